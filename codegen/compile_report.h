@@ -19,7 +19,7 @@ struct PassTime {
 struct ScheduleChoice {
   ScheduleSite site;
   size_t chosen = 0;             // index of a candidate
-  std::vector<size_t> launches;  // of the group, in the variant's plan
+  std::vector<size_t> launches;  // of the group, in the order of RunStats::kernel_us
 };
 
 /// A group that fusion made one kernel although lowering cannot write it, which is a fault of the

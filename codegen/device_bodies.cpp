@@ -114,12 +114,10 @@ DeviceBodies::~DeviceBodies() = default;
 Status DeviceBodies::prepare(CompileContext& context) {
   options_ = context.options;
   // These are about the model's own kernels and passes.
-  options_.choose_schedule = nullptr;
   options_.fusion_decisions.reset();
   options_.on_pass = nullptr;
   options_.on_kernel_ir = nullptr;
   options_.inject_graph_fault = nullptr;
-  options_.inject_kernel_fault = nullptr;
   return prepare_graph(context);
 }
 
@@ -177,6 +175,13 @@ Status DeviceBodies::add_entry(CompileContext& context, const Node& n, const std
                                    const std::string& ir, const std::vector<uint32_t>& spirv,
                                    const std::string& cuda) {
       outer(variant + " " + name, kernel, ir, spirv, cuda);
+    };
+  }
+  if (options_.choose_schedule) {
+    entry->options.choose_schedule = [outer = options_.choose_schedule,
+                                      first = first_site(entries_.size())](ScheduleSite site) {
+      site.number += first;
+      return outer(site);
     };
   }
   entry->context = std::make_unique<CompileContext>(g, context, entry->options, entry->report);

@@ -35,6 +35,9 @@ class DeviceBodies {
     std::string reason;            // why they run there
   };
 
+  /// Schedule sites of a body have numbers from this one on, which no site of the model has.
+  static size_t first_site(size_t body) { return (body + 1) << 20; }
+
   DeviceBodies();
   DeviceBodies(const DeviceBodies&) = delete;
   DeviceBodies& operator=(const DeviceBodies&) = delete;

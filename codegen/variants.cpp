@@ -172,6 +172,12 @@ class GraphPlans {
   std::vector<TargetFusion> wanted_;
 };
 
+size_t launch_count(const plan::Plan& plan) {
+  return static_cast<size_t>(std::ranges::count_if(plan.steps, [](const plan::Step& s) {
+    return std::holds_alternative<plan::Launch>(s.what);
+  }));
+}
+
 /// Builds the plans of the bodies for each target.
 class BodyPlans {
  public:
@@ -185,11 +191,21 @@ class BodyPlans {
     return {};
   }
 
-  Status build(size_t target, package::Variant& v) {
+  /// Adds the choices of schedules to the report.
+  Status build(size_t target, package::Variant& v, CompileReport& report) {
+    size_t launches = launch_count(v.plan);
     for (size_t b = 0; b < plans_.size(); ++b) {
       package::DeviceBody body = bodies_.entries()[b]->form;
       body.predicate = v.predicate;
+      std::vector<ScheduleChoice>& own = bodies_.entries()[b]->report.schedules;
+      own.clear();
       RP_TRY(plans_[b].build(target, body).with_context(body.name));
+      for (ScheduleChoice& choice : own) {
+        choice.site.number += DeviceBodies::first_site(b);
+        for (size_t& launch : choice.launches) launch += launches;
+        report.schedules.push_back(std::move(choice));
+      }
+      launches += launch_count(body.plan);
       v.bodies.push_back(std::move(body));
     }
     return {};
@@ -249,7 +265,7 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
       context.report.decisions = model.fusion(t).decisions;
     }
     RP_TRY(model.build(t, v));
-    RP_TRY(bodies.build(t, v));
+    RP_TRY(bodies.build(t, v, context.report));
     p.variants.push_back(std::move(v));
   }
   model.report_keys();

@@ -10,6 +10,15 @@
 
 namespace reprise {
 
+namespace {
+
+void add(std::vector<double>& sums, const std::vector<double>& times) {
+  sums.resize(std::max(sums.size(), times.size()));
+  for (size_t i = 0; i < times.size(); ++i) sums[i] += times[i];
+}
+
+}  // namespace
+
 Status check_type(const package::DeviceBody& body, size_t input, const plan::Buffer& buffer) {
   if (input >= body.io.inputs.size())
     return internal_error(body.name + " has only " + std::to_string(input) + " inputs");
@@ -140,6 +149,11 @@ Result<std::vector<HostTensor>> RunContext::execute_body(BodyCall& c, Run& run) 
   std::vector<HostTensor> results;
   const Status done = context->execute(own, results);
   run.stats.bytes_copied += own.stats.bytes_copied;
+  if (s_.base.options.timestamps) {
+    run.body_us.resize(s_.base.bodies.size());
+    add(run.body_us[c.body], own.stats.kernel_us);
+    for (size_t b = 0; b < own.body_us.size(); ++b) add(run.body_us[b], own.body_us[b]);
+  }
   starved_ = starved_ || context->starved_;
   if (context->state_ != State::Free) {
     late_body_ = context;

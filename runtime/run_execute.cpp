@@ -478,6 +478,17 @@ Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<H
           .random = HostRun::create({}, s_.base.options.seed, s_.base.started++).random,
           .buffers = {}};
   RP_TRY(execute(run, results));
+  // Bodies that this run has not called have no times.
+  run.body_us.resize(s_.base.options.timestamps ? s_.base.bodies.size() : 0);
+  for (size_t b = 0; b < run.body_us.size(); ++b) {
+    const auto is_launch = [](const auto& s) {
+      return std::holds_alternative<plan::Launch>(s.what);
+    };
+    const auto& steps = s_.base.bodies[b]->plan->steps;
+    run.body_us[b].resize(static_cast<size_t>(std::ranges::count_if(steps, is_launch)));
+    run.stats.kernel_us.insert(run.stats.kernel_us.end(), run.body_us[b].begin(),
+                               run.body_us[b].end());
+  }
   run.stats.total_us = us_since(start);
   if (stats) *stats = std::move(run.stats);
   return {};

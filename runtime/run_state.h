@@ -26,6 +26,8 @@ struct RunContext::Run {
   double copy_us = 0;                      // time of staging copies since `start`
   TimeLeft& left;
   host::RandomState random = {};  // of the calls of host kernels
+  /// Times of launches by body of the variant: the sums over its calls. Only with timestamps.
+  std::vector<std::vector<double>> body_us = {};
   size_t segment = 0;             // that is being executed
   struct BufferState {
     std::optional<HostTensor> host;

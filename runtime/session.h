@@ -58,7 +58,7 @@ struct Binding {
 struct RunStats {
   double host_submit_us = 0;  // host work until submissions returned, without staging copies
   double total_us = 0;
-  std::vector<double> kernel_us;  // per launch in plan order; only with timestamps
+  std::vector<double> kernel_us;  // per launch in plan order, then by body; only with timestamps
   uint64_t bytes_copied = 0;      // by staging copies
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <span>
 
+#include "apps/bisect/body_calls.h"
 #include "runtime/base/timing.h"
 
 namespace reprise::app {
@@ -148,6 +149,7 @@ class Bisection {
     if (!report_.differs) return std::move(report_);
     RP_TRY(check_passes());
     if (report_.cause.empty()) RP_TRY(check_kernels(whole));
+    if (!report_.body.empty()) return std::move(report_);
     name_cause(report_, o_);
     for (const auto& n : model_.nodes()) {
       if (std::find(report_.nodes.begin(), report_.nodes.end(), n->name) != report_.nodes.end())
@@ -353,6 +355,8 @@ class Bisection {
         plan.steps.begin(), plan.steps.end(),
         [](const plan::Step& s) { return std::holds_alternative<plan::Launch>(s.what); }));
     if (!found) {
+      RP_TRY(check_bodies());
+      if (!report_.body.empty()) return {};
       report_progress(o_, "the model with other settings");
       const Trial beyond =
           try_package(sample_, prepared_.compiled.package, {o_.compile, o_.session, o_.device});
@@ -375,6 +379,37 @@ class Bisection {
     RP_TRY(repeat(*found));
     RP_TRY(reduce_from(report_.nodes));
     return explore(*found);
+  }
+
+  /// Bisects each call of a body that the device runs, as a model of its own, until one differs.
+  /// Its report becomes the model's.
+  Status check_bodies() {
+    const Graph& g = *prepared_.compiled.optimised;
+    for (const auto& n : g.nodes()) {
+      if (n->subgraphs.empty() || !on_device(*n)) continue;
+      RP_TRY(for_each_body_call(g, *n, prepared_.values, [&](BodyCall call) -> Result<bool> {
+        report_progress(o_, call.name);
+        RP_ASSIGN(BisectReport body, bisect(*call.model, call.inputs, o_));
+        if (!body.differs || body.cause == "rounding") return false;
+        const Comparison whole = report_.whole;
+        const bool stable = report_.whole_stable;
+        body.body = body.body.empty() ? call.name : body.body + ", in " + call.name;
+        report_ = std::move(body);
+        report_.whole = whole;
+        report_.whole_stable = stable;
+        return true;
+      }));
+      if (!report_.body.empty()) return {};
+    }
+    return {};
+  }
+
+  /// Whether the device runs the bodies of the node.
+  bool on_device(const Node& n) const {
+    return std::ranges::any_of(prepared_.compiled.plan().steps, [&](const plan::Step& s) {
+      const auto* call = std::get_if<plan::HostCall>(&s.what);
+      return call != nullptr && call->node == n.name && !call->device_bodies.empty();
+    });
   }
 
   /// Checks whether the kernel gives the same bits each time, in two sessions.

@@ -51,6 +51,9 @@ struct BisectReport {
   std::string reduced_schedule;               // of the wrong kernel in the reduced model
   size_t launch = 0, launches = 0;            // its launch, counted from 1, and their number
   std::vector<std::string> nodes, operators;  // of the model, that the kernel computes
+  /// "iteration 2 of the body of node 'loop'" if the kernel is of a body, which the launch, the
+  /// nodes and the reduced model then belong to. Empty: of the model.
+  std::string body;
   bool in_graph = false;  // a pass is wrong: it changed `nodes`, and `kernel` is right
   bool in_host = false;   // the host reference is wrong, for the first of `nodes`
   Comparison wrong;       // of the kernel's worst output, or else of the model's

@@ -57,6 +57,7 @@ std::string out_dir_of(const BisectCommand& o) {
 void print_kernel(const Output& out, const BisectReport& r) {
   out.text("\nfirst kernel that is wrong for right inputs: " + r.kernel + " (launch " +
            std::to_string(r.launch) + " of " + std::to_string(r.launches) + ")\n");
+  if (!r.body.empty()) out.text("  in             " + r.body + "\n");
   out.text("  schedule       " + r.schedule + " (variant " + r.variant + ")\n");
   out.text("  nodes          " + some(r.nodes) + "\n");
   if (!r.scratch_kernels.empty())
@@ -98,7 +99,8 @@ void print_report(const Output& out, const BisectCommand& o, const OpenedDevice&
       out.text("  kernel         " + r.kernel + " computes the graph as it is\n");
     out.text("  nodes          " + some(r.nodes) + "\n");
   } else if (r.kernel.empty()) {
-    out.text("\nno kernel is wrong for right inputs\n");
+    out.text("\nno kernel is wrong for right inputs" +
+             (r.body.empty() ? "" : ", but " + r.body + " is") + "\n");
   } else {
     print_kernel(out, r);
   }
@@ -167,6 +169,7 @@ Json report_json(const BisectCommand& o, const OpenedDevice& device, const Bisec
           {"output", r.whole.reason},
           {"kernel", text(r.kernel)},
           {"scratch_kernels", r.scratch_kernels},
+          {"body", text(r.body)},
           {"launch", r.launch},
           {"launches", r.launches},
           {"schedule", text(r.schedule)},
@@ -326,9 +329,14 @@ void register_bisect(CLI::App& root, int& status) {
       "one is wrong by more than rounding can explain. Its nodes are then left out one by one as\n"
       "long as the rest still differs. The rest is compiled with passes off, with other\n"
       "schedules and on other devices. The interpreter executes its kernel, which distinguishes a\n"
-      "fault of the compiler from one of the driver. The host compares the graph after each pass\n"
-      "with the imported one, to find a wrong pass. The reduced model is an .onnx with its data,\n"
-      "which every command accepts. The exit status is 0 if nothing differs, and else 1.\n"
+      "fault of the compiler from one of the driver. If no kernel of the model is wrong, each "
+      "call\n"
+      "of a body of If, Loop and Scan is checked like a model, with right inputs. The host "
+      "compares\n"
+      "the graph after each pass with the imported one, to find a wrong pass. The reduced model "
+      "is\n"
+      "an .onnx with its data, which every command accepts. The exit status is 0 if nothing\n"
+      "differs, and else 1.\n"
       "Examples: reprise bisect yolo.onnx --device vulkan:0 --data test_data_set_0\n"
       "          reprise bisect bert.onnx -o report --json report.json");
   command->callback([o, &status] {

@@ -32,6 +32,30 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
   return {};
 }
 
+/// The bodies of If, Loop and Scan that the device runs.
+std::vector<const package::DeviceBody*> bodies_of(const Model& model, const Session& session) {
+  std::vector<const package::DeviceBody*> out;
+  for (const package::Variant& v : model.package->variants) {
+    if (v.name != session.variant()) continue;
+    for (const package::DeviceBody& body : v.bodies) out.push_back(&body);
+  }
+  return out;
+}
+
+/// The launches of a plan, whose times follow those that are there already.
+void add_launches(const plan::Plan& plan, const std::string& body,
+                  const std::vector<std::vector<double>>& times, const std::vector<double>& first,
+                  Measurement& m) {
+  for (const plan::Step& step : plan.steps) {
+    const auto* launch = std::get_if<plan::Launch>(&step.what);
+    if (launch == nullptr || m.launches.size() >= times.size()) continue;
+    const plan::KernelCode& kernel = plan.kernels[static_cast<size_t>(launch->kernel)];
+    const size_t at = m.launches.size();
+    m.launches.push_back({kernel.name, launch->schedule, body, launch->nodes, median(times[at]),
+                          at < first.size() ? first[at] : 0});
+  }
+}
+
 /// Measures kernel times with device timestamps, in a separate session because they slow runs down:
 /// launches do not overlap then.
 Status device_times(const Model& model, const OpenedDevice& device, const InputSet& inputs,
@@ -56,15 +80,9 @@ Status device_times(const Model& model, const OpenedDevice& device, const InputS
   }
   m.device_ms = median(sums);
   m.timed_run_ms = median(totals);
-  const plan::Plan& plan = session->plan();
-  for (const plan::Step& step : plan.steps) {
-    const auto* launch = std::get_if<plan::Launch>(&step.what);
-    if (launch == nullptr || m.launches.size() >= by_launch.size()) continue;
-    const plan::KernelCode& kernel = plan.kernels[static_cast<size_t>(launch->kernel)];
-    const size_t at = m.launches.size();
-    m.launches.push_back(
-        {kernel.name, launch->schedule, launch->nodes, median(by_launch[at]), first[at]});
-  }
+  add_launches(session->plan(), {}, by_launch, first, m);
+  for (const package::DeviceBody* body : bodies_of(model, *session))
+    add_launches(body->plan, body->name, by_launch, first, m);
   return {};
 }
 
@@ -132,6 +150,12 @@ Result<Measurement> measure(const Model& model, const OpenedDevice& device, cons
   m.kernels = counts.kernels;
   m.dispatches = counts.launches;
   m.host_calls = counts.host_calls;
+  for (const package::DeviceBody* body : bodies_of(model, *session)) {
+    const StepCounts own = count_steps(body->plan);
+    m.kernels += own.kernels;
+    m.dispatches += own.launches;
+    m.host_calls += own.host_calls;
+  }
   m.device_bytes = session->stats().device_bytes;
   session.reset();
   if (expected) {
@@ -152,6 +176,7 @@ Json measurement_json(const Measurement& m) {
   for (const LaunchTime& l : m.launches) {
     launches.push_back({{"kernel", l.kernel},
                         {"schedule", l.schedule},
+                        {"body", l.body.empty() ? Json() : Json(l.body)},
                         {"nodes", l.nodes},
                         {"us", l.us},
                         {"first_us", l.first_us}});
@@ -204,6 +229,7 @@ Table launch_table(const Measurement& m) {
   for (const LaunchTime& l : sorted) {
     std::string nodes;
     for (const std::string& n : l.nodes) nodes += (nodes.empty() ? "" : " ") + n;
+    if (!l.body.empty()) nodes += " (" + l.body + ")";
     table.add({format_number(l.us), format_number(l.us / m.device_ms / 10) + " %",
                format_number(l.first_us), l.kernel, l.schedule, nodes});
   }

@@ -21,8 +21,9 @@ void add_measure(CLI::App& command, MeasureOptions& options);
 /// One launch of a run: its kernel, the model's nodes that it computes, and its device time.
 struct LaunchTime {
   std::string kernel, schedule;
+  std::string body;  // that it belongs to; empty for the model's own plan
   std::vector<std::string> nodes;
-  double us = 0;        // median
+  double us = 0;        // median, of all calls of the body in a run
   double first_us = 0;  // in the first run, in which some drivers compile the kernel
 };
 

@@ -372,9 +372,15 @@ class Tuner {
     const auto package = with_faults(0, model->package);
     if (package->variants.empty()) return "it has no variant for the device";
     const package::Variant& v = package->variants[0];
-    const auto kernels = device_->create_kernels(v.plan.kernels);
+    std::string wrong = check_alone(v);
+    for (size_t b = 0; wrong.empty() && b < v.bodies.size(); ++b) wrong = check_alone(v.bodies[b]);
+    return wrong;
+  }
+
+  std::string check_alone(const package::CompiledPlan& p) {
+    const auto kernels = device_->create_kernels(p.plan.kernels);
     if (!kernels.ok()) return kernels.status().message();
-    const auto checks = check_kernels(*device_, v, *kernels);
+    const auto checks = check_kernels(*device_, p, *kernels);
     if (!checks.ok()) return checks.status().message();
     for (const KernelCheck& c : *checks) {
       if (c.verdict == KernelVerdict::Pass) continue;

@@ -1,6 +1,7 @@
 // Regions: a contraction, reduction or scan takes in its consumers as long as the values line up.
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include "codegen/lower/fuse_steps.h"
 #include "codegen/lower/index_test.h"
@@ -13,6 +14,19 @@ using graph::Node;
 using graph::ValueId;
 
 namespace {
+
+/// The numbers of elements along neighbouring axes that a reduction keeps and along those that it
+/// reduces, in turn, kept ones first. Axes of size 1 count as either.
+std::vector<Expr> kept_and_reduced(const Shape& shape, const std::vector<int64_t>& axes) {
+  std::vector<Expr> out{1};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].is_const(1)) continue;
+    const bool reduced = std::ranges::find(axes, static_cast<int64_t>(i)) != axes.end();
+    if (reduced != (out.size() % 2 == 0)) out.emplace_back(1);
+    out.back() *= shape[i];
+  }
+  return out;
+}
 
 class RegionGrower {
  public:
@@ -70,11 +84,11 @@ class RegionGrower {
     if (gr.kind != GroupKind::Row) {
       return elementwise && element_count(g_.value(n.outputs[0]).shape) == full;
     }
-    const Expr rows = element_count(row_shape(gr.domain, gr.reduced));
     if (is_reduction(n)) {
-      return element_count(g_.value(n.inputs[0]).shape) == full &&
-             element_count(g_.value(n.outputs[0]).shape) == rows;
+      return kept_and_reduced(g_.value(n.inputs[0]).shape, ops::Attributes(n).get_ints("axes")) ==
+             kept_and_reduced(gr.domain, gr.reduced);
     }
+    const Expr rows = element_count(row_shape(gr.domain, gr.reduced));
     const Expr count = element_count(g_.value(n.outputs[0]).shape);
     return elementwise && (count == full || count == rows);
   }

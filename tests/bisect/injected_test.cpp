@@ -199,6 +199,50 @@ TEST(InjectedFault, InFusion) {
   expect_reproduces(r, o, "pass fusion");
 }
 
+/// The kernels of the model are right, and one of a body is not.
+TEST(InjectedFault, InABody) {
+  auto g = graph::parse(R"(graph looped
+input n: int64[]
+input x: float32[4,64]
+input b: float32[4,64]
+r = Relu(x) @16 "first"
+(y: float32[4,64]) = Loop(n, _, r, b) @16 "loop" {
+  body {
+    input i: int64[]
+    input going: bool[]
+    input v: float32[4,64]
+    capture c: float32[4,64]
+    s = Neg(v) @16 "neg"
+    a = Add(s, c) @16 "add"
+    t = Abs(a) @16 "abs"
+    output going, t
+  }
+}
+output y
+)");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  Subject s;
+  s.graph = std::move(*g);
+  s.inputs.names = {"n", "x", "b"};
+  s.inputs.tensors = {HostTensor::from<int64_t>(DType::I64, {}, {3}), float_tensor({4, 64}, 0.1F),
+                      float_tensor({4, 64}, 0.2F, -3)};
+  app::BisectOptions o = on_vulkan();
+  EXPECT_FALSE(bisected(s, o).differs);
+  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+    if (group.kind == lower::GroupKind::Pointwise && group.nodes.size() > 1)
+      change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+  };
+  const BisectReport r = bisected(s, o);
+  EXPECT_TRUE(r.differs);
+  EXPECT_EQ(r.body, "iteration 0 of the body of node 'loop'");
+  EXPECT_EQ(r.cause, "pass fusion") << r.explanation;
+  EXPECT_TRUE(has(r.nodes, "add")) << r.kernel;
+  EXPECT_TRUE(has(r.operators, "Add"));
+  ASSERT_TRUE(r.reduced.has_value());
+  EXPECT_EQ(r.reduced->nodes.size(), 2u);
+  expect_reproduces(r, o, "pass fusion");
+}
+
 TEST(InjectedFault, InLayout) {
   OnnxWriter w;
   const auto ints = [](std::vector<int64_t> v) { return Attr(std::move(v)); };

@@ -99,6 +99,27 @@ class AutotuneOnDevice : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
+TEST_F(AutotuneOnDevice, TunesTheKernelsOfBodies) {
+  path_ = test::source_dir() /
+          "tests/conformance/control_flow/cases/loop_counted_by_an_input/model.onnx";
+  options_.inputs = [](const package::Package& p) -> Result<std::vector<HostTensor>> {
+    std::vector<std::string> notes;
+    RP_ASSIGN(InputSet set, make_inputs(p.io, {}, notes));
+    for (HostTensor& t : set.tensors)
+      if (t.dtype() == DType::I64) t = HostTensor::from<int64_t>(DType::I64, t.dims(), {3});
+    return std::move(set.tensors);
+  };
+  AutotuneReport first, second;
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &first).ok());
+  ASSERT_FALSE(first.kernels.empty()) << "no kernel of the body has several schedules";
+  for (const CandidateTime& c : first.kernels[0].candidates) {
+    EXPECT_FALSE(c.rejected) << c.schedule << ": " << c.reason;
+    EXPECT_GT(c.us, 0) << c.schedule;
+  }
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &second).ok());
+  EXPECT_EQ(second.runs, 0);
+}
+
 TEST_F(AutotuneOnDevice, TheSecondStartMeasuresNothing) {
   AutotuneReport first, second;
   ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &first).ok());

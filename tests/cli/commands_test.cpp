@@ -292,6 +292,20 @@ TEST_F(Commands, BenchMeasures) {
   EXPECT_LT(list[0]["max_error"].get<double>(), 1e-4);
 }
 
+TEST_F(Commands, BenchMeasuresBodies) {
+  const fs::path model =
+      source_dir() / "tests/conformance/control_flow/cases/loop_counted_by_an_input/model.onnx";
+  const Json list = json_of({"bench", model.string(), "--runs", "1", "--device", kDevice});
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_GT(list[0]["dispatches"], 0);
+  EXPECT_GT(list[0]["device_ms"].get<double>(), 0);
+  ASSERT_FALSE(list[0]["launches"].empty());
+  const Json& launch = list[0]["launches"].back();
+  ASSERT_TRUE(launch["body"].is_string());
+  EXPECT_NE(launch["body"].get<std::string>().find("body of node"), std::string::npos);
+  EXPECT_GT(launch["us"].get<double>(), 0);
+}
+
 TEST_F(Commands, CompareListsEveryUsableDevice) {
   const Json list = json_of({"compare", model_, "--runs", "2"});
   size_t usable = 0;

@@ -139,6 +139,29 @@ TEST(DeviceBodies, AreRecordedOnce) {
   });
 }
 
+TEST(DeviceBodies, HaveTimes) {
+  on_each_device([](const std::shared_ptr<Device>& device) {
+    SessionOptions options;
+    options.timestamps = true;
+    const auto session = session_on(device, kLoop, options);
+    const auto times = [&](int64_t n) {
+      const HostTensor count = HostTensor::from<int64_t>(DType::I64, {}, {n});
+      const HostTensor x = matrix();
+      const Binding inputs[] = {
+          {.name = "n", .host = &count}, {.name = "x", .host = &x}, {.name = "w", .host = &x}};
+      RunStats stats;
+      const auto results = session->run(inputs, {}, &stats);
+      EXPECT_TRUE(results.ok()) << results.status().message();
+      return stats.kernel_us;
+    };
+    const std::vector<double> three = times(3);
+    ASSERT_FALSE(three.empty());
+    for (const double us : three) EXPECT_GT(us, 0);
+    EXPECT_EQ(times(0), std::vector<double>(three.size(), 0.0));
+    EXPECT_EQ(times(2).size(), three.size());
+  });
+}
+
 /// Runs a loop without an end, and then another run of the same session.
 void expect_late(const std::shared_ptr<Device>& device, uint64_t timeout_ns) {
   SessionOptions options;

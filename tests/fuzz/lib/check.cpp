@@ -540,7 +540,8 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
     }
     RP_TRY(test::legalize_for(l, target));
     for (lower::LoweredLaunch& launch : l.launches) {
-      launch.kernel.name += "_" + std::to_string(kernels.size());
+      launch.kernel.name +=
+          "_k" + std::to_string(kernels.size()) + "_" + std::to_string(&launch - l.launches.data());
       if (c.options.fault != nullptr && c.options.fault->kernel)
         c.options.fault->kernel(launch.kernel);
     }

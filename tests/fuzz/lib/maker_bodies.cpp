@@ -24,6 +24,27 @@ void copy_symbols(const graph::Graph& from, size_t first, graph::Graph& to) {
   }
 }
 
+using V = graph::ValueId;
+using Captured = std::vector<std::pair<V, V>>;  // outside and in the body
+
+/// Inputs from `first` on are what bodies capture, each value once.
+void add_captured(graph::NodeSpec& n, size_t first, const Captured& captured) {
+  for (const auto& [there, here] : captured) {
+    const auto begin = n.inputs.begin() + static_cast<std::ptrdiff_t>(first);
+    if (std::find(begin, n.inputs.end(), there) == n.inputs.end()) n.inputs.push_back(there);
+  }
+}
+
+/// What stands for these inputs in a body.
+std::vector<V> captures_of(const graph::NodeSpec& n, size_t first, const Captured& captured) {
+  std::vector<V> out;
+  for (size_t i = first; i < n.inputs.size(); ++i) {
+    const auto at = std::ranges::find(captured, n.inputs[i], &std::pair<V, V>::first);
+    out.push_back(at == captured.end() ? graph::kNone : at->second);
+  }
+  return out;
+}
+
 }  // namespace
 
 Maker::Maker(Maker& outer)
@@ -171,21 +192,11 @@ bool Maker::add_with_bodies(std::string_view op, std::vector<V> inputs, AttrMap 
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
   const size_t first = n.inputs.size();
-  for (const BodyOf& b : bodies) {
-    for (const auto& [there, here] : b.maker->captured_) {
-      if (std::find(n.inputs.begin() + static_cast<std::ptrdiff_t>(first), n.inputs.end(), there) ==
-          n.inputs.end())
-        n.inputs.push_back(there);
-    }
-  }
+  for (const BodyOf& b : bodies) add_captured(n, first, b.maker->captured_);
   for (const BodyOf& b : bodies) {
     const auto body = b.maker->end_body(b.outputs);
     if (body == nullptr) return false;
-    for (size_t i = first; i < n.inputs.size(); ++i) {
-      const auto& known = b.maker->captured_;
-      const auto at = std::ranges::find(known, n.inputs[i], &std::pair<V, V>::first);
-      body->captures.push_back(at == known.end() ? kNone : at->second);
-    }
+    body->captures = captures_of(n, first, b.maker->captured_);
     body->inherited_symbols = symbols;
     n.subgraphs.emplace_back(b.label, body);
   }
