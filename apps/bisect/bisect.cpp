@@ -386,7 +386,7 @@ class Bisection {
   Status check_bodies() {
     const Graph& g = *prepared_.compiled.optimised;
     for (const auto& n : g.nodes()) {
-      if (n->subgraphs.empty() || !on_device(*n)) continue;
+      if (!runs_bodies_on_device(prepared_.compiled.plan(), *n)) continue;
       RP_TRY(for_each_body_call(g, *n, prepared_.values, [&](BodyCall call) -> Result<bool> {
         report_progress(o_, call.name);
         RP_ASSIGN(BisectReport body, bisect(*call.model, call.inputs, o_));
@@ -402,14 +402,6 @@ class Bisection {
       if (!report_.body.empty()) return {};
     }
     return {};
-  }
-
-  /// Whether the device runs the bodies of the node.
-  bool on_device(const Node& n) const {
-    return std::ranges::any_of(prepared_.compiled.plan().steps, [&](const plan::Step& s) {
-      const auto* call = std::get_if<plan::HostCall>(&s.what);
-      return call != nullptr && call->node == n.name && !call->device_bodies.empty();
-    });
   }
 
   /// Checks whether the kernel gives the same bits each time, in two sessions.

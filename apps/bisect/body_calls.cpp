@@ -197,6 +197,13 @@ class Calls {
 
 }  // namespace
 
+bool runs_bodies_on_device(const plan::Plan& plan, const Node& n) {
+  return std::ranges::any_of(plan.steps, [&](const plan::Step& s) {
+    const auto* call = std::get_if<plan::HostCall>(&s.what);
+    return call != nullptr && call->node == n.name && !call->device_bodies.empty();
+  });
+}
+
 Status for_each_body_call(const Graph& g, const Node& n, const Values& values,
                           const std::function<Result<bool>(BodyCall)>& visit) {
   return Calls(g, n, values, visit).run().with_context("node '" + n.name + "' (" + n.op + ")");

@@ -18,6 +18,9 @@ struct BodyCall {
   std::string name;  // "iteration 2 of the body of node 'loop'"
 };
 
+/// Whether the node has bodies that the device runs.
+bool runs_bodies_on_device(const plan::Plan& plan, const graph::Node& n);
+
 /// Calls `visit` for each call of a body that the node makes with the operands in `values`, in
 /// order, until it returns true. At most the first 64 iterations.
 Status for_each_body_call(const graph::Graph& g, const graph::Node& n, const Values& values,
