@@ -28,7 +28,7 @@ struct RunContext::Run {
   host::RandomState random = {};  // of the calls of host kernels
   /// Times of launches by body of the variant: the sums over its calls. Only with timestamps.
   std::vector<std::vector<double>> body_us = {};
-  size_t segment = 0;             // that is being executed
+  size_t segment = 0;  // that is being executed
   struct BufferState {
     std::optional<HostTensor> host;
     bool placed = false;    // a late buffer has its memory
