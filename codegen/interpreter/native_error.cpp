@@ -96,7 +96,9 @@ uint64_t native_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
     const double y = number_of(operands[1], t);
     if (std::isnan(x) || std::isnan(y)) return operands[high ? 0 : 1];
   }
-  if (op == ScalarOp::Fma) return inexact_fma(t, operands, options);
+  if (op == ScalarOp::Fma && t != Ty::F64) return inexact_fma(t, operands, options);
+  // Devices that have F64 compute it as IEEE 754 asks, although Vulkan demands no more than of F32.
+  if (t == Ty::F64) return rounded;
   uint64_t exact_operands[3] = {};
   for (size_t i = 0; i < operands.size(); ++i)
     exact_operands[i] = std::bit_cast<uint64_t>(number_of(operands[i], t));
