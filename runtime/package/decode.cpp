@@ -406,6 +406,7 @@ class Decoder : private MetadataReader {
     to.predicate.api = static_cast<Api>(p.api());
     to.predicate.needs_int64 = p.needs_int64();
     to.predicate.needs_float16 = p.needs_float16();
+    to.predicate.needs_float64 = p.needs_float64();
     to.predicate.needs_storage8 = p.needs_storage8();
     to.predicate.needs_storage16 = p.needs_storage16();
     to.predicate.needs_subgroup_arithmetic = p.needs_subgroup_arithmetic();
