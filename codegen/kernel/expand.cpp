@@ -116,7 +116,8 @@ Val FloatMath::expand(ScalarOp o, std::span<const Val> args) {
     case ScalarOp::Softplus:
       return softplus(x);
     case ScalarOp::RoundBF16:
-      return round_to_bfloat(x);
+      if (!f_.wide()) return round_to_bfloat(x);
+      return b_.convert(FloatMath(b_, {Ty::F32, t_.lanes}).round_to_bfloat(to_f32_odd(x)), Ty::F64);
     case ScalarOp::Softsign:
       return b_.div(x, b_.add(c(1), abs(x)));
     case ScalarOp::HardSwish:

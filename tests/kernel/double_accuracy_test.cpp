@@ -4,8 +4,10 @@
 
 #include <bit>
 #include <cmath>
+#include <iomanip>
 #include <limits>
 #include <random>
+#include <sstream>
 
 #include "codegen/interpreter/interpreter.h"
 #include "tests/kernel/scalar_references.h"
@@ -18,7 +20,7 @@ using Inputs = std::vector<std::vector<double>>;  // one array per operand
 constexpr Real kLargest = std::numeric_limits<double>::max();
 constexpr Real kSmallest = std::numeric_limits<double>::min();
 
-std::vector<double> run(const Kernel& k, Inputs x) {
+std::vector<double> run(const Kernel& k, Inputs x, NativeError error = NativeError::None) {
   const size_t n = (x[0].size() + 63) / 64 * 64;
   for (auto& v : x) v.resize(n, 1.0);
   std::vector<double> y(n);
@@ -26,7 +28,7 @@ std::vector<double> run(const Kernel& k, Inputs x) {
   launch.grid = {static_cast<uint32_t>(n / 64), 1, 1};
   launch.buffers.push_back(std::as_writable_bytes(std::span(y)));
   for (auto& v : x) launch.buffers.push_back(std::as_writable_bytes(std::span(v)));
-  const auto outcome = interpret(k, launch, {});
+  const auto outcome = interpret(k, launch, {.native_error = error});
   EXPECT_TRUE(outcome.ok()) << outcome.status().message();
   return y;
 }
@@ -56,7 +58,7 @@ bool in_domain(ScalarOp op, Real a, Real b) {
 /// Rows that devices have only for F32 and F16.
 bool is_narrow(ScalarOp op) {
   return op == ScalarOp::ExpNative || op == ScalarOp::Exp2Native || op == ScalarOp::LogNative ||
-         op == ScalarOp::Log2Native || op == ScalarOp::RoundBF16;
+         op == ScalarOp::Log2Native;
 }
 
 /// In units of the last place, or infinity for a result of the wrong kind.
@@ -115,28 +117,38 @@ Inputs samples(ScalarOp op, size_t count) {
   return x;
 }
 
+struct Worst {
+  double ulps = 0;
+  std::string text;
+};
+
+void compare(ScalarOp op, const Inputs& x, const std::vector<double>& y, Worst& worst) {
+  const ScalarRow& r = row(op);
+  for (size_t i = 0; i < y.size() && i < x[0].size(); ++i) {
+    const Real a = x[0][i];
+    const Real b = x.size() > 1 ? x[1][i] : 0;
+    if (!in_domain(op, a, b)) continue;
+    const Real want = references().at(op)(a, b, 0);
+    const double error = error_of(r, y[i], want);
+    if (error <= worst.ulps) continue;
+    std::ostringstream text;
+    text << std::setprecision(21) << r.name << '(' << a << ", " << b << ") = " << y[i] << ", not "
+         << want;
+    worst = {error, text.str()};
+  }
+}
+
 void sweep(size_t count) {
   for (const auto& [op, reference] : references()) {
     if (is_narrow(op)) continue;
-    const ScalarRow& r = row(op);
     const Inputs x = samples(op, count);
-    const std::vector<double> y = run(row_kernel(op, Ty::F64, Ty::F64), x);
-    double worst = 0;
-    std::string text;
-    for (size_t i = 0; i < x[0].size(); ++i) {
-      const Real a = x[0][i];
-      const Real b = x.size() > 1 ? x[1][i] : 0;
-      if (!in_domain(op, a, b)) continue;
-      const double error = error_of(r, y[i], reference(a, b, 0));
-      if (error <= worst) continue;
-      worst = error;
-      char buffer[160];
-      std::snprintf(buffer, sizeof(buffer), "(%.17g, %.17g) = %.17g, not %.21Lg", x[0][i],
-                    static_cast<double>(b), y[i], reference(a, b, 0));
-      text = std::string(r.name) + buffer;
-    }
-    testing::Test::RecordProperty(std::string(r.name), std::to_string(worst));
-    EXPECT_LE(worst, r.f32_ulp) << text;
+    const Kernel k = row_kernel(op, Ty::F64, Ty::F64);
+    Worst worst;
+    for (NativeError e :
+         {NativeError::None, NativeError::Low, NativeError::High, NativeError::Mixed})
+      compare(op, x, run(k, x, e), worst);
+    testing::Test::RecordProperty(std::string(row(op).name), std::to_string(worst.ulps));
+    EXPECT_LE(worst.ulps, row(op).f32_ulp) << worst.text;
   }
 }
 
@@ -162,17 +174,8 @@ TEST(DoubleAccuracy, LargeAngles) {
   }
 }
 
-/// A conversion of F64 to F16 rounds once.
-TEST(DoubleAccuracy, HalvesAreRoundedOnce) {
-  Builder b("narrow");
-  const int y = b.buffer("y", Ty::F16, Access::Write);
-  const int x = b.buffer("x", Ty::F64, Access::Read);
-  const Val i = b.builtin(Builtin::GlobalId, 0);
-  b.store(y, i, b.convert(b.load(x, i), Ty::F16));
-  auto k = b.finish();
-  ASSERT_TRUE(k.ok()) << k.status().message();
-  ASSERT_TRUE(expand(*k).ok());
-  // Between two halves, just above and below the middle, nearer than an F32 can tell.
+/// Between two narrow numbers, just above and below the middle, nearer than an F32 can tell.
+TEST(DoubleAccuracy, NarrowNumbersAreRoundedOnce) {
   std::vector<double> in = {1 + 0x1p-11 + 0x1p-40,
                             1 + 0x1p-11 - 0x1p-40,
                             1 + 0x1p-11,
@@ -182,14 +185,36 @@ TEST(DoubleAccuracy, HalvesAreRoundedOnce) {
                             1e300,
                             0x1p-25,
                             0x1p-25 + 0x1p-60};
-  const std::vector<uint16_t> want = {0x3c01, 0x3c00, 0x3c00, 0x7c00, 0x7bff, 0xbc01, 0x7c00, 0, 1};
+  const std::vector<uint16_t> halves = {0x3c01, 0x3c00, 0x3c00, 0x7c00, 0x7bff,
+                                        0xbc01, 0x7c00, 0,      1};
   in.resize(64);
-  std::vector<uint16_t> out(64);
-  Launch launch;
-  launch.buffers = {std::as_writable_bytes(std::span(out)), std::as_writable_bytes(std::span(in))};
-  launch.grid = {1, 1, 1};
-  ASSERT_TRUE(interpret(*k, launch, {}).ok());
-  for (size_t n = 0; n < want.size(); ++n) EXPECT_EQ(out[n], want[n]) << in[n];
+  Builder b("narrow");
+  const int y = b.buffer("y", Ty::F16, Access::Write);
+  const int x = b.buffer("x", Ty::F64, Access::Read);
+  const Val i = b.builtin(Builtin::GlobalId, 0);
+  b.store(y, i, b.convert(b.load(x, i), Ty::F16));
+  auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  for (const bool float16 : {true, false}) {
+    Kernel legal = *k;
+    LegalizeFor target;
+    target.float16 = float16;
+    ASSERT_TRUE(legalize(legal, target).ok());
+    std::vector<uint16_t> out(64);
+    Launch launch;
+    launch.buffers = {std::as_writable_bytes(std::span(out)),
+                      std::as_writable_bytes(std::span(in))};
+    launch.grid = {1, 1, 1};
+    ASSERT_TRUE(interpret(legal, launch, {}).ok());
+    for (size_t n = 0; n < halves.size(); ++n)
+      EXPECT_EQ(out[n], halves[n]) << in[n] << ' ' << float16;
+  }
+  const Inputs bfloats{{1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-8 - 0x1p-40, 1 + 0x1p-8, 1e300}};
+  const std::vector<double> r = run(row_kernel(ScalarOp::RoundBF16, Ty::F64, Ty::F64), bfloats);
+  EXPECT_EQ(r[0], 1 + 0x1p-7);
+  EXPECT_EQ(r[1], 1);
+  EXPECT_EQ(r[2], 1);
+  EXPECT_TRUE(std::isinf(r[3]));
 }
 
 }  // namespace

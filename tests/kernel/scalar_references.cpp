@@ -56,7 +56,7 @@ const std::map<ScalarOp, Reference>& references() {
       UNARY(Ceil, std::ceil(a)),
       UNARY(Round, std::nearbyint(a)),
       UNARY(Trunc, std::trunc(a)),
-      UNARY(RoundBF16, bf16_to_float(float_to_bf16(static_cast<float>(a)))),
+      UNARY(RoundBF16, bf16_to_float(double_to_bf16(static_cast<double>(a)))),
       UNARY(SqrtNative, std::sqrt(a)),
       UNARY(RsqrtNative, 1 / std::sqrt(a)),
       UNARY(LogNative, std::log(a)),
