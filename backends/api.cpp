@@ -33,6 +33,7 @@ void borrow(const reprise_vulkan_device& v, BorrowedVulkan& out) {
   out.float16 = v.shader_float16 != 0;
   out.storage8 = v.storage8 != 0;
   out.storage16 = v.storage16 != 0;
+  out.float64 = v.shader_float64 != 0;
   if (v.lock_queue) out.lock_queue = [f = v.lock_queue, user = v.user] { f(user); };
   if (v.unlock_queue) out.unlock_queue = [f = v.unlock_queue, user = v.user] { f(user); };
 }

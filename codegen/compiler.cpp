@@ -144,12 +144,14 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   ops::resolve_guards(g);
   p.io = make_interface(g);
   adopt_interface(p.io, p.host_plan);
-  RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusion_options(context)));
+  const lower::FusionOptions fusing = fusion_options(context);
+  RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));
   context.end_pass(std::string(kFusionPass));
   RP_TRY(context.device_bodies.prepare(context));
   context.end_pass("bodies");
   if (options.fullgraph) RP_TRY(context.device_bodies.require_no_host(fusion));
-  RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false}));
+  RP_ASSIGN(const lower::Fusion unfused,
+            lower::fuse(g, {.enabled = false, .device = fusing.device}));
   p.explanation.launches_unfused = count_launches(unfused);
   explain_unfused(fusion, p.explanation);
   context.end_pass("explain");

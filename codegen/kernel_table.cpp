@@ -17,7 +17,7 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
   } features[] = {
       {need.int64, p.needs_int64, "64-bit integers"},
       {need.float16, p.needs_float16, "fp16 arithmetic"},
-      {need.float64, false, "64-bit floats"},
+      {need.float64, p.needs_float64, "fp64 arithmetic"},
       {need.storage8, p.needs_storage8, "8-bit storage"},
       {need.storage16, p.needs_storage16, "16-bit storage"},
       {need.subgroup_arithmetic, p.needs_subgroup_arithmetic, "subgroup arithmetic"},

@@ -21,8 +21,9 @@ constexpr double kSpreads = 4;
 /// smallest normal number, as results below it may be flushed.
 double rounding_of(double v, DType dtype) {
   const bool half = dtype == DType::F16;
-  const int digits = half ? 10 : dtype == DType::BF16 ? 7 : 23;
-  const double smallest = half ? 0x1p-14 : 0x1p-126;
+  const bool wide = dtype == DType::F64;
+  const int digits = half ? 10 : dtype == DType::BF16 ? 7 : wide ? 52 : 23;
+  const double smallest = half ? 0x1p-14 : wide ? 0x1p-1022 : 0x1p-126;
   if (!std::isfinite(v)) return smallest;
   return std::ldexp(2.0, std::ilogb(std::max(std::fabs(v), smallest)) - digits) + smallest;
 }
@@ -72,9 +73,12 @@ void add_floats(DType dtype, size_t i, const ProbeOutcome& best,
     // With a tolerance above an eighth of the largest result, wrong results are hard to tell from
     // right ones. The sign of an infinity may come from that of a zero, which is not specified.
     if (spreads[n] < 0 || allowed > largest / 8 || std::isinf(v)) continue;
+    if (!std::isfinite(tolerance)) continue;
+    const bool wide =
+        dtype == DType::F64;  // other values and their tolerances are stored as floats
     s.at.push_back(best.at[i][n]);
-    s.values.push_back(static_cast<float>(v));
-    s.tolerance.push_back(static_cast<float>(tolerance));
+    s.values.push_back(wide ? v : static_cast<float>(v));
+    s.tolerance.push_back(wide ? tolerance : static_cast<float>(tolerance));
   }
 }
 

@@ -45,12 +45,18 @@ std::vector<lower::Target> vulkan_targets() {
   return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small};
 }
 
+lower::Target with_float64(lower::Target t) {
+  t.name += "-float64";
+  t.predicate.needs_float64 = true;
+  return t;
+}
+
 lower::Target cuda_target(const CudaArch& arch) {
   lower::Target t;
   t.name = "cuda-" + arch.str();
   Predicate& p = t.predicate;
   p.api = Api::Cuda;
-  p.needs_int64 = p.needs_float16 = p.needs_storage8 = p.needs_storage16 = true;
+  p.needs_int64 = p.needs_float16 = p.needs_float64 = p.needs_storage8 = p.needs_storage16 = true;
   p.needs_subgroup_arithmetic = p.needs_subgroup_shuffle = p.needs_subgroup_extended_types = true;
   p.subgroup_size = 32;
   if (arch.number >= 80) p.matrix = {16, 16, 16};
@@ -109,7 +115,14 @@ Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>&
   const auto named = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const std::vector<lower::Target> own = vulkan_targets();
+  std::vector<lower::Target> own;
+  for (const lower::Target& t : vulkan_targets()) {
+    if (t.predicate.needs_int64) {
+      own.push_back(with_float64(t));
+      own.back().on_request = true;
+    }
+    own.push_back(t);
+  }
   for (const lower::Target& t : added) {
     if (t.name.empty() || t.name == "vulkan" || t.name == "host" || t.name.starts_with(kCuda) ||
         std::ranges::find(own, t.name, &lower::Target::name) != own.end())

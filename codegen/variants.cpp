@@ -9,6 +9,7 @@
 #include "codegen/lower_all.h"
 #include "codegen/plan_builder.h"
 #include "codegen/probes.h"
+#include "codegen/targets.h"
 #include "runtime/base/timing.h"
 
 namespace reprise {
@@ -21,9 +22,30 @@ lower::FuseAttention attention_of(const CompileContext& context) {
                                            : lower::FuseAttention::Priced;
 }
 
+/// Whether devices with fp64 arithmetic run more of the model.
+bool uses_float64(const CompileContext& context, const lower::Fusion& fusion) {
+  return fusion.asked.asked_for_float64() ||
+         std::ranges::any_of(context.device_bodies.entries(), [](const auto& body) {
+           return body->fusion.asked.asked_for_float64();
+         });
+}
+
 bool has_half_gemm(const graph::Graph& g, const lower::Fusion& fusion) {
   return std::any_of(fusion.groups.begin(), fusion.groups.end(),
                      [&](const auto& group) { return lower::is_half_gemm(g, group); });
+}
+
+/// The targets, each after its form with fp64 arithmetic, but for those that the user named.
+std::vector<lower::Target> float64_before(const std::vector<lower::Target>& all,
+                                          const std::vector<std::string>& named) {
+  std::vector<lower::Target> out;
+  for (const lower::Target& t : all) {
+    const bool has_form =
+        t.predicate.api == Api::Vulkan && t.predicate.needs_int64 && !t.predicate.needs_float64;
+    if (has_form && std::ranges::find(named, t.name) == named.end()) out.push_back(with_float64(t));
+    out.push_back(t);
+  }
+  return out;
 }
 
 /// The variants to build, in order of preference.
@@ -39,6 +61,11 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
     return t.predicate.api == Api::Vulkan && t.predicate.matrix && !half && !named;
   });
+  if (uses_float64(context, fusion)) {
+    all = float64_before(all, o.targets);
+    // Other variants would run nodes on the host.
+    if (o.fullgraph) std::erase_if(all, [](const auto& t) { return !t.predicate.needs_float64; });
+  }
   if (!o.device) return all;
   const auto fits = [&](const lower::Target& t) { return t.predicate.mismatch(*o.device).empty(); };
   const auto first = std::find_if(all.begin(), all.end(), fits);
@@ -227,6 +254,8 @@ class BodyPlans {
 
 lower::FusionOptions fusion_options(const CompileContext& context) {
   lower::FusionOptions options;
+  // Without a device, explanations are those of devices that run the most.
+  options.device.needs_float64 = !context.options.device || context.options.device->float64;
   options.enabled = !context.disabled(kFusionPass);
   options.attention = attention_of(context);
   const int64_t limit = context.passes.number(kFusionPass, "limit");

@@ -206,6 +206,7 @@ struct BorrowedVulkan {
   bool float16 = false;    // shaderFloat16
   bool storage8 = false;   // storageBuffer8BitAccess and shaderInt8
   bool storage16 = false;  // storageBuffer16BitAccess and shaderInt16
+  bool float64 = false;    // shaderFloat64
   // Called around each queue submission, so that the application can use the queue as well.
   std::function<void()> lock_queue, unlock_queue;
 };

@@ -60,8 +60,7 @@ void compare(const plan::Probe::Samples& s, DType dtype, const std::string& tens
     const uint64_t bits = bits_at(dtype, bytes.data() + s.at[i] * size_of(dtype));
     const Comparison c =
         is_float(dtype)
-            ? compare_floats(static_cast<double>(s.values[i]), plan::real_of(dtype, bits),
-                             static_cast<double>(s.tolerance[i]))
+            ? compare_floats(s.values[i], plan::real_of(dtype, bits), s.tolerance[i])
             : compare_integers(s.exact[i], plan::integer_of(dtype, bits), dtype == DType::U64);
     out.max_error = std::max(out.max_error, c.error);
     if (c.error <= c.allowed || out.verdict == KernelVerdict::Wrong) continue;

@@ -46,6 +46,7 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
   } features[] = {
       {needs_int64, facts.int64, "64-bit integers"},
       {needs_float16, facts.float16, "fp16 arithmetic"},
+      {needs_float64, facts.float64, "fp64 arithmetic"},
       {needs_storage8, facts.storage8, "8-bit storage"},
       {needs_storage16, facts.storage16, "16-bit storage"},
       {needs_subgroup_arithmetic, facts.subgroup_arithmetic, "subgroup arithmetic"},

@@ -20,6 +20,7 @@ struct DeviceFacts {
   // Features.
   bool int64 = false;
   bool float16 = false;   // fp16 arithmetic
+  bool float64 = false;   // fp64 arithmetic
   bool storage8 = false;  // 8-bit loads and stores in buffers
   bool storage16 = false;
   bool buffer_address = false;
@@ -60,6 +61,7 @@ struct Predicate {
   Api api = Api::Vulkan;
   bool needs_int64 = false;
   bool needs_float16 = false;
+  bool needs_float64 = false;
   bool needs_storage8 = false;
   bool needs_storage16 = false;
   bool needs_subgroup_arithmetic = false;

@@ -12,17 +12,20 @@ using kernel::Ty;
 Value sort_key(Builder& b, Val element, bool descending) {
   Value key(b, element);
   const Ty type = b.type(element).ty;
-  const auto ordered = [&](Val bits, int64_t flip) {
-    return b.scalar_op(ScalarOp::BitXor, {bits, b.i32(flip)});
-  };
   if (type == Ty::U32) {
-    key = ordered(b.bitcast(element, kernel::kI32), std::numeric_limits<int32_t>::min());
-  } else if (type == Ty::F32) {
     const Value bits = b.bitcast(element, kernel::kI32);
-    const Value magnitude = b.scalar_op(ScalarOp::BitAnd, {bits, b.i32(0x7fffffff)});
-    const Value infinity = b.i32(0x7f800000);
-    key = b.select(b.lt(bits, b.i32(0)), b.sub(b.i32(0), magnitude), magnitude);
-    key = b.select(b.lt(infinity, magnitude), b.i32(std::numeric_limits<int32_t>::max()), key);
+    key = b.scalar_op(ScalarOp::BitXor, {bits, b.i32(std::numeric_limits<int32_t>::min())});
+  } else if (type == Ty::F32 || type == Ty::F64) {
+    const bool wide = type == Ty::F64;
+    const kernel::Type integer{wide ? Ty::I64 : Ty::I32, 1};
+    const auto number = [&](uint64_t bits) { return b.constant_bits(integer, bits); };
+    const uint64_t largest =
+        wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max();
+    const Value bits = b.bitcast(element, integer);
+    const Value magnitude = b.scalar_op(ScalarOp::BitAnd, {bits, number(largest)});
+    const Value infinity = number(wide ? 0x7ff0000000000000 : 0x7f800000);
+    key = b.select(b.lt(bits, number(0)), b.sub(number(0), magnitude), magnitude);
+    key = b.select(b.lt(infinity, magnitude), number(largest), key);
   }
   return descending ? b.scalar_op(ScalarOp::BitNot, {key}) : key;
 }

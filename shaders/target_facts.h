@@ -16,6 +16,7 @@ class TargetFacts {
   TargetFacts(const Predicate& p)  // NOLINT(google-explicit-constructor): a predicate states facts
       : values_{p.cpu_type,
                 p.slow_loads,
+                p.needs_float64,
                 p.needs_storage8,
                 p.needs_storage16,
                 p.needs_subgroup_shuffle,
@@ -28,6 +29,7 @@ class TargetFacts {
 
   bool cpu_type() const { return ask(kCpuType) != 0; }
   bool slow_loads() const { return ask(kSlowLoads) != 0; }
+  bool float64() const { return ask(kFloat64) != 0; }
   bool storage8() const { return ask(kStorage8) != 0; }
   bool storage16() const { return ask(kStorage16) != 0; }
   bool subgroup_shuffle() const { return ask(kSubgroupShuffle) != 0; }
@@ -35,6 +37,9 @@ class TargetFacts {
   uint32_t workgroup_invocations() const { return ask(kWorkgroupInvocations); }
   uint32_t shared_bytes() const { return ask(kSharedBytes); }
   MatrixShape matrix() const { return {ask(kMatrixRows), ask(kMatrixColumns), ask(kMatrixDepth)}; }
+
+  /// Whether an answer depended on fp64 arithmetic.
+  bool asked_for_float64() const { return asked_[kFloat64]; }
 
   /// Whether `other` has the same answer to every question that this object was asked.
   bool answers_like(const TargetFacts& other) const {
@@ -48,6 +53,7 @@ class TargetFacts {
   enum Fact : uint8_t {
     kCpuType,
     kSlowLoads,
+    kFloat64,
     kStorage8,
     kStorage16,
     kSubgroupShuffle,

@@ -14,6 +14,7 @@ Json matrices_json(const DeviceFacts& f) {
 Json facts_json(const DeviceFacts& f) {
   return {{"int64", f.int64},
           {"float16", f.float16},
+          {"float64", f.float64},
           {"storage8", f.storage8},
           {"storage16", f.storage16},
           {"buffer_address", f.buffer_address},
@@ -39,6 +40,7 @@ std::string facts_text(const DeviceFacts& f) {
                     format_bytes(static_cast<int64_t>(f.max_buffer_bytes));
   const std::pair<bool, const char*> features[] = {{f.int64, "int64"},
                                                    {f.float16, "float16"},
+                                                   {f.float64, "float64"},
                                                    {f.storage8, "storage8"},
                                                    {f.storage16, "storage16"},
                                                    {!f.matrices.empty(), "cooperative matrix"}};

@@ -50,6 +50,7 @@ void adopt_device(Driver& d, const BorrowedVulkan& b) {
   DeviceFacts& f = d.physical.info.facts;
   f.int64 = f.int64 && b.int64;
   f.float16 = f.float16 && b.float16;
+  f.float64 = f.float64 && b.float64;
   f.storage8 = f.storage8 && b.storage8;
   f.storage16 = f.storage16 && b.storage16;
   f.matrices.clear();  // it is unknown whether the application enabled them

@@ -215,6 +215,7 @@ void PhysicalDevice::fill_features(const Instance& instance) {
   DeviceFacts& f = info.facts;
   f.int64 = chain.core.features.shaderInt64 != VK_FALSE;
   f.float16 = chain.float16.shaderFloat16 != VK_FALSE;
+  f.float64 = chain.core.features.shaderFloat64 != VK_FALSE;
   f.storage8 = chain.storage8.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = chain.storage16.storageBuffer16BitAccess != VK_FALSE;
   f.subgroup_extended_types = chain.subgroup_types.shaderSubgroupExtendedTypes != VK_FALSE;

@@ -1,5 +1,5 @@
 // Replaces expanded rows (scalar_ops.def) by native ones. This file has the integer rows and
-// chooses the algorithm; expand_*.cpp have the F32 algorithms. F16 rows are computed in F32.
+// chooses the algorithm; expand_*.cpp have those of floats. F16 rows are computed in F32.
 #include <algorithm>
 
 #include "codegen/kernel/expand_math.h"
@@ -7,29 +7,34 @@
 
 namespace reprise::kernel {
 
-// --- F32: special values and conversions
+// --- Floats: special values and conversions
 
-Val Float32Math::is_nan(Val x) {
-  return gt(abs_bits(x), u(0x7f800000U));
+Val FloatMath::is_nan(Val x) {
+  return gt(abs_bits(x), u(inf_bits()));
 }
 
-Val Float32Math::is_inf(Val x) {
-  return b_.eq(abs_bits(x), u(0x7f800000U));
+Val FloatMath::is_inf(Val x) {
+  return b_.eq(abs_bits(x), u(inf_bits()));
 }
 
-Val Float32Math::sign(Val x) {
+Val FloatMath::inf_or_nan(Val x) {
+  return op(ScalarOp::GreaterOrEqual, ibits(x), i(static_cast<int64_t>(inf_bits())));
+}
+
+Val FloatMath::sign(Val x) {
   // Zero and NaN are their own results. Minus one, their magnitudes are the largest unsigned ones.
-  const Val keep = op(ScalarOp::GreaterOrEqual, b_.sub(abs_bits(x), u(1)), u(0x7f800000U));
+  const Val keep = op(ScalarOp::GreaterOrEqual, b_.sub(abs_bits(x), u(1)), u(inf_bits()));
   return b_.select(keep, x, with_sign(c(1), x));
 }
 
-Val Float32Math::relu(Val x) {
+Val FloatMath::relu(Val x) {
   // Select -0 to -infinity by comparing bits as unsigned numbers; NaN is kept.
-  const Val negative = op(ScalarOp::LessOrEqual, b_.sub(bits(x), u(0x80000000U)), u(0x7f800000U));
+  const Val negative =
+      op(ScalarOp::LessOrEqual, b_.sub(bits(x), u(minus_zero_bits())), u(inf_bits()));
   return b_.select(negative, c(0), x);
 }
 
-Val Float32Math::min_max(ScalarOp native, Val a, Val b) {
+Val FloatMath::min_max(ScalarOp native, Val a, Val b) {
   Val r = op(native, a, b);
   for (Val v : {b, a}) {
     const auto known = b_.as_const_float(v);
@@ -39,17 +44,17 @@ Val Float32Math::min_max(ScalarOp native, Val a, Val b) {
   return r;
 }
 
-Val Float32Math::to_integer(Val x, Ty to) {
+Val FloatMath::to_integer(Val x, Ty to) {
   const Type t{to, t_.lanes};
   const bool is_signed = class_of(to) == kSigned;
   // The first power of two that does not fit, as float bits.
-  const uint32_t limit = (127U + static_cast<uint32_t>(byte_size(to)) * 8U - (is_signed ? 1U : 0U))
-                         << 23U;
+  const uint64_t limit = one_bits() + one_exponent() * (static_cast<uint64_t>(byte_size(to)) * 8 -
+                                                        (is_signed ? 1 : 0));
   const uint64_t ones = ~uint64_t{0} >> (64 - byte_size(to) * 8);
   const Val magnitude = is_signed ? abs_bits(x) : bits(x);
   const Val fits = b_.lt(magnitude, u(limit));
   const Val value = b_.convert(b_.select(fits, x, c(0)), to, true);
-  const Val too_large = op(ScalarOp::LessOrEqual, bits(x), u(0x7f800000U));
+  const Val too_large = op(ScalarOp::LessOrEqual, bits(x), u(inf_bits()));
   const Val zero = b_.constant_bits(t, 0);
   if (!is_signed) {
     return b_.select(fits, value, b_.select(too_large, b_.constant_bits(t, ones), zero));
@@ -59,7 +64,19 @@ Val Float32Math::to_integer(Val x, Ty to) {
   return b_.select(fits, value, b_.select(is_nan(x), zero, saturated));
 }
 
-Val Float32Math::to_half(Val x) {
+Val FloatMath::to_f32_odd(Val x) {
+  const Type narrow{Ty::U32, t_.lanes};
+  const Val nearest = b_.convert(x, Ty::F32);
+  const Val back = b_.convert(nearest, Ty::F64);
+  const Val away = gt(abs_bits(back), abs_bits(x));
+  const auto flag = [&](Val condition) { return b_.convert(condition, Ty::U32); };
+  const Val toward_zero = b_.sub(b_.bitcast(nearest, narrow), flag(away));
+  const Val inexact = flag(op(ScalarOp::NotEqual, bits(back), bits(x)));
+  const Val odd = b_.bitcast(op(ScalarOp::BitOr, toward_zero, inexact), {Ty::F32, t_.lanes});
+  return b_.select(is_nan(x), nearest, odd);
+}
+
+Val FloatMath::to_half(Val x) {
   return b_.convert(round_to_half(x), Ty::F16, true);
 }
 
@@ -68,10 +85,9 @@ bool expands_to_loop(ScalarOp op) {
   return op == ScalarOp::Mod || op == ScalarOp::Fmod;
 }
 
-Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
+Val FloatMath::expand(ScalarOp o, std::span<const Val> args) {
   const Val x = args[0];
   const Val y = args.size() > 1 ? args[1] : Val{};
-  const auto exp = [&](Val v) { return b_.scalar_op(ScalarOp::ExpNative, {v}); };
   switch (o) {
     case ScalarOp::Mod:
       return floor_mod(x, y);
@@ -100,7 +116,8 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
     case ScalarOp::Softplus:
       return softplus(x);
     case ScalarOp::RoundBF16:
-      return round_to_bfloat(x);
+      if (!f_.wide()) return round_to_bfloat(x);
+      return b_.convert(FloatMath(b_, {Ty::F32, t_.lanes}).round_to_bfloat(to_f32_odd(x)), Ty::F64);
     case ScalarOp::Softsign:
       return b_.div(x, b_.add(c(1), abs(x)));
     case ScalarOp::HardSwish:
@@ -116,20 +133,20 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
   }
 }
 
-Val Float32Math::elementary(ScalarOp o, Val x) {
+Val FloatMath::elementary(ScalarOp o, Val x) {
   switch (o) {
     case ScalarOp::Sqrt:
       return sqrt(x);
     case ScalarOp::Rsqrt:
       return rsqrt(x);
     case ScalarOp::Log:
-      return log(ScalarOp::LogNative, x);
+      return log(x, false);
     case ScalarOp::Log2:
-      return log(ScalarOp::Log2Native, x);
+      return log(x, true);
     case ScalarOp::Exp:
-      return keep_nan(x, b_.scalar_op(ScalarOp::ExpNative, {x}));
+      return keep_nan(x, exp(x));
     case ScalarOp::Exp2:
-      return keep_nan(x, b_.scalar_op(ScalarOp::Exp2Native, {x}));
+      return keep_nan(x, exp2(x));
     case ScalarOp::Log1p:
       return log1p(x);
     case ScalarOp::Expm1:
@@ -271,19 +288,15 @@ class Expander : public Rebuilder {
     if (o == ScalarOp::ShiftLeft || o == ScalarOp::ShiftRight) return shift(i, args, t);
     if (!row(o).expanded) return {};
     if ((class_of(t.ty) & kInt) != 0) return IntegerMath(to_, t).expand(o, args);
-    if (t.ty == Ty::F32) return Float32Math(to_, t).expand(o, args);
+    if (t.ty == Ty::F32 || t.ty == Ty::F64) return FloatMath(to_, t).expand(o, args);
     if (o == ScalarOp::Div || o == ScalarOp::Abs) return {};  // native for every float
-    if (t.ty == Ty::F16) return half(o, args, t);
-    fail(unsupported("kernel '" + from_.name + "': " + std::string(row(o).name) +
-                     " of float64 has no device form; run the model's node on the host or cast its "
-                     "input to float32"));
-    return {};
+    return half(o, args, t);
   }
 
   Val half(ScalarOp o, std::span<const Val> args, Type t) {
     std::vector<Val> wide;
     for (Val v : args) wide.push_back(to_.convert(v, Ty::F32));
-    Float32Math math(to_, {Ty::F32, t.lanes});
+    FloatMath math(to_, {Ty::F32, t.lanes});
     const Val r = math.expand(o, wide);
     return row(o).result == ResultKind::Boolean ? r : math.to_half(r);
   }
@@ -304,13 +317,13 @@ class Expander : public Rebuilder {
     const Type from = to_.type(v);
     const bool to_int = (class_of(i.type.ty) & kInt) != 0;
     if (class_of(from.ty) != kFloat || (!to_int && i.type.ty != Ty::F16)) return {};
-    if (from.ty == Ty::F16) v = to_.convert(v, Ty::F32);
     if (from.ty == Ty::F64) {
-      fail(unsupported("kernel '" + from_.name + "': conversion of float64 to " + str(i.type) +
-                       " has no device form; cast to float32 first"));
-      return {};
+      FloatMath wide(to_, from);
+      if (to_int) return wide.to_integer(v, i.type.ty);
+      v = wide.to_f32_odd(v);
     }
-    Float32Math math(to_, {Ty::F32, from.lanes});
+    if (from.ty == Ty::F16) v = to_.convert(v, Ty::F32);
+    FloatMath math(to_, {Ty::F32, from.lanes});
     return to_int ? math.to_integer(v, i.type.ty) : math.to_half(v);
   }
 };

@@ -245,8 +245,7 @@ inline Status verify_in_debug([[maybe_unused]] const Kernel& k) {
 std::string print(const Kernel& k);
 
 /// Replaces scalar rows that devices lack or compute too inexactly by native rows (scalar_ops.def:
-/// `expanded`), and float -> integer conversions by saturating ones. Idempotent. Unsupported for
-/// F64 transcendentals, which run on the host.
+/// `expanded`), and float -> integer conversions by saturating ones. Idempotent.
 Status expand(Kernel& k);
 
 /// The features of a target for which legalize() rewrites a kernel.

@@ -143,7 +143,7 @@ class Legalizer : public Rebuilder {
       // Rounding to F16 is part of the meaning, even if the value stays F32.
       const Val r = copy(i, args);
       const bool rounds = (row(op).leaves & kFloat) != 0;
-      return rounds ? Float32Math(to_, to_.type(r)).round_to_half(r) : r;
+      return rounds ? FloatMath(to_, to_.type(r)).round_to_half(r) : r;
     }
     if (!is_int64(operand) || target_.int64) return copy(i, args);
     const Val r = integers_.scalar(op, operand == Ty::I64, args);
@@ -160,12 +160,13 @@ class Legalizer : public Rebuilder {
     if (!target_.int64 && (is_int64(from) || is_int64(i.type.ty))) {
       const bool half = i.type.ty == Ty::F16 && !target_.float16;
       const Val r = integers_.convert(v, from, half ? Ty::F32 : i.type.ty, in_range);
-      return half ? Float32Math(to_, to_.type(r)).round_to_half(r) : r;
+      return half ? FloatMath(to_, to_.type(r)).round_to_half(r) : r;
     }
     if (target_.float16 || i.type.ty != Ty::F16) return copy(i, std::span(&v, 1));
     // Rounding to F16 is part of the meaning, even if the value stays F32.
+    if (from == Ty::F64 && !in_range) v = FloatMath(to_, to_.type(v)).to_f32_odd(v);
     const Val number = to_.convert(v, Ty::F32);
-    return in_range ? number : Float32Math(to_, to_.type(number)).round_to_half(number);
+    return in_range ? number : FloatMath(to_, to_.type(number)).round_to_half(number);
   }
 
   Val bitcast(const Inst& i, Val v) {
@@ -203,7 +204,7 @@ class Legalizer : public Rebuilder {
       r = PackedElements(to_, storage).load(buffer, index, i.type.lanes, i.align);
     } else if (storage == Ty::F16) {
       const Val bits = to_.load(buffer, index, i.type.lanes, i.align);
-      return Float32Math(to_, {Ty::F32, i.type.lanes}).from_half_bits(bits);
+      return FloatMath(to_, {Ty::F32, i.type.lanes}).from_half_bits(bits);
     } else {
       std::vector<Val> lanes;
       std::vector<LostLanes> lost;
@@ -230,7 +231,7 @@ class Legalizer : public Rebuilder {
       return;
     }
     if (storage == Ty::F16) {
-      const Val bits = Float32Math(to_, to_.type(value)).half_bits(value);
+      const Val bits = FloatMath(to_, to_.type(value)).half_bits(value);
       return to_.store(buffer, index, bits, i.align);
     }
     for (int l = 0; l < to_.type(value).lanes; ++l) {

@@ -19,7 +19,7 @@ Val PackedElements::decode(Val bits) {
     case Ty::BF16:
       return b_.bitcast(b_.scalar_op(ScalarOp::ShiftLeft, {bits, u(16)}), kF32);
     case Ty::F16:
-      return Float32Math(b_, kF32).from_half_bits(
+      return FloatMath(b_, kF32).from_half_bits(
           b_.scalar_op(ScalarOp::BitAnd, {bits, u(0xffff)}));
     default:  // U16
       return b_.scalar_op(ScalarOp::BitAnd, {bits, u(0xffff)});
@@ -29,9 +29,9 @@ Val PackedElements::decode(Val bits) {
 Val PackedElements::encode(Val value) {
   switch (storage_) {
     case Ty::BF16:
-      return Float32Math(b_, kF32).bfloat_bits(value);
+      return FloatMath(b_, kF32).bfloat_bits(value);
     case Ty::F16:
-      return Float32Math(b_, kF32).half_bits(value);
+      return FloatMath(b_, kF32).half_bits(value);
     default: {
       const uint32_t mask = bits_per_element() == 8 ? 0xff : 0xffff;
       return b_.scalar_op(ScalarOp::BitAnd, {b_.bitcast(value, kU32), b_.u32(mask)});
@@ -103,12 +103,12 @@ void PackedElements::store_part(int buffer, Val at, Val shift, Val value) {
 
 // --- Half-precision bits without half-precision arithmetic
 
-Val Float32Math::rounded_half_magnitude(Val magnitude) {
+Val FloatMath::rounded_half_magnitude(Val magnitude) {
   const Val last = op(ScalarOp::BitAnd, op(ScalarOp::ShiftRight, magnitude, u(13)), u(1));
   return b_.add(b_.add(magnitude, u(0xfff)), last);
 }
 
-Val Float32Math::half_bits(Val x) {
+Val FloatMath::half_bits(Val x) {
   const Val a = abs_bits(x);
   const Val normal = b_.min(
       b_.sub(op(ScalarOp::ShiftRight, rounded_half_magnitude(a), u(13)), u(0x1c000)), u(0x7c00));
@@ -119,7 +119,7 @@ Val Float32Math::half_bits(Val x) {
   return op(ScalarOp::BitOr, r, op(ScalarOp::ShiftRight, sign_bit(x), u(16)));
 }
 
-Val Float32Math::from_half_bits(Val h) {
+Val FloatMath::from_half_bits(Val h) {
   const Val magnitude = op(ScalarOp::BitAnd, h, u(0x7fff));
   const Val sign = op(ScalarOp::ShiftLeft, op(ScalarOp::BitAnd, h, u(0x8000)), u(16));
   const Val shifted = op(ScalarOp::ShiftLeft, magnitude, u(13));
@@ -131,7 +131,7 @@ Val Float32Math::from_half_bits(Val h) {
   return real(op(ScalarOp::BitOr, r, sign));
 }
 
-Val Float32Math::round_to_half(Val x) {
+Val FloatMath::round_to_half(Val x) {
   const Val a = abs_bits(x);
   const Val normal = op(ScalarOp::BitAnd, rounded_half_magnitude(a), u(0xffffe000U));
   const Val subnormal = bits(b_.sub(b_.add(real(a), c(0.5)), c(0.5)));
@@ -141,7 +141,7 @@ Val Float32Math::round_to_half(Val x) {
   return real(op(ScalarOp::BitOr, r, sign_bit(x)));
 }
 
-Val Float32Math::bfloat_bits(Val x) {
+Val FloatMath::bfloat_bits(Val x) {
   const Val raw = bits(x);
   const Val last = op(ScalarOp::BitAnd, op(ScalarOp::ShiftRight, raw, u(16)), u(1));
   const Val rounded = op(ScalarOp::ShiftRight, b_.add(b_.add(raw, u(0x7fff)), last), u(16));
@@ -149,7 +149,7 @@ Val Float32Math::bfloat_bits(Val x) {
   return b_.select(is_nan(x), quiet, rounded);
 }
 
-Val Float32Math::round_to_bfloat(Val x) {
+Val FloatMath::round_to_bfloat(Val x) {
   return real(op(ScalarOp::ShiftLeft, bfloat_bits(x), u(16)));
 }
 

@@ -29,7 +29,7 @@ uint64_t store_float(double v) {
   if constexpr (t == Ty::F32) {
     return std::bit_cast<uint32_t>(static_cast<float>(v));
   } else if constexpr (t == Ty::F16) {
-    return float_to_f16(static_cast<float>(v));
+    return double_to_f16(v);
   } else {
     return std::bit_cast<uint64_t>(v);
   }
@@ -76,7 +76,7 @@ double sign(double x) {
 }
 /// By way of float32, as kernels compute with bfloat16 in it.
 double round_bf16(double x) {
-  return static_cast<double>(bf16_to_float(float_to_bf16(static_cast<float>(x))));
+  return static_cast<double>(bf16_to_float(double_to_bf16(x)));
 }
 
 double floor_mod(double a, double b) {

@@ -49,7 +49,7 @@ class Fuser {
  private:
   void add_host_nodes() {
     for (Node* n : p_.order()) {
-      std::string reason = host_reason(g_, *n);
+      std::string reason = host_reason(g_, *n, device_);
       if (reason.empty()) continue;
       Group gr;
       gr.kind = GroupKind::Host;

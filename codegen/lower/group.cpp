@@ -128,7 +128,7 @@ std::string kernel_name(const Group& g) {
   return out;
 }
 
-std::string host_reason(const Graph& g, const Node& n) {
+std::string host_reason(const Graph& g, const Node& n, const shaders::TargetFacts& device) {
   const ops::OpDef* def = def_of(n);
   if (!n.subgraphs.empty()) return "control flow runs on the host";
   if (def == nullptr || def->lowering == ops::Lowering::None) {
@@ -144,10 +144,12 @@ std::string host_reason(const Graph& g, const Node& n) {
   const auto dtype_reason = [&](ValueId v) -> std::string {
     if (v == graph::kNone) return {};
     const DType t = g.value(v).dtype;
-    if (t == DType::F64 || t == DType::U64 || t == DType::String || t == DType::Invalid) {
-      return "'" + g.value(v).name + "' has dtype " + std::string(name_of(t)) +
-             ", which has no device form";
-    }
+    const auto refused = [&](const std::string& why) {
+      return "'" + g.value(v).name + "' has dtype " + std::string(name_of(t)) + why;
+    };
+    if (t == DType::U64 || t == DType::String || t == DType::Invalid)
+      return refused(", which has no device form");
+    if (t == DType::F64 && !device.float64()) return refused(", which the device does not compute");
     return {};
   };
   for (ValueId v : n.inputs) {

@@ -8,6 +8,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/ops/op.h"
+#include "shaders/target_facts.h"
 
 namespace reprise::lower {
 
@@ -80,7 +81,8 @@ std::string kernel_name(const Group& g);
 /// is -1 for a group that no longer exists.
 Result<std::vector<int>> run_order(const std::vector<std::set<int>>& before,
                                    const std::vector<int>& last);
-/// Why the node cannot run on a device; empty if it can.
-std::string host_reason(const graph::Graph& g, const graph::Node& n);
+/// Why the node cannot run on such a device; empty if it can.
+std::string host_reason(const graph::Graph& g, const graph::Node& n,
+                        const shaders::TargetFacts& device);
 
 }  // namespace reprise::lower

@@ -19,7 +19,10 @@ struct SortProblem {
   Expr kept(const Expr& run) const { return Expr::min(run, wanted); }
 
   /// The type of keys in scratch memory.
-  DType key_type() const { return g.value(x).dtype == DType::I64 ? DType::I64 : DType::I32; }
+  DType key_type() const {
+    const DType t = g.value(x).dtype;
+    return t == DType::I64 || t == DType::F64 ? DType::I64 : DType::I32;
+  }
 
   const graph::Graph& g;
   const Group& group;

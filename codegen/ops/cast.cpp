@@ -142,6 +142,8 @@ Status cast_element(ElementContext& ctx) {
     return {};
   }
   if (is_int(to) && bits_of(to) < 32 && is_float(from)) v = saturated(b, to, v);
+  // Kernels compute bfloat16 in float32, which would round a float64 once more.
+  if (from == DType::F64 && to == DType::BF16) v = b.scalar_op(ScalarOp::RoundBF16, {v});
   if (b.type(v) != target) v = b.convert(v, target.ty);
   ctx.set(v);
   return {};

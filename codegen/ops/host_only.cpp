@@ -46,18 +46,6 @@ Status infer_compress(InferContext& ctx) {
   return {};
 }
 
-Status infer_scatter(InferContext& ctx) {
-  RP_TRY(require_rank(ctx, 0, 1));
-  if (ctx.dtype(2) != ctx.dtype(0))
-    return ctx.invalid("data and updates differ in dtype: " + std::string(name_of(ctx.dtype(0))) +
-                       " and " + std::string(name_of(ctx.dtype(2))));
-  if (ctx.node().op != "ScatterND" && ctx.rank(1) != ctx.rank(0)) {
-    return ctx.invalid("data " + ctx.str(ctx.shape(0)) + " and indices " + ctx.str(ctx.shape(1)) +
-                       " differ in rank");
-  }
-  return infer_same(ctx);
-}
-
 Status infer_reverse_sequence(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 2));
   return infer_same(ctx);
@@ -132,10 +120,6 @@ constexpr AttrDecl kControlFlowAttrs[] = {optional_attr("body", AttrType::Body),
                                           optional_attr("then_branch", AttrType::Body)};
 constexpr AttrDecl kUniqueAttrs[] = {optional_attr("axis", AttrType::Int), int_attr("sorted", 1)};
 constexpr AttrDecl kCompressAttrs[] = {optional_attr("axis", AttrType::Int)};
-constexpr AttrDecl kScatterAttrs[] = {int_attr("axis", 0)};
-constexpr AttrDecl kScatterElementsAttrs[] = {int_attr("axis", 0),
-                                              string_attr("reduction", "none")};
-constexpr AttrDecl kScatterNDAttrs[] = {string_attr("reduction", "none")};
 constexpr AttrDecl kReverseSequenceAttrs[] = {int_attr("batch_axis", 1), int_attr("time_axis", 0)};
 constexpr AttrDecl kNonMaxSuppressionAttrs[] = {int_attr("center_point_box", 0)};
 constexpr AttrDecl kImageDecoderAttrs[] = {string_attr("pixel_format", "RGB")};
@@ -165,21 +149,6 @@ std::span<const OpDef> host_only_ops() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attributes = kCompressAttrs},
-      {.name = "Scatter",
-       .infer = infer_scatter,
-       .min_inputs = 3,
-       .max_inputs = 3,
-       .attributes = kScatterAttrs},
-      {.name = "ScatterElements",
-       .infer = infer_scatter,
-       .min_inputs = 3,
-       .max_inputs = 3,
-       .attributes = kScatterElementsAttrs},
-      {.name = "ScatterND",
-       .infer = infer_scatter,
-       .min_inputs = 3,
-       .max_inputs = 3,
-       .attributes = kScatterNDAttrs},
       {.name = "ReverseSequence",
        .infer = infer_reverse_sequence,
        .min_inputs = 2,

@@ -284,7 +284,7 @@ Val is_better(kernel::Builder& b, Val v, Val best, bool max, bool last) {
   const Val second = max ? best : v;
   const Val better = last ? b.ge(first, second) : b.lt(second, first);
   const kernel::Ty ty = b.type(v).ty;
-  if (ty != kernel::Ty::F32 && ty != kernel::Ty::F16) return better;
+  if (kernel::class_of(ty) != kernel::kFloat) return better;
   const Val nan = b.scalar_op(kernel::ScalarOp::IsNaN, {v});
   if (last) return b.logical_or(better, nan);
   const Val best_nan = b.scalar_op(kernel::ScalarOp::IsNaN, {best});

@@ -41,6 +41,7 @@ std::vector<std::span<const OpDef>> families() {
           generator_ops(),
           slice_ops(),
           gather_ops(),
+          scatter_ops(),
           pad_tile_ops(),
           reduce_ops(),
           scan_ops(),

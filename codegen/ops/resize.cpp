@@ -304,10 +304,11 @@ Expr clamp_index(const Expr& i, const Expr& dim) {
 /// The weights of the four taps around a position that is `fraction` after the second one. The
 /// polynomials are factored, so that weights close to zero are accurate, too.
 std::array<Val, 4> cubic_weights(kernel::Builder& b, Val fraction, float a) {
-  const Val rest = b.sub(b.f32(1), fraction);
-  const auto far = [&](Val t, Val u) { return b.mul(b.mul(b.mul(b.f32(a), t), u), u); };
+  const auto number = [&](double v) { return b.constant(b.type(fraction), v); };
+  const Val rest = b.sub(number(1), fraction);
+  const auto far = [&](Val t, Val u) { return b.mul(b.mul(b.mul(number(a), t), u), u); };
   const auto near = [&](Val t, Val u) {  // at distance t, and u = 1 - t
-    return b.mul(u, b.sub(b.add(b.f32(1), t), b.mul(b.mul(b.f32(a + 2), t), t)));
+    return b.mul(u, b.sub(b.add(number(1), t), b.mul(b.mul(number(a + 2), t), t)));
   };
   return {far(fraction, rest), near(fraction, rest), near(rest, fraction), far(rest, fraction)};
 }
@@ -324,7 +325,7 @@ std::vector<Tap> cubic_taps(ElementContext& ctx, const Expr& base, Val fraction,
     Val w = weights[static_cast<size_t>(k)];
     const Expr position = base + Expr(k - 1);
     if (exclude) {
-      w = b.select(b.in_range(ctx.value(position), ctx.value(in)), w, b.f32(0));
+      w = b.select(b.in_range(ctx.value(position), ctx.value(in)), w, b.constant(b.type(w), 0));
       sum = sum ? b.add(sum, w) : w;
     }
     taps.push_back({clamp_index(position, in), w});
@@ -353,10 +354,11 @@ std::vector<Tap> axis_taps(ElementContext& ctx, size_t d) {
     return {{clamp_index(nearest(rounding, at), in), {}}};
   }
   const Expr base = Expr::floordiv(at.num, at.den);
-  const Val fraction = b.div(b.convert(ctx.value(Expr::mod(at.num, at.den)), kernel::Ty::F32),
-                             b.convert(ctx.value(at.den), kernel::Ty::F32));
+  const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().inputs[0]).dtype);
+  const Val fraction = b.div(b.convert(ctx.value(Expr::mod(at.num, at.den)), type.ty),
+                             b.convert(ctx.value(at.den), type.ty));
   if (mode == "cubic") return cubic_taps(ctx, base, fraction, in);
-  return {{clamp_index(base, in), b.sub(b.f32(1), fraction)},
+  return {{clamp_index(base, in), b.sub(b.constant(type, 1), fraction)},
           {clamp_index(base + 1, in), fraction}};
 }
 

@@ -149,9 +149,13 @@ typedef struct reprise_vulkan_device {
   void (*lock_queue)(void* user);
   void (*unlock_queue)(void* user);
   void* user;
+  int32_t shader_float64; /* a feature, as those above */
 } reprise_vulkan_device;
-#define REPRISE_VULKAN_DEVICE_INIT \
-  { sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL }
+#define REPRISE_VULKAN_DEVICE_INIT                                                                \
+  {                                                                                               \
+    sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
+        0                                                                                         \
+  }
 
 /* A CUDA context of the application, which the library borrows and never frees. Runs and transfers
  * go into `stream`, so they follow what the application put there before, and they end before their

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 
 namespace reprise {
 namespace {
@@ -142,6 +143,22 @@ uint16_t float_to_bf16(float v) {
   const uint32_t bits = std::bit_cast<uint32_t>(v);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+float to_float_odd(double v) {
+  const float f = static_cast<float>(v);
+  if (std::isnan(v) || static_cast<double>(f) == v) return f;
+  const float truncated =
+      std::fabs(static_cast<double>(f)) > std::fabs(v) ? std::nextafter(f, 0.0F) : f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(truncated) | 1U);
+}
+
+uint16_t double_to_f16(double v) {
+  return float_to_f16(to_float_odd(v));
+}
+
+uint16_t double_to_bf16(double v) {
+  return float_to_bf16(to_float_odd(v));
 }
 
 }  // namespace reprise

@@ -10,16 +10,6 @@ namespace reprise::host {
 
 namespace {
 
-// Rounds to odd: truncates an inexact result and sets its last bit. A second rounding to fewer bits
-// then gives the same as rounding once.
-float to_float_odd(double v) {
-  const float f = static_cast<float>(v);
-  if (std::isnan(v) || static_cast<double>(f) == v) return f;
-  const float truncated =
-      std::fabs(static_cast<double>(f)) > std::fabs(v) ? std::nextafter(f, 0.0F) : f;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(truncated) | 1U);
-}
-
 template <typename To, typename From>
 To convert_in(From v) {
   if constexpr (std::is_same_v<From, F16>) {
@@ -121,14 +111,6 @@ Domain domain_of(DType t) {
   if (is_signed_int(t)) return Domain::Signed;
   if (is_int(t) || t == DType::Bool) return Domain::Unsigned;
   return Domain::None;
-}
-
-uint16_t double_to_f16(double v) {
-  return float_to_f16(to_float_odd(v));
-}
-
-uint16_t double_to_bf16(double v) {
-  return float_to_bf16(to_float_odd(v));
 }
 
 uint8_t double_to_low_bit(DType t, double v, LowBitRules rules) {

@@ -54,19 +54,26 @@ void combine_at(Reduction r, HostTensor& y, int64_t to, const HostTensor& update
   }
 }
 
-/// Scatters blocks of `block` elements, in order.
-void scatter_blocks(Reduction r, HostTensor& y, const Dims& offsets, const HostTensor& updates,
-                    int64_t block) {
+/// Blocks of elements in order, each of which goes to an offset.
+struct Blocks {
+  const HostTensor& updates;
+  int64_t size = 1;
+  std::span<const int64_t> order = {};  // the block that is taken; empty: one after another
+};
+
+void scatter_blocks(Reduction r, HostTensor& y, const Dims& offsets, const Blocks& blocks) {
   const Domain domain = domain_of(y.dtype());
+  const int64_t n = blocks.size;
   for (int64_t i = 0; i < static_cast<int64_t>(offsets.size()); ++i) {
+    const int64_t from = n * (blocks.order.empty() ? i : blocks.order[static_cast<size_t>(i)]);
     if (r == Reduction::None) {
-      copy_block(y, at(offsets, i), updates, i * block, block);
+      copy_block(y, at(offsets, i), blocks.updates, from, n);
     } else if (domain == Domain::Float) {
-      combine_at<double>(r, y, at(offsets, i), updates, i * block, block);
+      combine_at<double>(r, y, at(offsets, i), blocks.updates, from, n);
     } else if (domain == Domain::Signed) {
-      combine_at<int64_t>(r, y, at(offsets, i), updates, i * block, block);
+      combine_at<int64_t>(r, y, at(offsets, i), blocks.updates, from, n);
     } else {
-      combine_at<uint64_t>(r, y, at(offsets, i), updates, i * block, block);
+      combine_at<uint64_t>(r, y, at(offsets, i), blocks.updates, from, n);
     }
   }
 }
@@ -94,7 +101,7 @@ KernelResult scatter_elements(const Call& c) {
   RP_ASSIGN(const Dims indices, read_indices(index, "indices"));
   RP_ASSIGN(const Dims offsets, element_offsets(x.dims(), index.dims(), indices, axis));
   RP_ASSIGN(auto y, copy_of(x));
-  scatter_blocks(reduction, y, offsets, updates, 1);
+  scatter_blocks(reduction, y, offsets, {updates});
   return one(std::move(y));
 }
 
@@ -120,7 +127,65 @@ KernelResult scatter_nd(const Call& c) {
   RP_ASSIGN(const Dims indices, read_indices(index, "indices"));
   RP_ASSIGN(const Dims offsets, tuple_offsets(x.dims(), indices, tuple, 0));
   RP_ASSIGN(auto y, copy_of(x));
-  scatter_blocks(reduction, y, offsets, updates, product_range(x.dims(), tuple, x.rank()));
+  scatter_blocks(reduction, y, offsets, {updates, product_range(x.dims(), tuple, x.rank())});
+  return one(std::move(y));
+}
+
+/// The row-major positions of indices in a tensor with the dims of the attribute.
+KernelResult flat_index(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  const HostTensor& index = input(c, 0);
+  const Dims dims = c.attrs.get_ints("dims");
+  const int64_t axis = c.attrs.get_int("axis", -1);
+  RP_ASSIGN(const Dims indices, read_indices(index, "indices"));
+  Dims out = index.dims();
+  if (axis < 0 && (out.empty() || out.back() != static_cast<int64_t>(dims.size())))
+    return invalid_input("indices " + dims_str(out) + " do not fit data " + dims_str(dims));
+  if (axis >= 0) RP_TRY(check_elements_shape(dims, out, axis));
+  if (axis < 0) out.pop_back();
+  RP_ASSIGN(const Dims offsets,
+            axis >= 0 ? element_offsets(dims, index.dims(), indices, axis)
+                      : tuple_offsets(dims, indices, static_cast<int64_t>(dims.size()), 0));
+  RP_ASSIGN(auto y, allocate(DType::I32, std::move(out)));
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] > std::numeric_limits<int32_t>::max())
+      return unsupported("data " + dims_str(dims) + " has more than 2^31 elements");
+    y.mutable_data<int32_t>()[i] = static_cast<int32_t>(offsets[i]);
+  }
+  return one(std::move(y));
+}
+
+/// Scatters blocks of the data whose targets are known: numbers of blocks, in ascending order if
+/// the updates' positions are given.
+KernelResult scatter_sorted(const Call& c) {
+  RP_TRY(check_arity(c, 3, 4));
+  const HostTensor& x = input(c, 0);
+  const HostTensor& targets = input(c, 1);
+  RP_TRY(require_same_dtype(c, 0, 2));
+  const int64_t depth = c.attrs.get_int("depth", 0);
+  if (depth < 0 || depth > x.rank()) return invalid_model("attribute 'depth' exceeds the rank");
+  const int64_t blocks = product_range(x.dims(), 0, depth);
+  const int64_t block = product_range(x.dims(), depth, x.rank());
+  const int64_t count = targets.count();
+  if (input(c, 2).count() != count * block)
+    return invalid_input("there is not one update for each target");
+  RP_ASSIGN(Dims offsets, read_indices(targets, "targets"));
+  for (int64_t& target : offsets) {
+    RP_ASSIGN(target, wrap_index(target, blocks, 0, &target - offsets.data()));
+    target *= block;
+  }
+  Dims order;
+  if (has_input(c, 3)) {
+    RP_ASSIGN(order, read_indices(input(c, 3), "positions"));
+  }
+  for (int64_t& position : order) {
+    RP_ASSIGN(position, wrap_index(position, count, 0, &position - order.data()));
+  }
+  if (!order.empty() && order.size() != offsets.size())
+    return invalid_input("there is not one position for each target");
+  RP_ASSIGN(const Reduction reduction, read_reduction(c, x.dtype()));
+  RP_ASSIGN(auto y, copy_of(x));
+  scatter_blocks(reduction, y, offsets, {input(c, 2), block, order});
   return one(std::move(y));
 }
 
@@ -183,10 +248,10 @@ KernelResult tensor_scatter(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Scatter", scatter_elements},
-                            {"ScatterElements", scatter_elements},
-                            {"ScatterND", scatter_nd},
-                            {"TensorScatter", tensor_scatter}};
+constexpr Entry kTable[] = {
+    {"Scatter", scatter_elements},     {"ScatterElements", scatter_elements},
+    {"ScatterND", scatter_nd},         {"FlatIndex", flat_index},
+    {"ScatterSorted", scatter_sorted}, {"TensorScatter", tensor_scatter}};
 
 }  // namespace
 

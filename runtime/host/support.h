@@ -117,8 +117,6 @@ inline double round_half_even(double v) {
   const double r = std::round(v);
   return std::copysign(std::fabs(v - std::trunc(v)) == 0.5 ? 2 * std::round(v / 2) : r, v);
 }
-uint16_t double_to_f16(double v);
-uint16_t double_to_bf16(double v);
 uint8_t double_to_low_bit(DType t, double v, LowBitRules rules = {});
 /// Truncates and saturates; NaN gives 0.
 int64_t saturate_i64(double v);

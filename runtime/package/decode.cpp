@@ -337,6 +337,13 @@ class Decoder : private MetadataReader {
     return {};
   }
 
+  Status reals(const flatbuffers::Vector<float>* from, std::vector<double>& to) {
+    std::vector<float> narrow;
+    RP_TRY(numbers(from, narrow));
+    to.assign(narrow.begin(), narrow.end());
+    return {};
+  }
+
   Status probe(const fb::Probe& from, plan::Probe& to) {
     RP_TRY(string(from.skipped(), to.skipped));
     to.step = from.step();
@@ -351,9 +358,17 @@ class Decoder : private MetadataReader {
     const auto samples = [this](const fb::Samples& f, plan::Probe::Samples& t) {
       t.buffer = f.buffer();
       RP_TRY(numbers(f.at(), t.at));
-      RP_TRY(numbers(f.values(), t.values));
-      RP_TRY(numbers(f.tolerance(), t.tolerance));
-      return numbers(f.exact(), t.exact);
+      RP_TRY(numbers(f.exact(), t.exact));
+      std::vector<double> wide;
+      RP_TRY(numbers(f.wide(), wide));
+      if (wide.empty()) {
+        RP_TRY(reals(f.values(), t.values));
+        return reals(f.tolerance(), t.tolerance);
+      }
+      const auto middle = wide.begin() + static_cast<std::ptrdiff_t>(wide.size() / 2);
+      t.values.assign(wide.begin(), middle);
+      t.tolerance.assign(middle, wide.end());
+      return Status();
     };
     return list(from.samples(), to.samples, samples);
   }
@@ -406,6 +421,7 @@ class Decoder : private MetadataReader {
     to.predicate.api = static_cast<Api>(p.api());
     to.predicate.needs_int64 = p.needs_int64();
     to.predicate.needs_float16 = p.needs_float16();
+    to.predicate.needs_float64 = p.needs_float64();
     to.predicate.needs_storage8 = p.needs_storage8();
     to.predicate.needs_storage16 = p.needs_storage16();
     to.predicate.needs_subgroup_arithmetic = p.needs_subgroup_arithmetic();

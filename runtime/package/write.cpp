@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -291,6 +293,25 @@ class Serializer {
                             k.usage == plan::KernelCode::Usage{} ? nullptr : &usage);
   }
 
+  Offset<fb::Samples> samples(const plan::Probe::Samples& s) {
+    const auto fits = [](double v) {
+      return !(std::fabs(v) > static_cast<double>(std::numeric_limits<float>::max())) &&
+             (std::isnan(v) || static_cast<double>(static_cast<float>(v)) == v);
+    };
+    const auto at = b_.CreateVector(s.at);
+    const auto exact = b_.CreateVector(s.exact);
+    if (std::all_of(s.values.begin(), s.values.end(), fits) &&
+        std::all_of(s.tolerance.begin(), s.tolerance.end(), fits)) {
+      const auto values = b_.CreateVector(std::vector<float>(s.values.begin(), s.values.end()));
+      const auto tolerance =
+          b_.CreateVector(std::vector<float>(s.tolerance.begin(), s.tolerance.end()));
+      return fb::CreateSamples(b_, s.buffer, at, values, tolerance, exact);
+    }
+    std::vector<double> wide = s.values;
+    wide.insert(wide.end(), s.tolerance.begin(), s.tolerance.end());
+    return fb::CreateSamples(b_, s.buffer, at, 0, 0, exact, b_.CreateVector(wide));
+  }
+
   /// Variants for several architectures have equal probes; each distinct probe is written once.
   Offset<fb::Probe> probe(const plan::Probe& p) {
     for (const auto& [written, offset] : probes_) {
@@ -300,12 +321,8 @@ class Serializer {
     const auto grid = b_.CreateVector(p.grid.data(), p.grid.size());
     const auto scalars = b_.CreateVector(p.scalars);
     const auto bytes = b_.CreateVector(p.bytes);
-    const auto samples = tables<fb::Samples>(p.samples, [this](const plan::Probe::Samples& s) {
-      const auto at = b_.CreateVector(s.at);
-      const auto values = b_.CreateVector(s.values);
-      const auto tolerance = b_.CreateVector(s.tolerance);
-      return fb::CreateSamples(b_, s.buffer, at, values, tolerance, b_.CreateVector(s.exact));
-    });
+    const auto samples = tables<fb::Samples>(
+        p.samples, [this](const plan::Probe::Samples& s) { return this->samples(s); });
     const auto offset =
         fb::CreateProbe(b_, skipped, p.step, grid, scalars, bytes, p.inputs, p.complete, samples);
     probes_.emplace_back(&p, offset);
@@ -339,7 +356,7 @@ class Serializer {
                                p.needs_storage8, p.needs_storage16, p.needs_subgroup_arithmetic,
                                p.needs_subgroup_shuffle, p.cpu_type, p.subgroup_size,
                                p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads,
-                               p.needs_subgroup_extended_types, matrix);
+                               p.needs_subgroup_extended_types, matrix, p.needs_float64);
   }
 
   Offset<fb::Explanation> explanation(const Explanation& e) {

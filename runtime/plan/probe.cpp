@@ -57,7 +57,7 @@ Status verify_samples(const Probe::Samples& s, DType dtype, uint64_t bytes) {
                       s.tolerance.size() == s.values.size();
   if (!counts || n == 0) return invalid_model("it has different numbers of samples and values");
   const bool sane = std::all_of(s.tolerance.begin(), s.tolerance.end(),
-                                [](float t) { return t >= 0 && std::isfinite(t); });
+                                [](double t) { return t >= 0 && std::isfinite(t); });
   return sane ? Status() : invalid_model("a tolerance is not a positive number");
 }
 

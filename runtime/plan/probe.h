@@ -37,11 +37,11 @@ inline constexpr uint64_t kMaxProbeBytes = uint64_t{64} << 20;
 struct Probe {
   /// Elements of one written buffer.
   struct Samples {
-    uint32_t buffer = 0;           // parameter of the kernel
-    std::vector<uint32_t> at;      // indices of elements of the plan buffer's dtype
-    std::vector<float> values;     // for floats: the expected values ...
-    std::vector<float> tolerance;  // ... and the largest allowed differences from them
-    std::vector<int64_t> exact;    // for integers and bools: the expected values
+    uint32_t buffer = 0;            // parameter of the kernel
+    std::vector<uint32_t> at;       // indices of elements of the plan buffer's dtype
+    std::vector<double> values;     // for floats: the expected values ...
+    std::vector<double> tolerance;  // ... and the largest allowed differences from them
+    std::vector<int64_t> exact;     // for integers and bools: the expected values
     friend bool operator==(const Samples&, const Samples&) = default;
   };
   std::string skipped;             // if not empty: why there is no probe; the rest is empty then

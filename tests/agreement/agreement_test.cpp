@@ -48,24 +48,33 @@ std::vector<int64_t> symbol_values(const graph::Graph& g, const test::Heading& h
   return values;
 }
 
-/// `f32_error`: of fp32, as a fraction of the largest value.
+/// `error` is a fraction of the largest magnitude, which is at least 1.
+template <typename T>
+void expect_near(const HostTensor& expected, const HostTensor& actual, double error,
+                 const std::string& what) {
+  double largest = 1;
+  for (int64_t i = 0; i < expected.count(); ++i) {
+    const T e = expected.data<T>()[i];
+    if (std::isfinite(e)) largest = std::max(largest, std::fabs(static_cast<double>(e)));
+  }
+  for (int64_t i = 0; i < expected.count(); ++i) {
+    const T e = expected.data<T>()[i], x = actual.data<T>()[i];
+    if (std::isnan(e) && std::isnan(x)) continue;
+    ASSERT_TRUE(e == x || std::fabs(static_cast<double>(e - x)) <= error * largest)
+        << what << " [" << i << "] " << x << ", expected " << e;
+  }
+}
+
+/// `f32_error`: of fp32, as a fraction of the largest value. fp64 has the same number of units in
+/// the last place.
 void expect_close(const HostTensor& expected, const std::vector<std::byte>& actual, DType dtype,
                   const std::string& what, double f32_error = 2e-6) {
   HostTensor a(dtype, expected.dims());
   std::copy_n(actual.begin(), a.bytes().size(), a.mutable_bytes().begin());
-  double largest = 1;
-  for (int64_t i = 0; i < a.count() && dtype == DType::F32; ++i) {
-    if (std::isfinite(expected.data<float>()[i])) {
-      largest = std::max(largest, std::fabs(static_cast<double>(expected.data<float>()[i])));
-    }
-  }
+  if (dtype == DType::F32) return expect_near<float>(expected, a, f32_error, what);
+  if (dtype == DType::F64) return expect_near<double>(expected, a, f32_error * 0x1p-29, what);
   for (int64_t i = 0; i < a.count(); ++i) {
-    if (dtype == DType::F32) {
-      const float e = expected.data<float>()[i], x = a.data<float>()[i];
-      if (std::isnan(e) && std::isnan(x)) continue;
-      ASSERT_TRUE(e == x || std::fabs(e - x) <= f32_error * largest)
-          << what << " [" << i << "] " << x << ", expected " << e;
-    } else if (dtype == DType::F16) {
+    if (dtype == DType::F16) {
       const float e = f16_to_float(expected.data<uint16_t>()[i]),
                   x = f16_to_float(a.data<uint16_t>()[i]);
       if (std::isnan(e) && std::isnan(x)) continue;
@@ -145,7 +154,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
   /// Lowered and legalised kernels of all groups. `form`: of kernels that have two.
   void lower_all(const lower::Target& target, bool fused, const Choose& choose = of_number(0),
                  lower::LoopForm form = lower::LoopForm::Short) {
-    auto fusion = lower::fuse(*g_, {.enabled = fused});
+    auto fusion = lower::fuse(*g_, {.enabled = fused, .device = target.predicate});
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     groups_ = std::move(fusion->groups);
     lowered_.clear();
@@ -187,9 +196,37 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     }
   }
 
+  /// Vulkan's variants, those with fp64 arithmetic if the graph needs it.
+  std::vector<lower::Target> variants() const {
+    std::vector<lower::Target> all = vulkan_targets();
+    if (!is_wide()) return all;
+    std::erase_if(all, [](const lower::Target& t) { return !t.predicate.needs_int64; });
+    std::ranges::transform(all, all.begin(), with_float64);
+    return all;
+  }
+  bool is_wide() const {
+    return std::ranges::any_of(model_->values(),
+                               [](const graph::Value& v) { return v.dtype == DType::F64; });
+  }
+
+  /// Calls the body with each Vulkan device that can compute the graph.
+  void on_devices(const std::function<void(const std::shared_ptr<Device>&)>& body) {
+    bool any = false;
+    for (const DeviceInfo& info : list_devices()) {
+      if (!info.usable || info.facts.api != Api::Vulkan) continue;
+      if (is_wide() && !info.facts.float64) continue;
+      any = true;
+      auto opened = open_device(info.id);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      body(opened->device);
+      if (HasFatalFailure()) return;
+    }
+    if (!any) GTEST_SKIP() << "no Vulkan device";
+  }
+
   /// The first variant for devices of any kind.
-  static lower::Target gpu_variant(const DeviceFacts& facts) {
-    for (const lower::Target& t : vulkan_targets()) {
+  lower::Target gpu_variant(const DeviceFacts& facts) const {
+    for (const lower::Target& t : variants()) {
       if (!t.cpu_type() && t.predicate.mismatch(facts).empty()) return t;
     }
     ADD_FAILURE() << "no variant";
@@ -238,7 +275,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
 };
 
 TEST_P(Agreement, InterpreterOfEveryVariant) {
-  for (const lower::Target& target : vulkan_targets()) {
+  for (const lower::Target& target : variants()) {
     for (const bool fused : {true, false}) {
       lower_all(target, fused);
       if (HasFatalFailure()) return;
@@ -262,7 +299,7 @@ TEST_P(Agreement, EqualKernels) {
     for (const bool shared : {true, false}) {
       CompileOptions options;
       options.threads = threads;
-      for (const lower::Target& t : vulkan_targets()) options.targets.push_back(t.name);
+      for (const lower::Target& t : variants()) options.targets.push_back(t.name);
       if (!shared) options.disabled_passes = {"equal-kernels"};
       auto package = compile(model_->clone(), options);
       ASSERT_TRUE(package.ok()) << package.status().message();
@@ -275,7 +312,7 @@ TEST_P(Agreement, EqualKernels) {
 }
 
 TEST_P(Agreement, InterpreterOfEverySchedule) {
-  for (const lower::Target& target : vulkan_targets()) {
+  for (const lower::Target& target : variants()) {
     most_choices_ = 0;
     lower_all(target, true);
     for (size_t choice = 1; choice < most_choices_; ++choice) {
@@ -294,7 +331,7 @@ TEST_P(Agreement, InterpreterInLowPrecision) {
   for (const DType precision : {DType::F16, DType::BF16}) {
     g_ = full->clone();
     passes::autocast(*g_, precision, 2);
-    for (const lower::Target& target : vulkan_targets()) {
+    for (const lower::Target& target : variants()) {
       if (target.predicate.slow_loads) continue;
       const std::string what = target.name + " " + precision_name(precision);
       kinds_.clear();
@@ -348,20 +385,14 @@ class AgreementOnDevices : public Agreement {};
 
 /// fp16 is the harder one where a device has no storage for it.
 TEST_P(AgreementOnDevices, LowPrecision) {
-  bool any = false;
-  for (const DeviceInfo& info : list_devices()) {
-    if (!info.usable || info.facts.api != Api::Vulkan) continue;
-    any = true;
-    auto opened = open_device(info.id);
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    const std::vector<lower::Target> all = vulkan_targets();
-    const auto own = std::find_if(all.begin(), all.end(), [&](const lower::Target& t) {
-      return !t.on_request && !t.predicate.matrix && t.predicate.mismatch(info.facts).empty();
+  on_devices([&](const std::shared_ptr<Device>& device) {
+    const std::vector<lower::Target> all = variants();
+    const auto own = std::ranges::find_if(all, [&](const lower::Target& t) {
+      return !t.on_request && !t.predicate.matrix &&
+             t.predicate.mismatch(device->info().facts).empty();
     });
-    run_on_device(opened->device, own->name, of_number(0), DType::F16);
-    if (HasFatalFailure()) return;
-  }
-  if (!any) GTEST_SKIP() << "no Vulkan device";
+    run_on_device(device, own->name, of_number(0), DType::F16);
+  });
 }
 
 TEST_P(Agreement, CudaText) {
@@ -370,7 +401,7 @@ TEST_P(Agreement, CudaText) {
   target.predicate.needs_int64 = true;
   target.predicate.needs_storage8 = true;
   target.predicate.needs_storage16 = true;
-  target.predicate.needs_float16 = true;
+  target.predicate.needs_float16 = target.predicate.needs_float64 = true;
   target.predicate.subgroup_size = 32;
   target.predicate.matrix = {16, 16, 16};
   target.predicate.shared_bytes = 32768;
@@ -405,22 +436,16 @@ TEST_P(Agreement, CudaText) {
 
 /// The variant that a GPU would take, on the devices of this machine, by every kind of schedule.
 TEST_P(AgreementOnDevices, GpuSchedules) {
-  bool any = false;
-  for (const DeviceInfo& info : list_devices()) {
-    if (!info.usable || info.facts.api != Api::Vulkan) continue;
-    any = true;
-    auto opened = open_device(info.id);
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    const lower::Target target = gpu_variant(info.facts);
+  on_devices([&](const std::shared_ptr<Device>& device) {
+    const lower::Target target = gpu_variant(device->info().facts);
     kinds_.clear();
     lower_all(target, true);
     const std::set<std::string> kinds = kinds_;
     for (const std::string& kind : kinds) {
-      if (kinds.size() > 1) run_on_device(opened->device, target.name, of_kind(kind));
+      if (kinds.size() > 1) run_on_device(device, target.name, of_kind(kind));
       if (HasFatalFailure()) return;
     }
-  }
-  if (!any) GTEST_SKIP() << "no Vulkan device";
+  });
 }
 
 enum class Which : uint8_t { All, QuickOnDevices, FullOnDevices };

@@ -14,128 +14,13 @@
 #include <random>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/builder.h"
+#include "tests/kernel/scalar_references.h"
 
 namespace reprise::kernel {
 namespace {
 
-using Real = long double;
-using Reference = Real (*)(Real a, Real b, Real c);
-
-Real sigmoid(Real a) {
-  return 1 / (1 + std::exp(-a));
-}
-Real softplus(Real a) {
-  return a > 0 ? a + std::log1p(std::exp(-a)) : std::log1p(std::exp(a));
-}
-Real floor_mod(Real a, Real b) {
-  const Real r = std::fmod(a, b);
-  return r != 0 && std::signbit(r) != std::signbit(b) ? r + b : r;
-}
-Real clamp01(Real a) {
-  return a < 0 ? 0 : a > 1 ? 1 : a;
-}
-const Real kPi = 3.14159265358979323846264338327950288L;
-
-#define UNARY(name, expr)                                           \
-  {                                                                 \
-    ScalarOp::name, [](Real a, Real, Real) -> Real { return expr; } \
-  }
-#define BINARY(name, expr)                                            \
-  {                                                                   \
-    ScalarOp::name, [](Real a, Real b, Real) -> Real { return expr; } \
-  }
-
-const std::map<ScalarOp, Reference>& references() {
-  static const std::map<ScalarOp, Reference> table = {
-      BINARY(Add, a + b),
-      BINARY(Sub, a - b),
-      BINARY(Mul, a * b),
-      BINARY(Div, a / b),
-      BINARY(Mod, floor_mod(a, b)),
-      BINARY(Fmod, std::fmod(a, b)),
-      UNARY(Neg, -a),
-      UNARY(Abs, std::fabs(a)),
-      UNARY(Sign, std::isnan(a) ? a : static_cast<Real>((a > 0) - (a < 0))),
-      UNARY(Reciprocal, 1 / a),
-      BINARY(Min, std::isnan(a) || std::isnan(b) ? a + b : std::fmin(a, b)),
-      BINARY(Max, std::isnan(a) || std::isnan(b) ? a + b : std::fmax(a, b)),
-      BINARY(MinNum, std::fmin(a, b)),
-      BINARY(MaxNum, std::fmax(a, b)),
-      UNARY(Floor, std::floor(a)),
-      UNARY(Ceil, std::ceil(a)),
-      UNARY(Round, std::nearbyint(a)),
-      UNARY(Trunc, std::trunc(a)),
-      UNARY(RoundBF16, bf16_to_float(float_to_bf16(static_cast<float>(a)))),
-      UNARY(SqrtNative, std::sqrt(a)),
-      UNARY(RsqrtNative, 1 / std::sqrt(a)),
-      UNARY(LogNative, std::log(a)),
-      UNARY(Log2Native, std::log2(a)),
-      UNARY(ExpNative, std::exp(a)),
-      UNARY(Exp2Native, std::exp2(a)),
-      UNARY(Exp, std::exp(a)),
-      UNARY(Exp2, std::exp2(a)),
-      UNARY(Sqrt, std::sqrt(a)),
-      UNARY(Rsqrt, 1 / std::sqrt(a)),
-      UNARY(Log, std::log(a)),
-      UNARY(Log2, std::log2(a)),
-      UNARY(Log1p, std::log1p(a)),
-      UNARY(Expm1, std::expm1(a)),
-      BINARY(Pow, std::pow(a, b)),
-      UNARY(Sin, std::sin(a)),
-      UNARY(Cos, std::cos(a)),
-      UNARY(Tan, std::tan(a)),
-      UNARY(Asin, std::asin(a)),
-      UNARY(Acos, std::acos(a)),
-      UNARY(Atan, std::atan(a)),
-      UNARY(Sinh, std::sinh(a)),
-      UNARY(Cosh, std::cosh(a)),
-      UNARY(Tanh, std::tanh(a)),
-      UNARY(Asinh, std::asinh(a)),
-      UNARY(Acosh, std::acosh(a)),
-      UNARY(Atanh, std::atanh(a)),
-      UNARY(Erf, std::erf(a)),
-      UNARY(Sigmoid, sigmoid(a)),
-      UNARY(Relu, std::isnan(a) || a > 0 ? a : 0),
-      UNARY(Gelu, a * (std::erfc(-a / std::sqrt(Real{2})) / 2)),
-      UNARY(GeluTanh, a * sigmoid(2 * std::sqrt(2 / kPi) * (a + 0.044715L * a * a * a))),
-      UNARY(Softplus, softplus(a)),
-      UNARY(Softsign, a / (1 + std::fabs(a))),
-      UNARY(HardSwish, a * clamp01(a / 6 + 0.5L)),
-      UNARY(Mish, a * std::tanh(softplus(a))),
-      UNARY(Silu, a * sigmoid(a)),
-  };
-  return table;
-}
-
 float to_float(uint64_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits));
-}
-
-/// y[i] = row(x0[i], x1[i], ...), expanded.
-Kernel row_kernel(ScalarOp op, Ty result) {
-  Builder b("row");
-  const int y = b.buffer("y", result, Access::Write);
-  const Val i = b.builtin(Builtin::GlobalId, 0);
-  std::vector<Val> args;
-  for (int a = 0; a < row(op).arity; ++a) {
-    args.push_back(b.load(b.buffer("x" + std::to_string(a), Ty::F32, Access::Read), i));
-  }
-  const Val r = b.scalar_op(op, args);
-  b.store(y, i, result == Ty::U32 ? b.convert(r, Ty::U32) : r);
-  auto k = b.finish();
-  EXPECT_TRUE(k.ok()) << k.status().message();
-  const Status s = expand(*k);
-  EXPECT_TRUE(s.ok()) << s.message();
-  for (const Inst& inst : k->insts) {
-    if (inst.op != Op::Scalar) continue;
-    const auto used = static_cast<ScalarOp>(inst.imm);
-    const bool native = !row(used).expanded || used == ScalarOp::Div || used == ScalarOp::Abs;
-    EXPECT_TRUE(native ||
-                class_of(k->insts[static_cast<size_t>(inst.args[0].id)].type.ty) != kFloat)
-        << row(used).name << " remains in the expansion of " << row(op).name;
-  }
-  return std::move(*k);
 }
 
 using Inputs = std::vector<std::vector<float>>;  // one array per operand
@@ -209,7 +94,7 @@ Error measure(const ScalarRow& r, float got, Real want) {
 void sweep(const Inputs& x, ScalarOp op, const InterpretOptions& options, Error& worst) {
   const ScalarRow& r = row(op);
   const Reference reference = references().at(op);
-  const std::vector<float> y = run<float>(row_kernel(op, Ty::F32), x, options);
+  const std::vector<float> y = run<float>(row_kernel(op, Ty::F32, Ty::F32), x, options);
   for (size_t i = 0; i < x[0].size(); ++i) {
     const Real a = x[0][i];
     const Real b = x.size() > 1 ? x[1][i] : 0;
@@ -290,7 +175,7 @@ TEST(ScalarAccuracy, CoversTheTable) {
 /// Fused or not, Fma is within an ulp of the larger of its product and its result.
 TEST(ScalarAccuracy, Fma) {
   const Inputs x = samples(ScalarOp::Fma, 1048573);
-  const std::vector<float> y = run<float>(row_kernel(ScalarOp::Fma, Ty::F32), x, {});
+  const std::vector<float> y = run<float>(row_kernel(ScalarOp::Fma, Ty::F32, Ty::F32), x, {});
   for (size_t i = 0; i < x[0].size(); ++i) {
     const Real product = static_cast<Real>(x[0][i]) * x[1][i];
     const Real want = product + x[2][i];
@@ -310,7 +195,7 @@ TEST(ScalarAccuracy, LargeAngles) {
   x[0].push_back(0x1p22F);
   for (int e = 22; e < 128; ++e) x[0].push_back(std::ldexp(1.37F, e));
   for (ScalarOp op : {ScalarOp::Sin, ScalarOp::Cos, ScalarOp::Tan}) {
-    const std::vector<float> y = run<float>(row_kernel(op, Ty::F32), x, {});
+    const std::vector<float> y = run<float>(row_kernel(op, Ty::F32, Ty::F32), x, {});
     for (size_t i = 0; i < x[0].size(); ++i) {
       if (i >= accurate) {
         EXPECT_TRUE(std::isnan(y[i])) << x[0][i] << ": " << y[i];

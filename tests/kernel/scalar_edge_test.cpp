@@ -418,16 +418,5 @@ TEST(ScalarEdge, ExpansionIsIdempotent) {
   }
 }
 
-TEST(ScalarEdge, Float64TranscendentalsAreRefused) {
-  Builder b("wide");
-  const int x = b.buffer("x", Ty::F64, Access::ReadWrite);
-  b.store(x, b.i32(0), b.scalar_op(ScalarOp::Sin, {b.load(x, b.i32(0))}));
-  auto k = b.finish();
-  ASSERT_TRUE(k.ok());
-  const Status s = expand(*k);
-  EXPECT_EQ(s.code(), Code::Unsupported);
-  EXPECT_NE(s.message().find("Sin of float64"), std::string::npos) << s.message();
-}
-
 }  // namespace
 }  // namespace reprise::kernel

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "codegen/compiler.h"
+#include "codegen/graph/text.h"
+
 namespace reprise {
 namespace {
 
@@ -70,7 +75,7 @@ DeviceFacts facts_of(uint32_t arch) {
   DeviceFacts f;
   f.api = Api::Cuda;
   f.kind = DeviceKind::DiscreteGpu;
-  f.int64 = f.float16 = f.storage8 = f.storage16 = f.buffer_address = true;
+  f.int64 = f.float16 = f.float64 = f.storage8 = f.storage16 = f.buffer_address = true;
   f.subgroup_arithmetic = f.subgroup_shuffle = f.subgroup_extended_types = true;
   if (arch >= 80) f.matrices = {{16, 16, 16}};
   f.subgroup_size = 32;
@@ -89,6 +94,44 @@ TEST(Targets, DevicesTakeTheirVariants) {
   EXPECT_NE(cuda_target({false, 80}).predicate.mismatch(facts_of(90)), "");
   for (const lower::Target& t : vulkan_targets())
     EXPECT_NE(t.predicate.mismatch(facts_of(90)).find("Vulkan"), std::string::npos) << t.name;
+}
+
+std::string variants_of(
+    const std::string& dtype, const std::function<void(CompileOptions&)>& change = [](auto&) {}) {
+  CompileOptions options;
+  change(options);
+  auto g = graph::parse("graph one\ninput x: " + dtype + "[4]\ny = Exp(x) @13\noutput y\n");
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  const auto p = compile(std::move(*g), options);
+  if (!p.ok()) return "error: " + p.status().message();
+  std::string out;
+  for (const package::Variant& v : p->variants) out += (out.empty() ? "" : " ") + v.name;
+  return out;
+}
+
+/// A model of float64 has variants for devices with fp64 arithmetic before those that run its nodes
+/// on the host.
+TEST(Targets, Float64HasVariantsOfItsOwn) {
+  EXPECT_EQ(variants_of("float32").find("float64"), std::string::npos);
+  EXPECT_EQ(variants_of("float64"),
+            "vulkan-cpu-sg8-slow-loads-float64 vulkan-cpu-sg8-slow-loads vulkan-cpu-sg8-float64 "
+            "vulkan-cpu-sg8 vulkan-cpu-int64-float64 vulkan-cpu-int64 vulkan-cpu "
+            "vulkan-int64-float64 vulkan-int64 vulkan-baseline");
+  EXPECT_EQ(variants_of("float64", [](auto& o) { o.targets = {"vulkan-int64"}; }), "vulkan-int64");
+  EXPECT_EQ(variants_of("float64", [](auto& o) { o.targets = {"vulkan-int64-float64"}; }),
+            "vulkan-int64-float64");
+  EXPECT_EQ(variants_of("float64", [](auto& o) { o.fullgraph = true; }),
+            "vulkan-cpu-sg8-slow-loads-float64 vulkan-cpu-sg8-float64 vulkan-cpu-int64-float64 "
+            "vulkan-int64-float64");
+  DeviceFacts narrow;
+  narrow.api = Api::Vulkan;
+  EXPECT_EQ(variants_of("float64", [&](auto& o) { o.device = narrow; }), "vulkan-baseline");
+  const std::string refused = variants_of("float64", [&](auto& o) {
+    o.device = narrow;
+    o.fullgraph = true;
+  });
+  EXPECT_NE(refused.find("has dtype float64, which the device does not compute"), std::string::npos)
+      << refused;
 }
 
 }  // namespace

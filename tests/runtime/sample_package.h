@@ -140,7 +140,8 @@ inline Variant cuda_variant(const std::string& arch) {
   v.name = "cuda-" + arch;
   v.predicate.api = Api::Cuda;
   v.predicate.cuda_arch = arch;
-  v.predicate.needs_float16 = v.predicate.needs_subgroup_shuffle = true;
+  v.predicate.needs_float16 = v.predicate.needs_float64 = true;
+  v.predicate.needs_subgroup_shuffle = true;
   v.predicate.needs_subgroup_extended_types = true;
   v.predicate.matrix = {16, 8, 4};
   v.plan = sample_device_plan();

@@ -217,7 +217,10 @@ std::vector<Config> Checker::choose(const Program& p, const CheckOptions& option
   RandomSource rng(p.heading.seed.value_or(1), "config");
   std::vector<Config> out{Config::on("core")};
   std::vector<std::string> variants;
-  for (const lower::Target& t : vulkan_targets()) variants.push_back(t.name);
+  for (const lower::Target& t : vulkan_targets()) {
+    variants.push_back(t.name);
+    if (t.predicate.needs_int64) variants.push_back(with_float64(t).name);
+  }
   Config kernels = Config::on("interpreter");
   kernels.variant = rng.pick(variants);
   if (rng.chance(0.5)) kernels.schedule = rng.next() % 1000 + 1;
@@ -511,10 +514,8 @@ Result<std::unique_ptr<graph::Graph>> optimised(const graph::Graph& model, const
 
 Result<lower::Target> target_of(const Config& config) {
   if (config.device == "cuda-text") return cuda_target(CudaArch{false, 80});
-  for (const lower::Target& t : vulkan_targets()) {
-    if (t.name == config.variant) return t;
-  }
-  return Status(Code::Usage, "there is no variant '" + config.variant + "'");
+  RP_ASSIGN(const std::vector<lower::Target> targets, parse_targets({config.variant}));
+  return targets.front();
 }
 
 }  // namespace
@@ -522,8 +523,8 @@ Result<lower::Target> target_of(const Config& config) {
 Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
   RP_ASSIGN(const lower::Target target, target_of(config));
   RP_ASSIGN(const auto g, optimised(*c.model, config, c.options.fault));
-  RP_ASSIGN(const lower::Fusion fusion,
-            lower::fuse(*g, {.enabled = !is_disabled(config, "fusion")}));
+  RP_ASSIGN(const lower::Fusion fusion, lower::fuse(*g, {.enabled = !is_disabled(config, "fusion"),
+                                                         .device = target.predicate}));
   std::vector<lower::Lowered> kernels;
   for (const lower::Group& group : fusion.groups) {
     if (group.kind == lower::GroupKind::Host) {
