@@ -67,6 +67,9 @@ Status infer_scatter_nd(InferContext& ctx) {
   return require_shape(ctx, 2, "updates", expected);
 }
 
+/// The operands of ScatterSorted. There are positions if the targets are sorted.
+enum Operand : uint8_t { kData, kTargets, kUpdates, kPositions };
+
 /// What the operators have in common: updates of blocks of the data.
 struct Updates {
   size_t depth = 0;   // the leading axes of the data that a target addresses
@@ -97,7 +100,7 @@ Result<bool> scatter(Rewriter& rw, const Updates& u) {
   Shape blocks{count};
   blocks.insert(blocks.end(), data.begin() + static_cast<int64_t>(u.depth), data.end());
   const V updates = c.reshape(c.in(2), std::move(blocks));
-  V keys = flat, positions = graph::kNone;
+  std::vector<V> operands{c.in(0), flat, updates};
   if (!count.is_const() || count.value() > kMaxUnsorted) {
     AttrMap a;
     a.set("axis", int64_t{0});
@@ -105,13 +108,13 @@ Result<bool> scatter(Rewriter& rw, const Updates& u) {
     a.set("largest", int64_t{0});
     if (!c.ok()) return c.finish();
     RP_ASSIGN(const auto sorted, rw.emit_all("TopK", {flat}, std::move(a), 2));
-    keys = sorted[0];
-    positions = sorted[1];
+    operands[kTargets] = sorted[0];
+    operands.push_back(sorted[1]);
   }
   AttrMap a;
   a.set("depth", static_cast<int64_t>(u.depth));
   a.set("reduction", u.reduction);
-  c.replace(0, c.op("ScatterSorted", {c.in(0), keys, updates, positions}, std::move(a)));
+  c.replace(0, c.op("ScatterSorted", std::move(operands), std::move(a)));
   return c.finish();
 }
 
@@ -182,8 +185,6 @@ Status flat_index_element(ElementContext& ctx) {
 
 // --- ScatterSorted -------------------------------------------------------------------------------
 
-enum Operand : uint8_t { kData, kTargets, kUpdates, kPositions };
-
 Status infer_scatter_sorted(InferContext& ctx) {
   return infer_same(ctx);
 }
@@ -207,8 +208,7 @@ class ScatterElement {
 
   Status run() {
     RP_ASSIGN(const Val data, ctx_.input(kData, ctx_.index()));
-    const auto& inputs = ctx_.node().inputs;
-    const bool sorted = inputs.size() > kPositions && inputs[kPositions] != graph::kNone;
+    const bool sorted = ctx_.node().inputs.size() > kPositions;
     RP_ASSIGN(const Val r, !sorted                ? among_all(data)
                            : reduction_ == "none" ? last(data)
                                                   : among_sorted(data));

@@ -196,7 +196,7 @@ TEST(Images, ADeviceTakesOneVariant) {
   CompileOptions options = cuda_options({"cuda"});
   DeviceFacts facts;
   facts.api = Api::Cuda;
-  facts.int64 = facts.float16 = facts.storage8 = facts.storage16 = true;
+  facts.int64 = facts.float16 = facts.float64 = facts.storage8 = facts.storage16 = true;
   facts.subgroup_arithmetic = facts.subgroup_shuffle = facts.subgroup_extended_types = true;
   facts.matrices = {{16, 16, 16}};
   facts.subgroup_size = 32;
