@@ -131,14 +131,14 @@ class RowKernel {
   }
 
   /// Makes the results of the row's reductions those that the evaluator uses.
-  void select(const Row& row) {
-    for (const auto& [v, result] : row.results) ev_.bind(v, row.index, result);
+  void select(const RowIndices& indices, const Row& row) {
+    for (const auto& [v, result] : row.results) ev_.bind(v, indices.of_row(v, row.index), result);
   }
 
   Status write_stage(int s, RowIndices& indices, std::vector<Row>& rows) {
     // Row values are computed here, because the loop would compute them again for each column.
     for (const Row& row : rows) {
-      select(row);
+      select(indices, row);
       for (ValueId v : stages_.row_values(s))
         RP_TRY(ev_.eval(v, indices.of_row(v, row.index), s_.lanes.rows()).status());
     }
@@ -152,7 +152,7 @@ class RowKernel {
       const Expr column = indices.column(step);
       for (size_t u = 0; u < rows.size(); ++u) {
         rows[u].stored = before[u].stored;
-        select(rows[u]);
+        select(indices, rows[u]);
         const Index element = indices.element(rows[u].index, column);
         RP_TRY(store_outputs(s, indices, element, rows[u]));
         RP_TRY(accumulate(reductions, accumulators[u], indices, element));
@@ -272,7 +272,7 @@ class RowKernel {
     if (outputs.empty()) return {};
     return ev_.guard(shared() ? b_.eq(local_, b_.i32(0)) : Val{}, [&]() -> Status {
       for (const Row& row : rows) {
-        select(row);
+        select(indices, row);
         for (ValueId v : outputs) {
           const Index at = indices.of_row(v, row.index);
           RP_ASSIGN(const Val val, ev_.eval(v, at, s_.lanes.rows()));

@@ -59,6 +59,7 @@ Index RowIndices::of_element(ValueId v, const Index& element) const {
 }
 
 Index RowIndices::of_row(ValueId v, const Index& row) const {
+  if (ev_.graph().value(v).shape == d_.row_dims) return row;
   return ev_.unflatten(number(row), ev_.graph().value(v).shape);
 }
 
@@ -114,7 +115,7 @@ Result<RowTrace> trace_rows(const graph::Graph& g, const Group& group, RowLanes 
     for (const Node* n : stages.reductions(s)) {
       const ValueId v = n->outputs[0];
       const kernel::Type type = kernel::vec(ev.compute(g.value(v).dtype), lanes.rows());
-      ev.bind(v, row, b.constant(type, 0));
+      ev.bind(v, indices.of_row(v, row), b.constant(type, 0));
     }
   }
   RP_TRY(ev.status());

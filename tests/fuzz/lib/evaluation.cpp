@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
 #include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
@@ -252,6 +253,33 @@ Result<Evaluation> Evaluation::of(const Graph& model) {
     }
   }
   return e;
+}
+
+Result<Evaluation> Evaluation::of_node(const Graph& g, const Node& n) {
+  Graph alone;
+  alone.symbols = g.symbols;
+  alone.symbol_sources = g.symbol_sources;
+  for (SymbolSource& s : alone.symbol_sources)
+    if (s.kind != SymbolSource::Kind::Derived) s.index = kNone.number();
+  graph::NodeSpec copy{n, {}, {}};
+  for (const ValueId v : n.inputs) {
+    copy.inputs.push_back(kNone);
+    if (v == kNone) continue;
+    const graph::Value& given = g.value(v);
+    ValueId& here = copy.inputs.back();
+    here = given.constant ? alone.add_constant(given.name, *given.constant)
+                          : alone.add_value(given.name, given.dtype, given.shape);
+    if (!given.constant) alone.inputs.push_back(here);
+  }
+  for (const ValueId v : n.outputs)
+    copy.outputs.push_back(v == kNone ? kNone : alone.add_unknown(g.value(v).name));
+  Node* const added = alone.add_node(std::move(copy));
+  RP_TRY(ops::infer(alone, *added));
+  std::vector<ValueId> outputs;
+  for (const ValueId v : added->outputs)
+    if (v != kNone) outputs.push_back(v);
+  alone.set_outputs(outputs);
+  return of(alone);
 }
 
 Evaluation Evaluation::of_bodies(const Node& n) {

@@ -53,6 +53,8 @@ class Evaluation {
  public:
   /// The passes that every compilation runs, on the bodies of the graph as well.
   static Result<Evaluation> of(const graph::Graph& model);
+  /// One node of a graph. Its inputs that are no constants become those of the evaluation.
+  static Result<Evaluation> of_node(const graph::Graph& g, const graph::Node& n);
   /// The bodies of a node as they are.
   static Evaluation of_bodies(const graph::Node& n);
   /// The values of all tensors.

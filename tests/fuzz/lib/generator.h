@@ -21,6 +21,8 @@
 
 namespace reprise::fuzz {
 
+class Evaluation;
+
 /// The version of ONNX that nodes follow where their recipe does not say otherwise.
 inline constexpr int64_t kOpset = 23;
 
@@ -37,6 +39,8 @@ class Maker {
   test::RandomSource rng;
   /// Adds nodes of any kind to this graph or to a body of it.
   std::function<void(Maker&)> add_some;
+  /// Elements of a node's result, at most. Recipes of large tensors raise it for their nodes.
+  int64_t most_results = 3000;
 
   // --- what there is ---
   const graph::Value& value(V v) const { return g_->value(v); }
@@ -141,6 +145,7 @@ class Maker {
   bool sizes_are_as_computed() const;
   /// Runs the node on the host with the values of each run; false where its kernel refuses.
   bool computable(const graph::Node& n);
+  Result<std::vector<HostTensor>> run_alone(const Evaluation& e, const graph::Node& n, size_t run);
   bool large_enough(size_t guards) const;
   void retract(graph::Node* n, size_t guards, size_t symbols);
 
@@ -158,6 +163,7 @@ class Maker {
   Maker* outer_ = nullptr;
   int depth_ = 0;
   std::set<SymbolId> declared_;            // of nodes with bodies
+  std::set<SymbolId> varying_;             // of these, those that iterations of a node change
   std::vector<std::pair<V, V>> captured_;  // in `outer_`, and here
   int named_ = 0;                          // symbols, of bodies too
 };

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <optional>
 
 #include "runtime/host/host_kernels.h"
 #include "tests/fuzz/lib/evaluation.h"
@@ -13,7 +15,7 @@ namespace {
 
 using test::Values;
 
-constexpr int64_t kMostElements = 3000;
+constexpr int64_t kMostElements = 3000;  // of what nodes read
 constexpr int64_t kMostRank = 6;
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // of symbols: data decides
 const std::vector<int64_t> kSizes{1, 1, 2, 2,  3,  3,  4,  4,  5,  6,
@@ -31,6 +33,17 @@ bool too_large_as_sizes(const HostTensor& t) {
     elements *= std::max(1.0, std::fabs(test::number(t, i)));
   }
   return elements > 1e6;
+}
+
+/// Names of rows are unique over all domains.
+std::string_view domain_of(std::string_view op) {
+  static const auto domains = [] {
+    std::map<std::string_view, std::string_view> out;
+    for (const ops::OpDef* def : ops::all()) out.emplace(def->name, def->domain);
+    return out;
+  }();
+  const auto found = domains.find(op);
+  return found == domains.end() ? std::string_view() : found->second;
 }
 
 }  // namespace
@@ -271,7 +284,7 @@ bool Maker::acceptable(V v) const {
       if (n.ok() && *n < 0) return false;
     }
   }
-  return !known || most_elements(x.shape) <= kMostElements;
+  return !known || most_elements(x.shape) <= most_results;
 }
 
 const HostTensor& Maker::held(V v, size_t run) {
@@ -308,13 +321,27 @@ void Maker::attempt(const graph::Node& n) {
   g_->set_outputs({});
 }
 
+/// `e`: of the node.
+Result<Tensors> Maker::run_alone(const Evaluation& e, const graph::Node& n, size_t run) {
+  Tensors given;
+  for (const V v : n.inputs)
+    if (v != kNone && !value(v).constant) given.push_back(held(v, run));
+  RP_ASSIGN(const Trace t, e.trace(sizes_[run], given));
+  return e.outputs_of(t.values);
+}
+
 bool Maker::computable(const graph::Node& n) {
   if (!n.subgraphs.empty()) return computable_with_bodies(n);
   const host::Kernel kernel = host::find(n.op);
-  if (kernel == nullptr) return false;
+  std::optional<Evaluation> others;  // the operators that it is made of
+  if (kernel == nullptr) {
+    auto alone = Evaluation::of_node(*g_, n);
+    if (!alone.ok()) return false;
+    others = std::move(*alone);
+  }
   attempt(n);
   const bool sized_by_data =
-      std::ranges::any_of(n.outputs, [&](V v) { return most_elements(shape(v)) > kMostElements; });
+      std::ranges::any_of(n.outputs, [&](V v) { return most_elements(shape(v)) > most_results; });
   for (size_t r = 0; r < sizes_.size(); ++r) {
     held_[r].resize(g_->values().size());
     std::vector<const HostTensor*> inputs;
@@ -327,7 +354,7 @@ bool Maker::computable(const graph::Node& n) {
       if (sized_by_data && too_large_as_sizes(*inputs.back())) return false;
     }
     host::Call call{n.op, n.opset, n.attrs, inputs, n.outputs.size()};
-    auto results = kernel(call);
+    auto results = kernel != nullptr ? kernel(call) : run_alone(*others, n, r);
     if (!results.ok()) return false;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       held_[r][n.outputs[i]] = std::move((*results)[i]);
@@ -363,6 +390,7 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
   const size_t symbols = g_->symbols.size();
   graph::NodeSpec n;
   n.op = op;
+  n.domain = domain_of(op);
   n.opset = opset;
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
@@ -379,7 +407,8 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
   }
   last_ = node->outputs;
   for (const V v : last_) {
-    // What depends on data in its size is used again by few recipes: left to end here.
+    // What is large, or depends on data in its size, is used again by few recipes: left to end
+    // here.
     if (most_elements(shape(v)) <= kMostElements) pool_.push_back(v);
   }
   return true;

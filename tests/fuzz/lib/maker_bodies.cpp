@@ -137,6 +137,7 @@ Expr Maker::varying_dim(V v, size_t axis) {
       {symbol_name()},
       {SymbolSource::Kind::HostOutput, graph::kNone.number(), static_cast<int32_t>(axis), {}});
   declared_.insert(id);
+  varying_.insert(id);
   for (auto& run : sizes_) {
     const auto size = dim.eval(run);
     run.push_back(size.ok() ? *size : kUnknown);
@@ -146,7 +147,9 @@ Expr Maker::varying_dim(V v, size_t axis) {
 
 std::optional<Expr> Maker::dim_outside(const Maker& body, const Expr& dim) const {
   // Symbols of the body come after those of this graph, which has not changed since.
-  const bool known = dim.largest_symbol() < static_cast<SymbolId>(g_->symbols.size());
+  const bool known =
+      dim.largest_symbol() < static_cast<SymbolId>(g_->symbols.size()) &&
+      std::ranges::none_of(dim.symbols(), [this](SymbolId id) { return varying_.contains(id); });
   return known && body.is_nameable({dim}) && is_nameable({dim}) ? std::optional(dim) : std::nullopt;
 }
 
@@ -225,7 +228,8 @@ bool Maker::add_with_bodies(std::string_view op, std::vector<V> inputs, AttrMap 
   graph::Node* node = g_->add_node(std::move(n));
   if (!computable(*node)) {
     retract(node, guards, symbols);
-    std::erase_if(declared_, [&](SymbolId id) { return static_cast<size_t>(id) >= symbols; });
+    for (auto* ids : {&declared_, &varying_})
+      std::erase_if(*ids, [&](SymbolId id) { return static_cast<size_t>(id) >= symbols; });
     return false;
   }
   last_ = node->outputs;

@@ -10,6 +10,9 @@ namespace reprise::fuzz {
 /// opsets, or of types that numpy lacks.
 Result<std::string> onnx_bytes(const graph::Graph& g);
 
+/// Whether ONNX leaves open what a run of the graph gives, so that implementations differ.
+bool is_open(const graph::Graph& g, const Tensors& inputs, const Tensors& expected);
+
 class OnnxRuntime {
  public:
   OnnxRuntime();

@@ -54,7 +54,9 @@ std::string input_text(const char* what, const Block::Input& in) {
 void write(const Block& b, const std::string& indent, std::string& out);
 
 void write(const Block::Node& n, const std::string& indent, std::string& out) {
-  out += indent + results_text(n) + " = " + n.op;
+  out += indent + results_text(n) + " = ";
+  if (!n.domain.empty()) out += text::name(n.domain) + "::";
+  out += n.op;
   const char* separator = "<";
   for (const auto& [key, value] : n.attrs) {
     out += separator + text::name(key) + "=" + text::attribute(value, {}, tensor_text);
@@ -161,6 +163,7 @@ class Reader {
 
   Block::Node node(const Graph& g, const graph::Node& n) {
     Block::Node node;
+    node.domain = n.domain;
     node.op = n.op;
     node.attrs = n.attrs;
     node.opset = n.opset;

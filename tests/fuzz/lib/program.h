@@ -26,7 +26,7 @@ struct Block {
   };
   struct Node {
     std::vector<std::string> outputs;  // empty: an omitted output
-    std::string op;
+    std::string domain, op;
     AttrMap attrs;
     std::vector<std::string> inputs;  // empty: an omitted input
     int64_t opset = 0;

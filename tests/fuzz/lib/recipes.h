@@ -42,6 +42,8 @@ std::span<const Recipe> sequence_recipes();
 std::span<const Recipe> signal_recipes();
 std::span<const Recipe> pattern_recipes();
 std::span<const Recipe> control_recipes();
+std::span<const Recipe> long_recipes();
+std::span<const Recipe> ml_recipes();
 
 /// Something that a graph is made of: an operator of the registry or a pattern.
 struct Source {

@@ -82,9 +82,10 @@ double weight_of(const ops::OpDef& def) {
 
 std::map<std::string_view, Make> recipe_table() {
   std::map<std::string_view, Make> out;
-  for (const auto& recipes : {view_recipes(), index_recipes(), product_recipes(), window_recipes(),
-                              norm_recipes(), quantize_recipes(), sequence_recipes(),
-                              signal_recipes(), pattern_recipes(), control_recipes()}) {
+  for (const auto& recipes :
+       {view_recipes(), index_recipes(), product_recipes(), window_recipes(), norm_recipes(),
+        quantize_recipes(), sequence_recipes(), signal_recipes(), pattern_recipes(),
+        control_recipes(), long_recipes(), ml_recipes()}) {
     for (const Recipe& r : recipes) out.emplace(r.op, r.make);
   }
   return out;
@@ -105,6 +106,7 @@ std::string reason_against(const ops::OpDef& def) {
   if (def.max_inputs == 0 || def.lowering == ops::Lowering::Recurrent ||
       std::ranges::find(kMade, def.name) != std::end(kMade))
     return "a pass makes it, no model";
+  if (!def.domain.empty()) return "its attributes are lists that fit each other";
   return {};
 }
 
