@@ -107,11 +107,11 @@ Value key_of(Builder& b, const SortBuffers& from, const SortedRun& run, Value i)
 
 /// How many elements of the left run are among the first part.first of the result.
 Status find_split(Builder& b, const MergePart& part, const SortLoop& loop, int low) {
-  constexpr int64_t kSteps = 32;  // halve any range of 32-bit numbers to nothing
+  constexpr int64_t kMostSteps = 32;  // halve any range of 32-bit numbers to nothing
   const int high = b.local("high", kernel::kI32);
   b.local_store(low, b.max(part.first - part.right.count, b.i32(0)));
   b.local_store(high, min(part.first, part.left.count));
-  return loop(kSteps, [&](Value) {
+  return loop(part.steps, kMostSteps, [&](Value) {
     const Value begin(b, b.local_load(low)), end(b, b.local_load(high));
     const Value middle = (begin + end) / 2;
     const Value left = key_of(b, part.from, part.left, middle);
@@ -129,7 +129,7 @@ Status find_split(Builder& b, const MergePart& part, const SortLoop& loop, int l
 Status merge_part(Builder& b, const MergePart& part, const SortLoop& loop) {
   const int taken = b.local("taken", kernel::kI32);  // elements of the left run
   RP_TRY(find_split(b, part, loop, taken));
-  return loop(kMergedElements, [&](Value n) {
+  return loop(b.i32(kMergedElements), kMergedElements, [&](Value n) {
     const Value at = part.first + n;
     const Value i(b, b.local_load(taken));
     const Value j = at - i;

@@ -52,9 +52,11 @@ struct MergePart {
   Value first;  // the number of the part's first element in the result
   Value count;  // elements of the result that are kept; the part has none beyond
   Value at;     // where the result begins
+  Value steps;  // halvings of the left run until nothing is left
 };
-/// Calls the body with 0, 1, ... up to `count`.
-using SortLoop = std::function<Status(int64_t count, const std::function<Status(Value)>& body)>;
+/// Calls the body with 0, 1, ... up to `count`, which is at most `most`.
+using SortLoop =
+    std::function<Status(Value count, int64_t most, const std::function<Status(Value)>& body)>;
 Status merge_part(kernel::Builder& b, const MergePart& part, const SortLoop& loop);
 
 }  // namespace reprise::shaders

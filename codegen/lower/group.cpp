@@ -72,7 +72,8 @@ Group group_of(const Graph& g, Node* n) {
     const bool sort = lowering_of(*n) == ops::Lowering::Sort;
     gr.kind = sort ? GroupKind::Sort : GroupKind::Recurrent;
     gr.anchor = n;
-    if (sort) gr.reduced = {ops::Attributes(*n).get_int("axis")};
+    if (sort && ops::Attributes(*n).declares("axis"))
+      gr.reduced = {ops::Attributes(*n).get_int("axis")};
   } else if (is_reduction(*n)) {
     gr.kind = GroupKind::Row;
     gr.anchor = n;
@@ -132,7 +133,14 @@ std::string host_reason(const Graph& g, const Node& n, const shaders::TargetFact
   const ops::OpDef* def = def_of(n);
   if (!n.subgraphs.empty()) return "control flow runs on the host";
   if (def == nullptr || def->lowering == ops::Lowering::None) {
-    return "operator " + n.op + " has no device form";
+    const bool has_call_dims = std::ranges::any_of(n.outputs.list(), [&](ValueId v) {
+      return v != graph::kNone && std::ranges::any_of(g.value(v).shape, [&](const Expr& dim) {
+               const auto symbol = dim.as_symbol();
+               return symbol && g.symbol_sources[static_cast<size_t>(*symbol)].known_from_call();
+             });
+    });
+    return has_call_dims ? "the sizes of " + n.op + " depend on data"
+                         : "operator " + n.op + " has no device form";
   }
   if (!ops::is_core(n)) return "the sizes of " + n.op + " depend on data";
   if (def->lowering == ops::Lowering::Recurrent) {

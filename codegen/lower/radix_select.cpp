@@ -42,10 +42,10 @@ class Selection {
       : p_(p), segments_(Expr::ceildiv(p.length, segment(p))) {}
 
   void add_scratch(Lowered& out) const {
-    out.scratch.push_back({p_.values, DType::I32, {p_.lines, segments_, kWords}});
-    for (int i = 0; i < 2; ++i) out.scratch.push_back({p_.values, DType::I32, {p_.lines, 2}});
-    out.scratch.push_back({p_.values, DType::I32, {p_.lines, segments_, 2}});
-    out.scratch.push_back({p_.values, DType::I32, {p_.lines, segments_, 2}});
+    out.scratch.push_back({p_.result, DType::I32, {p_.lines, segments_, kWords}});
+    for (int i = 0; i < 2; ++i) out.scratch.push_back({p_.result, DType::I32, {p_.lines, 2}});
+    out.scratch.push_back({p_.result, DType::I32, {p_.lines, segments_, 2}});
+    out.scratch.push_back({p_.result, DType::I32, {p_.lines, segments_, 2}});
   }
 
   Result<LoweredLaunch> count_digits(int pass);

@@ -1,6 +1,6 @@
-// Top-k by merge sort (shaders/merge_sort.h): a launch that sorts short runs, launches that merge
-// them, and one that gathers the results. Two pairs of scratch buffers take turns. If few elements
-// of a long line are wanted, radix_select.cpp selects them first.
+// Merge sort (shaders/merge_sort.h): a launch that sorts short runs, and launches that merge them.
+// For top-k, another one gathers the results. Two pairs of scratch buffers take turns. If few
+// elements of a long line are wanted, radix_select.cpp selects them first.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -17,21 +17,21 @@ using kernel::Ty;
 using shaders::kMergedElements;
 using shaders::kSortedRun;
 
-SortProblem::SortProblem(const graph::Graph& graph, const Group& gr, const TargetFacts& target)
+SortProblem::SortProblem(const graph::Graph& graph, const Group& gr, const SortedLines& of,
+                         const TargetFacts& target)
     : g(graph),
       group(gr),
-      x(gr.anchor->inputs[0]),
-      values(gr.anchor->outputs[0]),
-      positions(gr.anchor->outputs.size() > 1 ? gr.anchor->outputs[1] : graph::kNone),
-      axis(static_cast<size_t>(gr.reduced[0])),
-      line_dims(row_shape(g.value(x).shape, gr.reduced)),
+      result(gr.anchor->outputs[0]),
+      x(of.x),
+      axis(of.axis),
+      line_dims(row_shape(g.value(x).shape, {static_cast<int64_t>(axis)})),
       lines(element_count(line_dims)),
       length(g.value(x).shape[axis]),
-      wanted(gr.domain[axis]),
+      wanted(of.wanted),
       sorted(length),
-      largest(ops::Attributes(*gr.anchor).get_int("largest") != 0),
-      cpu(target.cpu_type()),
-      selects(can_select(*this)) {
+      largest(of.largest),
+      cpu(target.cpu_type()) {
+  selects = can_select(*this);
   if (selects) sorted = wanted;
 }
 
@@ -59,12 +59,19 @@ Result<LoweredLaunch> SortLaunch::write(const Expr& units,
   return finished(groups);
 }
 
-Result<LoweredLaunch> SortLaunch::write_lines(const std::function<Status(Value, Value)>& body) {
-  b_.set_workgroup(workgroup());
-  const Value line = linear_workgroup(b_, p_.lines);
+Result<LoweredLaunch> SortLaunch::write_lines(uint32_t workgroup, const LineBody& body) {
+  return write_groups(p_.lines, workgroup, [&](Value line, Value local) {
+    return ev_.guard(line < ev_.value(p_.lines), [&] { return body(line, local); });
+  });
+}
+
+Result<LoweredLaunch> SortLaunch::write_groups(const Expr& groups, uint32_t workgroup,
+                                               const LineBody& body) {
+  b_.set_workgroup(workgroup);
+  const Value group = linear_workgroup(b_, groups);
   const Value local{b_, b_.convert(b_.builtin(kernel::Builtin::LocalIndex), Ty::I32)};
-  RP_TRY(ev_.guard(line < ev_.value(p_.lines), [&] { return body(line, local); }));
-  return finished(p_.lines);
+  RP_TRY(body(group, local));
+  return finished(groups);
 }
 
 Result<LoweredLaunch> SortLaunch::finished(const Expr& groups) {
@@ -80,6 +87,31 @@ namespace {
 Expr run_length(size_t merges) {
   return Expr(int64_t{kSortedRun} << merges);
 }
+
+}  // namespace
+
+SortedPositions::SortedPositions(const SortProblem& p, SortLaunch& launch) : launch_(launch) {
+  for (size_t m = 0; m < p.merges(); ++m) merged_ += p.is_several(run_length(m));
+  const bool known = merged_.is_const();
+  const size_t pair = known ? static_cast<size_t>(merged_.value() % 2) : 0;
+  from_[0] = launch.buffers(pair, Access::Read);
+  if (known) return;
+  from_[1] = launch.buffers(1, Access::Read);
+  found_ = launch.builder().local("found", kernel::kI32);
+}
+
+Value SortedPositions::at(Value place) {
+  Builder& b = launch_.builder();
+  if (found_ < 0) return b.load(from_[0].positions, place);
+  const auto read = [&](size_t pair) {
+    return [&b, this, pair, place] { b.local_store(found_, b.load(from_[pair].positions, place)); };
+  };
+  const Value pair = launch_.evaluator().value(merged_) % 2;
+  b.if_else(b.eq(pair, b.i32(0)), read(0), read(1));
+  return b.local_load(found_);
+}
+
+namespace {
 
 /// The elements of a run, of those in order or of those that were selected.
 Result<shaders::UnsortedRun> load_run(SortLaunch& launch, const SortProblem& p, const Index& at) {
@@ -131,6 +163,7 @@ Result<LoweredLaunch> merge_runs(const SortProblem& p, size_t merges) {
   shaders::MergePart part;
   part.from = launch.buffers(merges % 2, Access::Read);
   part.to = launch.buffers(1 - merges % 2, Access::Write);
+  part.steps = ev.parameter(std::bit_width(static_cast<uint64_t>(kSortedRun) << merges));
   const Expr run = run_length(merges), next = run_length(merges + 1);
   const Expr several = p.is_several(run);
   const Expr pairs = several * Expr::ceildiv(p.sorted, next);
@@ -160,50 +193,35 @@ Result<LoweredLaunch> gather(const SortProblem& p) {
   SortLaunch launch(p, "_gather");
   Builder& b = launch.builder();
   Evaluator& ev = launch.evaluator();
-  Expr merged = 0;  // the launches that merged anything
-  for (size_t m = 0; m < p.merges(); ++m) merged += p.is_several(run_length(m));
-  const bool known = merged.is_const();
-  const size_t pair = known ? static_cast<size_t>(merged.value() % 2) : 0;
-  const shaders::SortBuffers from = launch.buffers(pair, Access::Read);
-  shaders::SortBuffers other;
-  if (!known) other = launch.buffers(1, Access::Read);
+  SortedPositions positions(p, launch);
+  const auto& outputs = p.group.anchor->outputs;
   return launch.write(p.lines * p.wanted, [&](Value id) -> Status {
-    const int found = b.local("found", kernel::kI32);
-    const auto read = [&](const shaders::SortBuffers& buffers) {
-      return [&b, &buffers, id, found] { b.local_store(found, b.load(buffers.positions, id)); };
-    };
-    if (known) {
-      read(from)();
-    } else {
-      b.if_else(b.eq(ev.value(merged) % 2, b.i32(0)), read(from), read(other));
-    }
+    const Value position = positions.at(id);
     const Index at = ev.unflatten(ev.symbol(id, p.lines * p.wanted), {p.lines, p.wanted});
     Index index = ev.unflatten(at[0], p.line_dims);
     Index out = index;
     out[p.axis] = at[1];
     for (Expr& e : out) e = ev.simplify(e);
-    const Val position = b.local_load(found);
     index[p.axis] = ev.symbol(position, p.length);
-    const auto wants = [&](ValueId v) { return std::ranges::count(p.group.outputs, v) != 0; };
-    if (wants(p.values)) {
+    const auto wants = [&](size_t output) {
+      return output < outputs.size() && std::ranges::count(p.group.outputs, outputs[output]) != 0;
+    };
+    if (wants(0)) {
       RP_ASSIGN(const Val x, ev.eval(p.x, index));
-      RP_TRY(ev.store(p.values, out, x));
+      RP_TRY(ev.store(outputs[0], out, x));
     }
-    return wants(p.positions) ? ev.store(p.positions, out, b.convert(position, Ty::I64)) : Status();
+    return wants(1) ? ev.store(outputs[1], out, b.convert(position, Ty::I64)) : Status();
   });
 }
 
 }  // namespace
 
-Result<Lowered> lower_sort(const graph::Graph& g, const Group& group, const TargetFacts& target) {
-  const SortProblem p(g, group, target);
-  Lowered out;
-  out.schedule = p.selects ? "radix select, merge sort" : "merge sort";
+Status sort_lines(const SortProblem& p, Lowered& out) {
   // Before each launch, a line has fewer than sorted / run + 1 runs of min(run, wanted) elements.
   const Shape shape{p.lines, p.sorted + p.wanted};
   for (size_t pair = 0; pair < (p.merges() > 0 || p.selects ? 2 : 1); ++pair) {
-    out.scratch.push_back({p.values, p.key_type(), shape});
-    out.scratch.push_back({p.values, DType::I32, shape});
+    out.scratch.push_back({p.result, p.key_type(), shape});
+    out.scratch.push_back({p.result, DType::I32, shape});
   }
   if (p.selects) RP_TRY(radix_select(p, out));
   RP_ASSIGN(LoweredLaunch runs, sort_runs(p));
@@ -212,6 +230,18 @@ Result<Lowered> lower_sort(const graph::Graph& g, const Group& group, const Targ
     RP_ASSIGN(LoweredLaunch merge, merge_runs(p, m));
     out.launches.push_back(std::move(merge));
   }
+  return {};
+}
+
+Result<Lowered> lower_sort(const graph::Graph& g, const Group& group, const TargetFacts& target) {
+  if (ops::Attributes(*group.anchor).declares("most")) return lower_boxes(g, group, target);
+  const auto axis = static_cast<size_t>(group.reduced[0]);
+  const bool largest = ops::Attributes(*group.anchor).get_int("largest") != 0;
+  const SortProblem p(g, group, {group.anchor->inputs[0], axis, group.domain[axis], largest},
+                      target);
+  Lowered out;
+  out.schedule = p.selects ? "radix select, merge sort" : "merge sort";
+  RP_TRY(sort_lines(p, out));
   RP_ASSIGN(LoweredLaunch last, gather(p));
   out.launches.push_back(std::move(last));
   return out;

@@ -1,15 +1,26 @@
-// Top-k: the launches that sort lines (sort.cpp), and those that select the elements that are worth
-// sorting (radix_select.cpp).
+// The launches that sort lines (sort.cpp), for top-k and for the selection of boxes (boxes.cpp),
+// and those that select the elements that are worth sorting (radix_select.cpp).
 #pragma once
+
+#include <array>
 
 #include "codegen/lower/lower.h"
 #include "shaders/merge_sort.h"
 
 namespace reprise::lower {
 
+/// What is sorted.
+struct SortedLines {
+  graph::ValueId x;
+  size_t axis;
+  Expr wanted;  // elements of a line
+  bool largest;
+};
+
 /// One sort of the lines of a tensor.
 struct SortProblem {
-  SortProblem(const graph::Graph& graph, const Group& gr, const TargetFacts& target);
+  SortProblem(const graph::Graph& graph, const Group& gr, const SortedLines& of,
+              const TargetFacts& target);
 
   /// The number of merging launches, at most.
   size_t merges() const;
@@ -26,16 +37,18 @@ struct SortProblem {
 
   const graph::Graph& g;
   const Group& group;
-  graph::ValueId x, values, positions;
+  graph::ValueId result;  // output 0 of the group's node, which names scratch memory
+  graph::ValueId x;
   size_t axis;
-  Shape line_dims;  // of the domain, with size 1 for the axis
+  Shape line_dims;  // of x, with size 1 for the axis
   Expr lines, length, wanted;
   Expr sorted;  // elements of a line that are sorted: all, or the wanted ones, which come first
   bool largest, cpu;
-  bool selects;  // whether other launches select the wanted elements before they are sorted
+  bool selects = false;  // whether other launches select the wanted elements before they are sorted
 };
 
-/// Scratch buffers by number: two pairs of keys and positions, then those of the selection.
+/// Scratch buffers by number: two pairs of keys and positions, then those of the selection, or of
+/// other launches from kCounters on.
 enum SortScratch : size_t {
   kKeys,
   kPositions,
@@ -63,12 +76,12 @@ class SortLaunch {
   /// Scratch buffer number `number`.
   int scratch(size_t number, DType type, kernel::Access access) {
     scratch_.push_back(number);
-    return ev_.add_scratch({p_.values, type, {}}, access);
+    return ev_.add_scratch({p_.result, type, {}}, access);
   }
 
   shaders::SortLoop loop() {
-    return [this](int64_t count, const std::function<Status(Value)>& body) {
-      return ev_.for_loop(count, body);
+    return [this](Value count, int64_t most, const std::function<Status(Value)>& body) {
+      return ev_.for_loop(b_.i32(0), count, b_.i32(1), most, body);
     };
   }
 
@@ -79,7 +92,11 @@ class SortLaunch {
   /// Writes one invocation for each unit and finishes the launch.
   Result<LoweredLaunch> write(const Expr& units, const std::function<Status(Value)>& unit);
   /// Writes one workgroup for each line and finishes the launch. `local`: number of an invocation.
-  Result<LoweredLaunch> write_lines(const std::function<Status(Value line, Value local)>& body);
+  using LineBody = std::function<Status(Value line, Value local)>;
+  Result<LoweredLaunch> write_lines(const LineBody& body) { return write_lines(workgroup(), body); }
+  Result<LoweredLaunch> write_lines(uint32_t workgroup, const LineBody& body);
+  /// The same for `groups` workgroups.
+  Result<LoweredLaunch> write_groups(const Expr& groups, uint32_t workgroup, const LineBody& body);
   /// Invocations of a workgroup.
   uint32_t workgroup() const { return p_.cpu ? 8 : 64; }
 
@@ -91,6 +108,26 @@ class SortLaunch {
   Evaluator ev_;
   std::vector<size_t> scratch_;  // the group's scratch buffers, in the order of the parameters
 };
+
+/// Reads the positions of the sorted elements from where the last launch that merged left them.
+class SortedPositions {
+ public:
+  SortedPositions(const SortProblem& p, SortLaunch& launch);
+  /// `place`: of all sorted elements, line by line.
+  Value at(Value place);
+
+ private:
+  SortLaunch& launch_;
+  Expr merged_ = 0;  // the launches that merged anything
+  std::array<shaders::SortBuffers, 2> from_;
+  int found_ = -1;  // a local, if it depends on sizes which buffer has the positions
+};
+
+/// Adds the launches that sort, and their scratch buffers.
+Status sort_lines(const SortProblem& p, Lowered& out);
+
+/// SelectBoxes, the other operator that sorts.
+Result<Lowered> lower_boxes(const graph::Graph& g, const Group& group, const TargetFacts& target);
 
 /// Whether radix_select() can select the wanted elements, and whether that pays.
 bool can_select(const SortProblem& p);

@@ -51,11 +51,6 @@ Status infer_reverse_sequence(InferContext& ctx) {
   return infer_same(ctx);
 }
 
-Status infer_non_max_suppression(InferContext& ctx) {
-  ctx.set_output(0, DType::I64, {ctx.fresh_symbol(0, 0), Expr(3)});
-  return {};
-}
-
 Status infer_image_decoder(InferContext& ctx) {
   if (ctx.dtype(0) != DType::U8)
     return ctx.invalid("the file must be uint8, not " + std::string(name_of(ctx.dtype(0))));
@@ -121,7 +116,6 @@ constexpr AttrDecl kControlFlowAttrs[] = {optional_attr("body", AttrType::Body),
 constexpr AttrDecl kUniqueAttrs[] = {optional_attr("axis", AttrType::Int), int_attr("sorted", 1)};
 constexpr AttrDecl kCompressAttrs[] = {optional_attr("axis", AttrType::Int)};
 constexpr AttrDecl kReverseSequenceAttrs[] = {int_attr("batch_axis", 1), int_attr("time_axis", 0)};
-constexpr AttrDecl kNonMaxSuppressionAttrs[] = {int_attr("center_point_box", 0)};
 constexpr AttrDecl kImageDecoderAttrs[] = {string_attr("pixel_format", "RGB")};
 constexpr AttrDecl kMaxUnpoolAttrs[] = {required_attr("kernel_shape", AttrType::Ints),
                                         optional_attr("pads", AttrType::Ints),
@@ -154,11 +148,6 @@ std::span<const OpDef> host_only_ops() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attributes = kReverseSequenceAttrs},
-      {.name = "NonMaxSuppression",
-       .infer = infer_non_max_suppression,
-       .min_inputs = 2,
-       .max_inputs = 5,
-       .attributes = kNonMaxSuppressionAttrs},
       {.name = "ImageDecoder",
        .infer = infer_image_decoder,
        .min_opset = 20,

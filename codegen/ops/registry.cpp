@@ -2,6 +2,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "codegen/ops/boxes.h"
 #include "codegen/ops/families.h"
 
 namespace reprise::ops {
@@ -46,6 +47,7 @@ std::vector<std::span<const OpDef>> families() {
           reduce_ops(),
           scan_ops(),
           sort_ops(),
+          box_ops(),
           normalization_ops(),
           softmax_ops(),
           matmul_ops(),

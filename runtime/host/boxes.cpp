@@ -1,5 +1,8 @@
 // Operators of object detection: NonMaxSuppression and RoiAlign.
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
 
 #include "runtime/host/support.h"
 #include "runtime/host/tables.h"
@@ -8,22 +11,107 @@ namespace reprise::host {
 
 namespace {
 
+// NonMaxSuppression computes in float, in the order of the device kernels
+// (codegen/lower/boxes.cpp), so that both choose the same boxes.
+
 struct Box {
-  double x0, y0, x1, y1;
-  double area() const { return (x1 - x0) * (y1 - y0); }
+  float x0, y0, x1, y1;
+};
+
+/// Boxes side by side, each with its area.
+struct BoxList {
+  std::array<std::vector<float>, 5> parts;
+
+  size_t size() const { return parts[0].size(); }
+  Box box(size_t i) const { return {parts[0][i], parts[1][i], parts[2][i], parts[3][i]}; }
+  void add(const Box& b) {
+    const std::array<float, 5> all{b.x0, b.y0, b.x1, b.y1, (b.x1 - b.x0) * (b.y1 - b.y0)};
+    for (size_t i = 0; i < all.size(); ++i) parts[i].push_back(all[i]);
+  }
 };
 
 /// Reads a box that is given by two corners in any order, or by its centre and size.
-Box read_box(const double* v, bool center) {
+Box read_box(const float* v, bool center) {
   if (center) return {v[0] - v[2] / 2, v[1] - v[3] / 2, v[0] + v[2] / 2, v[1] + v[3] / 2};
   return {std::min(v[1], v[3]), std::min(v[0], v[2]), std::max(v[1], v[3]), std::max(v[0], v[2])};
 }
 
-bool overlaps(const Box& a, const Box& b, double threshold) {
-  const double w = std::min(a.x1, b.x1) - std::max(a.x0, b.x0);
-  const double h = std::min(a.y1, b.y1) - std::max(a.y0, b.y0);
-  if (!(w > 0 && h > 0) || !(a.area() > 0 && b.area() > 0)) return false;
-  return w * h / (a.area() + b.area() - w * h) > threshold;
+/// What NonMaxSuppression and SelectBoxes read.
+struct Suppression {
+  int64_t batches = 0, classes = 0, boxes = 0;
+  std::vector<float> corners, scores;
+  double limit = 0;  // of the selected boxes of a class
+  float iou = 0;
+  std::optional<float> least;  // scores must be greater
+  bool center = false;
+};
+
+/// Whether a box of the list overlaps `b` by more than the threshold.
+bool is_suppressed(const BoxList& kept, const Box& b, float threshold) {
+  constexpr size_t kBlock = 16;  // boxes between two checks whether any overlaps
+  const float area = (b.x1 - b.x0) * (b.y1 - b.y0);
+  if (!(area > 0)) return false;
+  const float* const x0 = kept.parts[0].data();
+  const float* const y0 = kept.parts[1].data();
+  const float* const x1 = kept.parts[2].data();
+  const float* const y1 = kept.parts[3].data();
+  const float* const areas = kept.parts[4].data();
+  const auto overlaps = [&](size_t i) {
+    const float w = (b.x1 < x1[i] ? b.x1 : x1[i]) - (x0[i] < b.x0 ? b.x0 : x0[i]);
+    const float h = (b.y1 < y1[i] ? b.y1 : y1[i]) - (y0[i] < b.y0 ? b.y0 : y0[i]);
+    const float common = w * h;
+    return int{w > 0} & int{h > 0} & int{areas[i] > 0} &
+           int{common / (areas[i] + area - common) > threshold};
+  };
+  size_t first = 0;
+  for (; first + kBlock <= kept.size(); first += kBlock) {
+    int any = 0;
+    for (size_t i = first; i < first + kBlock; ++i) any |= overlaps(i);
+    if (any != 0) return true;
+  }
+  for (; first < kept.size(); ++first)
+    if (overlaps(first) != 0) return true;
+  return false;
+}
+
+/// Boxes of a class in the order of their scores: an integer with the score in its high half, so
+/// that smaller ones come first, and the box in its low half.
+std::vector<uint64_t> candidates(std::span<const float> scores, std::optional<float> least) {
+  std::vector<uint64_t> out;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (least && !(scores[i] > *least)) continue;
+    const auto bits = std::bit_cast<int32_t>(scores[i] == 0 ? 0.0F : scores[i]);
+    const int32_t ordered = bits < 0 ? std::numeric_limits<int32_t>::min() - bits : bits;
+    const auto rank =
+        static_cast<uint32_t>(std::numeric_limits<int32_t>::max()) - static_cast<uint32_t>(ordered);
+    out.push_back((uint64_t{std::isnan(scores[i]) ? 0 : rank} << 32) | i);
+  }
+  return out;
+}
+
+/// Selects boxes by descending score and drops those that overlap a selected one. Sorts no more
+/// candidates than it looks at.
+std::vector<size_t> suppress(const Suppression& s, std::span<const Box> boxes,
+                             std::span<const float> scores) {
+  constexpr size_t kFirst = 512;  // candidates that are sorted first
+  std::vector<uint64_t> order = candidates(scores, s.least);
+  std::vector<size_t> selected;
+  BoxList kept;
+  size_t sorted = 0;
+  for (size_t i = 0; i < order.size() && static_cast<double>(selected.size()) < s.limit; ++i) {
+    if (i == sorted) {
+      const auto from = order.begin() + static_cast<std::ptrdiff_t>(sorted);
+      sorted = std::min(order.size(), std::max(2 * sorted, kFirst));
+      const auto to = order.begin() + static_cast<std::ptrdiff_t>(sorted);
+      std::nth_element(from, to, order.end());
+      std::sort(from, to);
+    }
+    const auto candidate = static_cast<size_t>(order[i] & 0xffffffff);
+    if (is_suppressed(kept, boxes[candidate], s.iou)) continue;
+    selected.push_back(candidate);
+    kept.add(boxes[candidate]);
+  }
+  return selected;
 }
 
 Result<double> optional_scalar(const Call& c, size_t i, std::string_view role, double fallback) {
@@ -31,31 +119,19 @@ Result<double> optional_scalar(const Call& c, size_t i, std::string_view role, d
   return scalar_value(c, i, role);
 }
 
-/// Selects boxes by descending score and drops those that overlap a selected one.
-Dims suppress(const std::vector<Box>& boxes, const double* scores, double score_threshold,
-              bool has_threshold, double iou_threshold, double limit) {
-  Dims order;
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    if (!has_threshold || scores[i] > score_threshold) order.push_back(static_cast<int64_t>(i));
+Result<std::vector<float>> load_floats(const HostTensor& t) {
+  std::vector<float> out(static_cast<size_t>(t.count()));
+  if (t.dtype() == DType::F32) {
+    std::memcpy(out.data(), t.bytes().data(), t.bytes().size());
+    return out;
   }
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    const double sa = scores[a];
-    const double sb = scores[b];
-    return std::isnan(sb) ? !std::isnan(sa) : sa > sb;
-  });
-  Dims kept;
-  for (int64_t i : order) {
-    if (static_cast<double>(kept.size()) >= limit) break;
-    const bool drop = std::any_of(kept.begin(), kept.end(), [&](int64_t k) {
-      return overlaps(boxes[static_cast<size_t>(k)], boxes[static_cast<size_t>(i)], iou_threshold);
-    });
-    if (!drop) kept.push_back(i);
-  }
-  return kept;
+  RP_ASSIGN(const auto wide, load_all(t));
+  std::transform(wide.begin(), wide.end(), out.begin(),
+                 [](double v) { return static_cast<float>(v); });
+  return out;
 }
 
-KernelResult non_max_suppression(const Call& c) {
-  RP_TRY(check_arity(c, 2, 5));
+Result<Suppression> read_suppression(const Call& c) {
   RP_TRY(require_float(c, 0, "boxes"));
   RP_TRY(require_float(c, 1, "scores"));
   RP_TRY(require_rank(c, 0, "boxes", 3, 3));
@@ -65,28 +141,74 @@ KernelResult non_max_suppression(const Call& c) {
   if (b[0] != s[0] || b[1] != s[2] || b[2] != 4) {
     return invalid_input("boxes " + dims_str(b) + " and scores " + dims_str(s) + " do not fit");
   }
-  RP_ASSIGN(const double limit, optional_scalar(c, 2, "max_output_boxes_per_class", 0));
+  Suppression out;
+  out.batches = b[0];
+  out.classes = s[1];
+  out.boxes = b[1];
+  if (out.boxes > int64_t{std::numeric_limits<int32_t>::max()})
+    return invalid_input("there are more than 2^31 boxes");
+  RP_ASSIGN(out.limit, optional_scalar(c, 2, "max_output_boxes_per_class", 0));
   RP_ASSIGN(const double iou, optional_scalar(c, 3, "iou_threshold", 0));
-  RP_ASSIGN(const double threshold, optional_scalar(c, 4, "score_threshold", 0));
-  const bool has_threshold = has_input(c, 4) && input(c, 4).count() > 0;
-  RP_ASSIGN(const auto coordinates, load_all(input(c, 0)));
-  RP_ASSIGN(const auto scores, load_all(input(c, 1)));
-  const bool center = c.attrs.get_int("center_point_box", 0) != 0;
-  Dims selected;
-  for (int64_t n = 0; n < b[0] && !coordinates.empty(); ++n) {
+  out.iou = static_cast<float>(iou);
+  RP_ASSIGN(const double least, optional_scalar(c, 4, "score_threshold", 0));
+  if (has_input(c, 4) && input(c, 4).count() > 0) out.least = static_cast<float>(least);
+  RP_ASSIGN(out.corners, load_floats(input(c, 0)));
+  RP_ASSIGN(out.scores, load_floats(input(c, 1)));
+  out.center = c.attrs.get_int("center_point_box", 0) != 0;
+  return out;
+}
+
+/// The rows (batch, class, box) of the selected boxes.
+Dims selected_rows(const Suppression& s) {
+  const auto boxes_of = static_cast<size_t>(s.boxes);
+  Dims rows;
+  for (int64_t n = 0; n < s.batches && s.boxes > 0; ++n) {
     std::vector<Box> boxes;
-    for (int64_t i = 0; i < b[1]; ++i) {
-      boxes.push_back(read_box(coordinates.data() + (n * b[1] + i) * 4, center));
+    for (size_t i = 0; i < boxes_of; ++i) {
+      const size_t at = (static_cast<size_t>(n) * boxes_of + i) * 4;
+      boxes.push_back(read_box(s.corners.data() + at, s.center));
     }
-    for (int64_t k = 0; k < s[1]; ++k) {
-      for (int64_t i : suppress(boxes, scores.data() + (n * s[1] + k) * s[2], threshold,
-                                has_threshold, iou, limit)) {
-        selected.insert(selected.end(), {n, k, i});
-      }
+    for (int64_t k = 0; k < s.classes; ++k) {
+      const auto at = static_cast<size_t>(n * s.classes + k) * boxes_of;
+      for (const size_t i : suppress(s, boxes, std::span(s.scores).subspan(at, boxes_of)))
+        rows.insert(rows.end(), {n, k, static_cast<int64_t>(i)});
     }
   }
-  const auto rows = static_cast<int64_t>(selected.size()) / 3;
-  return one(HostTensor::from(DType::I64, {rows, 3}, selected));
+  return rows;
+}
+
+KernelResult non_max_suppression(const Call& c) {
+  RP_TRY(check_arity(c, 2, 5));
+  RP_ASSIGN(const Suppression s, read_suppression(c));
+  const Dims rows = selected_rows(s);
+  const auto count = static_cast<int64_t>(rows.size()) / 3;
+  return one(HostTensor::from(DType::I64, {count, 3}, rows));
+}
+
+/// NonMaxSuppression with as many rows as there may be, and their number. Rows beyond it are 0.
+KernelResult select_boxes(const Call& c) {
+  RP_TRY(check_arity(c, 2, 5, 2));
+  RP_ASSIGN(Suppression s, read_suppression(c));
+  RP_ASSIGN(const Dims most, read_ints(c, "most", c.inputs.size()));
+  if (most.size() != 1) return invalid_model("attribute 'most' must have one element");
+  s.limit = std::min(has_input(c, 2) ? s.limit : static_cast<double>(most[0]),
+                     static_cast<double>(most[0]));
+  const Dims rows = selected_rows(s);
+  RP_ASSIGN(HostTensor all, allocate(DType::I64, {s.batches * s.classes * most[0], 3}));
+  store(all, 0, static_cast<int64_t>(rows.size()), rows.data());
+  Tensors out;
+  out.push_back(std::move(all));
+  out.push_back(
+      HostTensor::from(DType::I32, {1}, std::vector{static_cast<int32_t>(rows.size() / 3)}));
+  return out;
+}
+
+/// No elements, with the only element of the input as a dim.
+KernelResult counted_rows(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  RP_ASSIGN(const Dims count, tensor_ints(input(c, 0), "input 0"));
+  if (count.size() != 1 || count[0] < 0) return invalid_input("input 0 must be one number >= 0");
+  return one(HostTensor(DType::Bool, {count[0], 0}));
 }
 
 /// Four neighbours and their weights, which are all zero outside the image.
@@ -219,7 +341,10 @@ KernelResult roi_align(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"NonMaxSuppression", non_max_suppression}, {"RoiAlign", roi_align}};
+constexpr Entry kTable[] = {{"CountedRows", counted_rows},
+                            {"NonMaxSuppression", non_max_suppression},
+                            {"RoiAlign", roi_align},
+                            {"SelectBoxes", select_boxes}};
 
 }  // namespace
 

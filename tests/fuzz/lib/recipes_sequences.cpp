@@ -165,11 +165,34 @@ bool max_unpool(Maker& m) {
   return m.add("MaxUnpool", {m.last(0), m.last(1)}, std::move(attrs), 1, 22);
 }
 
+/// Integers make equal scores and shares of areas.
 bool non_max_suppression(Maker& m) {
-  const int64_t boxes = m.rng.in(1, 5);
-  const V b = m.fresh(DType::F32, {1, boxes, 4}, Values::between(0, 1));
-  const V scores = m.fresh(DType::F32, {1, m.rng.in(1, 2), boxes}, Values::between(0, 1));
-  return m.add("NonMaxSuppression", {b, scores, m.ints({2})}, {}, 1, 11);
+  const Expr batch = m.random_dim(), boxes = m.rng.chance(0.5) ? m.random_dim() : m.rng.in(1, 60);
+  const auto numbers = [&](Shape shape, double least, double most) {
+    if (m.rng.chance(0.1))
+      return m.fresh(DType::F32, std::move(shape), Values{Values::Kind::Special});
+    const auto values = Values::between(least, most);
+    if (m.rng.chance(0.5)) return m.fresh(DType::F32, std::move(shape), values);
+    const V ints = m.fresh(DType::I32, std::move(shape), values);
+    AttrMap to;
+    to.set("to", int64_t{1});
+    return m.add("Cast", {ints}, std::move(to)) ? m.last(0) : graph::kNone;
+  };
+  std::vector<V> inputs{numbers({batch, boxes, 4}, 0, 8),
+                        numbers({batch, m.rng.in(1, 3), boxes}, -2, 4)};
+  if (inputs[0] == graph::kNone || inputs[1] == graph::kNone) return false;
+  const auto scalar = [&](DType t, double least, double most) {
+    const Shape shape = m.rng.chance(0.5) ? Shape{} : Shape{1};
+    inputs.push_back(m.rng.chance(0.2) ? graph::kNone
+                                       : m.fresh(t, shape, Values::between(least, most)));
+  };
+  inputs.push_back(m.rng.chance(0.7) ? m.ints({m.rng.in(0, 12)})
+                                     : m.fresh(DType::I64, {1}, Values::between(0, 9)));
+  scalar(DType::F32, 0, 1);
+  scalar(DType::F32, -1, 2);
+  AttrMap attrs;
+  attrs.set("center_point_box", m.rng.in(0, 1));
+  return m.add("NonMaxSuppression", std::move(inputs), std::move(attrs), 1, 11);
 }
 
 bool window(Maker& m, std::string_view op) {

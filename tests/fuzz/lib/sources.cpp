@@ -102,7 +102,8 @@ std::string reason_against(const ops::OpDef& def) {
   if (std::ranges::find(kOfStrings, def.name) != std::end(kOfStrings))
     return "its inputs are strings";
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
-  static constexpr std::string_view kMade[] = {"FlatIndex", "ScatterSorted", "TreeLeaves"};
+  static constexpr std::string_view kMade[] = {"CountedRows", "FlatIndex", "ScatterSorted",
+                                               "SelectBoxes", "TreeLeaves"};
   if (def.max_inputs == 0 || def.lowering == ops::Lowering::Recurrent ||
       std::ranges::find(kMade, def.name) != std::end(kMade))
     return "a pass makes it, no model";

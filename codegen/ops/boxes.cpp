@@ -1,0 +1,121 @@
+// NonMaxSuppression. How many boxes it selects depends on data. On a device it is
+//
+//   rows, count = SelectBoxes(...)   as many rows as there may be, of which `count` are selected
+//   size = CountedRows(count)        on the host: gives the number of rows, a symbol, its value
+//   result = Slice(rows)             so many of them
+//
+// so that a run reads back one number.
+#include "codegen/ops/boxes.h"
+
+#include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+Status infer_non_max_suppression(InferContext& ctx) {
+  for (size_t i = 0; i < 2; ++i)
+    if (ctx.rank(i) != 3)
+      return ctx.invalid("boxes " + ctx.str(ctx.shape(0)) + " and scores " + ctx.str(ctx.shape(1)) +
+                         " must have 3 axes");
+  RP_TRY(require_shape(ctx, 0, "boxes", {ctx.shape(1)[0], ctx.shape(1)[2], Expr(4)}));
+  ctx.set_output(0, DType::I64, {ctx.fresh_symbol(0, 0), Expr(3)});
+  return {};
+}
+
+Status infer_select_boxes(InferContext& ctx) {
+  const std::vector<Expr> most = ctx.attrs().get_exprs("most");
+  if (most.size() != 1) return ctx.error(Code::Internal, "attribute 'most' must have one element");
+  const Shape& scores = ctx.shape(1);
+  ctx.set_output(0, DType::I64, {scores[0] * scores[1] * most[0], Expr(3)});
+  ctx.set_output(1, DType::I32, {Expr(1)});
+  return {};
+}
+
+/// The size is a symbol, that of the value that the decomposition replaces.
+Status infer_counted_rows(InferContext& ctx) {
+  if (ctx.graph().value(ctx.node().outputs[0]).has_shape) return {};
+  ctx.set_output(0, DType::Bool, {ctx.fresh_symbol(0, 0), Expr(0)});
+  return {};
+}
+
+/// Whether input i has one element, so that it is not treated as omitted.
+bool is_scalar(const InferContext& ctx, size_t i) {
+  return element_count(ctx.shape(i)).is_const(1);
+}
+
+/// The most boxes that a class may select. Nothing if kernels have no room for so many.
+std::optional<Expr> most_selected(const InferContext& ctx) {
+  const Expr boxes = ctx.shape(0)[1];
+  const std::span<const Symbol> symbols = ctx.graph_symbols();
+  Expr most = boxes;
+  if (const auto limit = ctx.elements(2); limit && limit->size() == 1)
+    most = min_of((*limit)[0], boxes, symbols);
+  const Bounds range = bounds(most, symbols);
+  if (most.is_overflow() || range.lo < 0 || range.hi < 1 || range.hi > kMaxSelectedBoxes)
+    return std::nullopt;
+  return most;
+}
+
+Result<bool> non_max_suppression(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  if (ctx.dtype(0) != DType::F32 || ctx.dtype(1) != DType::F32) return false;
+  for (size_t i = 2; i < 5; ++i)
+    if (ctx.has_input(i) && !is_scalar(ctx, i)) return false;
+  if (!ctx.has_input(2)) return false;  // selects nothing
+  const std::optional<Expr> most = most_selected(ctx);
+  if (!most) return false;
+  const graph::ValueId result = rw.node().outputs[0];
+  const Expr rows = rw.graph().value(result).shape[0];
+  const auto symbol = rows.as_symbol();
+  if (!symbol) return false;
+
+  AttrMap a;
+  a.set("center_point_box", ctx.attrs().get_int("center_point_box"));
+  a.set("most", std::vector<Expr>{*most});
+  std::vector<graph::ValueId> inputs = rw.node().inputs.list();
+  if (ctx.elements(2)) inputs[2] = graph::kNone;
+  RP_ASSIGN(const auto selected, rw.emit_all("SelectBoxes", std::move(inputs), std::move(a), 2));
+  RP_ASSIGN(const graph::ValueId size,
+            rw.emit_shaped("CountedRows", {selected[1]}, {}, DType::Bool, {rows, Expr(0)}));
+  SymbolSource& source = rw.graph().symbol_sources[static_cast<size_t>(*symbol)];
+  source.index = static_cast<int32_t>(size.number());
+  source.axis = 0;
+  OpBuilder b(rw);
+  const graph::ValueId cut = b.slice(selected[0], {0, 0}, {1, 1}, {rows, Expr(3)});
+  b.replace(0, cut);
+  return b.finish();
+}
+
+constexpr AttrDecl kNonMaxSuppressionAttrs[] = {int_attr("center_point_box", 0)};
+constexpr AttrDecl kSelectBoxesAttrs[] = {int_attr("center_point_box", 0),
+                                          core_attr("most", CoreForm::Exprs)};
+
+}  // namespace
+
+std::span<const OpDef> box_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "NonMaxSuppression",
+       .infer = infer_non_max_suppression,
+       .decompose = non_max_suppression,
+       .min_inputs = 2,
+       .max_inputs = 5,
+       .attributes = kNonMaxSuppressionAttrs},
+      {.name = "SelectBoxes",
+       .infer = infer_select_boxes,
+       .lowering = Lowering::Sort,
+       .min_inputs = 2,
+       .max_inputs = 5,
+       .max_outputs = 2,
+       .attributes = kSelectBoxesAttrs,
+       .sensitivity = kernel::Sensitivity::Decision,
+       .layout = LayoutRole::Fixed},
+      {.name = "CountedRows", .infer = infer_counted_rows},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops
