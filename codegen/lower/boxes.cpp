@@ -415,7 +415,7 @@ Result<LoweredLaunch> BoxSelection::store_rows() {
       for (int64_t n = 0; n < int64_t{workgroup}; ++n)
         total[i] = total[i] + Value{b, b.shared_load(shared[i], b.i32(n))};
     if (wants(1)) {
-      const Value first = b.i32(0) + line * int64_t{workgroup} + local;
+      const Value first = line * int64_t{workgroup} + local;
       RP_TRY(ev.guard(b.eq(first, b.i32(0)),
                       [&] { return ev.store(node_.outputs[1], {Expr(0)}, total[0]); }));
     }

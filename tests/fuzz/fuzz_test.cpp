@@ -112,7 +112,8 @@ TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
       "CategoryMapper", "LabelEncoder", "RegexFullMatch", "StringConcat", "StringNormalizer",
       "StringSplit",
       // A pass makes them, no model.
-      "ShapeValue", "RecurrentSteps", "TreeLeaves", "FlatIndex", "ScatterSorted",
+      "ShapeValue", "RecurrentSteps", "TreeLeaves", "FlatIndex", "ScatterSorted", "SelectBoxes",
+      "CountedRows",
       "RoundBF16",                // lowering writes it
       "IDiv", "IRem", "InRange",  // rows that only the expansion of others writes
       "SqrtNative", "RsqrtNative", "LogNative", "Log2Native", "ExpNative", "Exp2Native"};
