@@ -312,6 +312,18 @@ Status reverse_sequence_element(ElementContext& ctx) {
 
 constexpr AttrDecl kReverseSequenceAttrs[] = {int_attr("batch_axis", 1, CoreForm::Axis),
                                               int_attr("time_axis", 0, CoreForm::Axis)};
+constexpr OpDef kReverseSequence = {.name = "ReverseSequence",
+                                    .infer = infer_reverse_sequence,
+                                    .decompose = reverse_sequence,
+                                    .lowering = Lowering::Element,
+                                    .element = reverse_sequence_element,
+                                    .min_inputs = 2,
+                                    .max_inputs = 2,
+                                    .attributes = kReverseSequenceAttrs,
+                                    .sensitivity = kernel::Sensitivity::None,
+                                    .layout = LayoutRole::Fixed,
+                                    .moves = true};
+
 constexpr AttrDecl kTensorScatterAttrs[] = {int_attr("axis", -2, CoreForm::Axis),
                                             string_attr("mode", "linear")};
 constexpr AttrDecl kGatherAttrs[] = {int_attr("axis", 0, CoreForm::Axis)};
@@ -372,17 +384,7 @@ std::span<const OpDef> gather_ops() {
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Fixed,
        .moves = true},
-      {.name = "ReverseSequence",
-       .infer = infer_reverse_sequence,
-       .decompose = reverse_sequence,
-       .lowering = Lowering::Element,
-       .element = reverse_sequence_element,
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .attributes = kReverseSequenceAttrs,
-       .sensitivity = kernel::Sensitivity::None,
-       .layout = LayoutRole::Fixed,
-       .moves = true},
+      kReverseSequence,
   };
   return kOps;
 }
