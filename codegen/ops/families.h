@@ -36,6 +36,8 @@ std::span<const OpDef> attention_ops();
 std::span<const OpDef> recurrent_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> sampling_ops();
+std::span<const OpDef> grid_sample_ops();
+std::span<const OpDef> roi_align_ops();
 std::span<const OpDef> signal_ops();
 std::span<const OpDef> ml_ops();
 std::span<const OpDef> string_ops();

@@ -34,10 +34,14 @@ Result<int64_t> axis_of(const InferContext& ctx) {
   return ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0));
 }
 
-Result<bool> positive_axis(Rewriter& rw) {
+void make_positive(Rewriter& rw, const char* name) {
   const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
-  const int64_t axis = Attributes(rw.node()).get_int("axis");
-  rw.node().attrs.set("axis", axis < 0 ? axis + rank : axis);
+  const int64_t axis = Attributes(rw.node()).get_int(name);
+  rw.node().attrs.set(name, axis < 0 ? axis + rank : axis);
+}
+
+Result<bool> positive_axis(Rewriter& rw) {
+  make_positive(rw, "axis");
   return mark_core(rw);
 }
 
@@ -269,6 +273,57 @@ Status tensor_scatter_element(ElementContext& ctx) {
   return {};
 }
 
+// --- ReverseSequence -----------------------------------------------------------------------------
+
+/// Axes 0 and 1 are those of the batch and the time, and each sequence of the batch has a length.
+Status infer_reverse_sequence(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 2));
+  RP_TRY(require_int(ctx, 1));
+  RP_ASSIGN(const int64_t batch, ctx.axis(ctx.attrs().get_int("batch_axis"), ctx.rank(0)));
+  RP_ASSIGN(const int64_t time, ctx.axis(ctx.attrs().get_int("time_axis"), ctx.rank(0)));
+  if (batch + time != 1) {
+    return ctx.invalid("batch_axis is " + std::to_string(batch) + " and time_axis is " +
+                       std::to_string(time) + "; expected 0 and 1, in either order");
+  }
+  RP_TRY(require_shape(ctx, 1, "sequence_lens", {ctx.shape(0)[static_cast<size_t>(batch)]}));
+  return infer_same(ctx);
+}
+
+Result<bool> reverse_sequence(Rewriter& rw) {
+  make_positive(rw, "batch_axis");
+  make_positive(rw, "time_axis");
+  return mark_core(rw);
+}
+
+Status reverse_sequence_element(ElementContext& ctx) {
+  const auto time = static_cast<size_t>(Attributes(ctx.node()).get_int("time_axis"));
+  kernel::Builder& b = ctx.builder();
+  const Expr& steps = ctx.input_shape(0)[time];
+  RP_ASSIGN(const kernel::Val given, ctx.input(1, {ctx.index()[1 - time]}));
+  const kernel::Val length = ctx.value(ctx.checked_index(given, steps + 1, false));
+  const kernel::Val at = ctx.value(ctx.index()[time]);
+  const kernel::Val mirrored = b.sub(b.sub(length, b.i32(1)), at);
+  Index from = ctx.index();
+  from[time] = ctx.opaque(b.select(b.lt(at, length), mirrored, at), steps);
+  RP_ASSIGN(const kernel::Val v, ctx.input(0, from));
+  ctx.set(v);
+  return {};
+}
+
+constexpr AttrDecl kReverseSequenceAttrs[] = {int_attr("batch_axis", 1, CoreForm::Axis),
+                                              int_attr("time_axis", 0, CoreForm::Axis)};
+constexpr OpDef kReverseSequence = {.name = "ReverseSequence",
+                                    .infer = infer_reverse_sequence,
+                                    .decompose = reverse_sequence,
+                                    .lowering = Lowering::Element,
+                                    .element = reverse_sequence_element,
+                                    .min_inputs = 2,
+                                    .max_inputs = 2,
+                                    .attributes = kReverseSequenceAttrs,
+                                    .sensitivity = kernel::Sensitivity::None,
+                                    .layout = LayoutRole::Fixed,
+                                    .moves = true};
+
 constexpr AttrDecl kTensorScatterAttrs[] = {int_attr("axis", -2, CoreForm::Axis),
                                             string_attr("mode", "linear")};
 constexpr AttrDecl kGatherAttrs[] = {int_attr("axis", 0, CoreForm::Axis)};
@@ -329,6 +384,7 @@ std::span<const OpDef> gather_ops() {
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Fixed,
        .moves = true},
+      kReverseSequence,
   };
   return kOps;
 }

@@ -46,11 +46,6 @@ Status infer_compress(InferContext& ctx) {
   return {};
 }
 
-Status infer_reverse_sequence(InferContext& ctx) {
-  RP_TRY(require_rank(ctx, 0, 2));
-  return infer_same(ctx);
-}
-
 Status infer_image_decoder(InferContext& ctx) {
   if (ctx.dtype(0) != DType::U8)
     return ctx.invalid("the file must be uint8, not " + std::string(name_of(ctx.dtype(0))));
@@ -115,7 +110,6 @@ constexpr AttrDecl kControlFlowAttrs[] = {optional_attr("body", AttrType::Body),
                                           optional_attr("then_branch", AttrType::Body)};
 constexpr AttrDecl kUniqueAttrs[] = {optional_attr("axis", AttrType::Int), int_attr("sorted", 1)};
 constexpr AttrDecl kCompressAttrs[] = {optional_attr("axis", AttrType::Int)};
-constexpr AttrDecl kReverseSequenceAttrs[] = {int_attr("batch_axis", 1), int_attr("time_axis", 0)};
 constexpr AttrDecl kImageDecoderAttrs[] = {string_attr("pixel_format", "RGB")};
 constexpr AttrDecl kMaxUnpoolAttrs[] = {required_attr("kernel_shape", AttrType::Ints),
                                         optional_attr("pads", AttrType::Ints),
@@ -143,11 +137,6 @@ std::span<const OpDef> host_only_ops() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attributes = kCompressAttrs},
-      {.name = "ReverseSequence",
-       .infer = infer_reverse_sequence,
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .attributes = kReverseSequenceAttrs},
       {.name = "ImageDecoder",
        .infer = infer_image_decoder,
        .min_opset = 20,

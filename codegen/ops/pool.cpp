@@ -52,12 +52,17 @@ AttrMap pool_attrs(const Window& w, const Attributes& given) {
 Result<bool> max_pool(Rewriter& rw) {
   const graph::Node& n = rw.node();
   if (n.opset == 0) return false;
-  // Devices do not compute the indices.
-  if (n.outputs.size() > 1 && n.outputs[1] != graph::kNone) return false;
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, pool_window(ctx));
   OpBuilder c(rw);
-  c.replace(0, c.op("MaxPool", {c.in(0)}, pool_attrs(w, c.attrs())));
+  AttrMap a = pool_attrs(w, c.attrs());
+  if (!c.has_output(1)) {
+    c.replace(0, c.op("MaxPool", {c.in(0)}, std::move(a)));
+    return c.finish();
+  }
+  a.set("storage_order", c.attrs().get_int("storage_order"));
+  RP_ASSIGN(const std::vector<V> both, rw.emit_all("MaxPool", {c.in(0)}, std::move(a), 2));
+  for (size_t i = 0; i < both.size(); ++i) c.replace(i, both[i]);
   return c.finish();
 }
 
@@ -204,7 +209,45 @@ Result<Val> combine_tap(ElementContext& ctx, const DataAxes& axes, const Tap& ta
   return ctx.builder().select(tap.inside, v, old);
 }
 
+/// The position of a pixel in its image. Rows or columns vary fastest.
+Expr pixel_position(const Index& at, const Shape& image, bool column_major) {
+  if (!column_major) return linearize(at, image);
+  return linearize({at.rbegin(), at.rend()}, {image.rbegin(), image.rend()});
+}
+
+/// Where the first of the largest elements is, counted over the whole tensor. A NaN is the largest.
+Status max_index_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const PoolAttrs p = pool_attrs(ctx);
+  const Shape& in = ctx.input_shape(0);
+  const Shape image(in.begin() + 2, in.end());
+  const bool column_major = Attributes(ctx.node()).get_int("storage_order") != 0;
+  const DType dtype = ctx.graph().value(ctx.node().inputs[0]).dtype;
+  const Val none = b.constant(ctx.compute(dtype), 0);
+  Accumulator largest(ctx, p, none), where(ctx, p, b.i32(-1));
+  Status status;
+  for_each_tap(ctx, p, {}, [&](const Tap& tap) {
+    const auto x = combine_tap(ctx, p.axes, tap, none, [](Val, Val v) { return v; });
+    if (!x.ok()) status = x.status();
+    if (!x.ok()) return;
+    const Val old = largest.get(), at = where.get();
+    Val wins = b.logical_or(b.lt(at, b.i32(0)), b.lt(old, *x));
+    if (is_float(dtype)) {
+      const Val first_nan = b.logical_and(b.logical_not(b.eq(*x, *x)), b.eq(old, old));
+      wins = b.logical_or(wins, first_nan);
+    }
+    if (tap.inside) wins = b.logical_and(wins, tap.inside);
+    const Val here = ctx.value(ctx.simplify(pixel_position(tap.at, image, column_major)));
+    largest.set(b.select(wins, *x, old));
+    where.set(b.select(wins, here, at));
+  });
+  const Expr first = (ctx.index()[0] * in[1] + ctx.index()[1]) * element_count(image);
+  ctx.set(b.convert(b.add(ctx.value(ctx.simplify(first)), where.get()), kernel::Ty::I64));
+  return status;
+}
+
 Status max_pool_element(ElementContext& ctx) {
+  if (ctx.output() == 1) return max_index_element(ctx);
   kernel::Builder& b = ctx.builder();
   const DType dtype = ctx.graph().value(ctx.node().outputs[0]).dtype;
   double lowest = -std::numeric_limits<double>::infinity();
@@ -302,7 +345,7 @@ constexpr AttrDecl kMaxPoolAttrs[] = {
     required_attr("kernel_shape", AttrType::Ints, CoreForm::Spatial),
     optional_attr("pads", AttrType::Ints, CoreForm::SpatialPads),
     optional_attr("strides", AttrType::Ints, CoreForm::Spatial),
-    int_attr("storage_order", 0),
+    {.name = "storage_order", .fallback = int64_t{0}, .core_optional = true},
     core_flag("channels_last")};
 constexpr AttrDecl kAveragePoolAttrs[] = {
     string_attr("auto_pad", "NOTSET", CoreForm::Absent),

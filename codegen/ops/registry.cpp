@@ -62,6 +62,8 @@ std::vector<std::span<const OpDef>> families() {
           recurrent_ops(),
           loss_ops(),
           sampling_ops(),
+          grid_sample_ops(),
+          roi_align_ops(),
           training_ops(),
           linear_attention_ops(),
           ml_ops(),

@@ -1,8 +1,4 @@
-// Operators that read images at positions given as numbers: GridSample, AffineGrid, DeformConv and
-// RoiAlign, which runs on the host.
-#include <algorithm>
-
-#include "codegen/ops/element.h"
+// AffineGrid and DeformConv: the positions at which GridSample reads images.
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
@@ -12,123 +8,7 @@ namespace reprise::ops {
 
 namespace {
 
-using kernel::ScalarOp;
-using kernel::Val;
 using V = OpBuilder::V;
-
-// --- GridSample ----------------------------------------------------------------------------------
-
-/// X [N, C, d...] and the positions grid [N, out..., rank of d].
-Status infer_grid_sample(InferContext& ctx) {
-  RP_TRY(require_rank(ctx, 0, 3));
-  if (ctx.rank(1) != ctx.rank(0)) {
-    return ctx.invalid("X " + ctx.str(ctx.shape(0)) + " and grid " + ctx.str(ctx.shape(1)) +
-                       " differ in rank");
-  }
-  RP_TRY(require_float(ctx, 1));
-  RP_ASSIGN(const Expr batch, ctx.unify(ctx.shape(0)[0], ctx.shape(1)[0], "batches"));
-  RP_TRY(ctx.unify(ctx.shape(1).back(), ctx.rank(0) - 2, "coordinates of the grid").status());
-  Shape out{batch, ctx.shape(0)[1]};
-  out.insert(out.end(), ctx.shape(1).begin() + 1, ctx.shape(1).end() - 1);
-  ctx.set_output(0, ctx.dtype(0), std::move(out));
-  return {};
-}
-
-/// Devices interpolate images linearly or take the nearest pixel. Everything else runs on the host.
-/// The grid is in float32: in 16 bits, positions would be pixels off.
-Result<bool> grid_sample(Rewriter& rw) {
-  if (rw.node().opset == 0) return false;
-  OpBuilder c(rw);
-  const DType t = c.dtype(c.in(0));
-  const std::string mode = c.attrs().get_string("mode");
-  const bool linear = mode == "linear" || mode == "bilinear";
-  const bool floats = is_float(t) && t != DType::F64 && c.dtype(c.in(1)) != DType::F64;
-  if (c.shape(c.in(0)).size() != 4 || !floats || !(linear || mode == "nearest") ||
-      c.attrs().get_string("padding_mode") == "reflection") {
-    return false;
-  }
-  AttrMap a;
-  a.set("align_corners", c.attrs().get_int("align_corners"));
-  a.set("mode", linear ? "linear" : "nearest");
-  a.set("padding_mode", c.attrs().get_string("padding_mode"));
-  c.replace(0, c.op("GridSample", {c.in(0), c.cast(c.in(1), DType::F32)}, std::move(a)));
-  return c.finish();
-}
-
-/// The position in pixels that coordinate k of the grid names: 0 is along the last axis of X. NaN
-/// counts as outside.
-Result<Val> pixel_position(ElementContext& ctx, int64_t k) {
-  kernel::Builder& b = ctx.builder();
-  const Attributes attrs(ctx.node());
-  const Shape& in = ctx.input_shape(0);
-  const Expr& size = in[in.size() - 1 - static_cast<size_t>(k)];
-  const Index& out = ctx.index();
-  RP_ASSIGN(Val x, ctx.input(1, {out[0], out[2], out[3], Expr(k)}));
-  const kernel::Type t = b.type(x);
-  const Val last = b.convert(ctx.number(size - 1), t.ty);
-  const Val one = b.constant(t, 1);
-  if (attrs.get_int("pixels") == 0) {
-    x = b.add(x, one);
-    if (attrs.get_int("align_corners") != 0) {
-      x = b.mul(b.mul(x, b.constant(t, 0.5)), last);
-    } else {
-      x = b.mul(b.sub(b.mul(x, b.add(last, one)), one), b.constant(t, 0.5));
-    }
-  }
-  x = b.select(b.eq(x, x), x, b.constant(t, -1));
-  if (attrs.get_string("padding_mode") != "border") return x;
-  return b.min(b.max(x, b.constant(t, 0)), last);
-}
-
-/// A pixel along one axis and its weight.
-struct Tap {
-  Val index;
-  Val weight;
-};
-
-Result<std::vector<Tap>> taps_along(ElementContext& ctx, int64_t k) {
-  kernel::Builder& b = ctx.builder();
-  RP_ASSIGN(const Val x, pixel_position(ctx, k));
-  const kernel::Type t = b.type(x);
-  const Val one = b.constant(t, 1);
-  if (Attributes(ctx.node()).get_string("mode") == "nearest") {
-    return std::vector<Tap>{{b.convert(b.scalar_op(ScalarOp::Round, {x}), kernel::Ty::I32), one}};
-  }
-  const Val floor = b.scalar_op(ScalarOp::Floor, {x});
-  const Val first = b.convert(floor, kernel::Ty::I32);
-  const Val fraction = b.sub(x, floor);
-  return std::vector<Tap>{{first, b.sub(one, fraction)}, {b.add(first, b.i32(1)), fraction}};
-}
-
-/// The weighted sum of the pixels inside the image. A pixel outside is never multiplied, because
-/// the weights of a position at infinity are NaN.
-Status grid_sample_element(ElementContext& ctx) {
-  kernel::Builder& b = ctx.builder();
-  const Shape& in = ctx.input_shape(0);
-  RP_ASSIGN(const std::vector<Tap> columns, taps_along(ctx, 0));
-  RP_ASSIGN(const std::vector<Tap> rows, taps_along(ctx, 1));
-  const kernel::Type wide = b.type(rows[0].weight);
-  Val sum = b.constant(wide, 0);
-  for (const Tap& row : rows) {
-    for (const Tap& column : columns) {
-      const Val inside = b.logical_and(b.in_range(row.index, ctx.value(in[2])),
-                                       b.in_range(column.index, ctx.value(in[3])));
-      RP_ASSIGN(sum, ctx.guarded(inside, sum, [&]() -> Result<Val> {
-        RP_ASSIGN(Val v, ctx.input(0, {ctx.index()[0], ctx.index()[1], ctx.opaque(row.index, in[2]),
-                                       ctx.opaque(column.index, in[3])}));
-        if (b.type(v) != wide) v = b.convert(v, wide.ty);
-        return b.add(sum, b.mul(v, b.mul(row.weight, column.weight)));
-      }));
-    }
-  }
-  const kernel::Type t = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
-  ctx.set(t == wide ? sum : b.convert(sum, t.ty));
-  return {};
-}
-
-double grid_sample_reads(const graph::Graph&, const graph::Node& n) {
-  return Attributes(n).get_string("mode") == "nearest" ? 1 : 4;
-}
 
 // --- AffineGrid ----------------------------------------------------------------------------------
 
@@ -324,61 +204,16 @@ Result<bool> deform_conv(Rewriter& rw) {
   return c.finish();
 }
 
-// --- RoiAlign ------------------------------------------------------------------------------------
-
-/// X [N, C, H, W], regions [R, 4] and the index of each region's image [R].
-Status infer_roi_align(InferContext& ctx) {
-  RP_TRY(require_float(ctx, 0));
-  RP_TRY(require_int(ctx, 2));
-  if (ctx.rank(0) != 4 || ctx.rank(1) != 2 || ctx.rank(2) != 1) {
-    return ctx.invalid("X " + ctx.str(ctx.shape(0)) + ", rois " + ctx.str(ctx.shape(1)) +
-                       " and batch_indices " + ctx.str(ctx.shape(2)) +
-                       " must have ranks 4, 2 and 1");
-  }
-  RP_ASSIGN(const Expr regions,
-            ctx.unify(ctx.shape(1)[0], ctx.shape(2)[0], "regions and batch_indices"));
-  RP_TRY(ctx.unify(ctx.shape(1)[1], 4, "coordinates of a region").status());
-  const int64_t height = ctx.attrs().get_int("output_height");
-  const int64_t width = ctx.attrs().get_int("output_width");
-  if (height < 1 || width < 1) {
-    return ctx.invalid("output_height is " + std::to_string(height) + " and output_width is " +
-                       std::to_string(width) + ", both must be positive");
-  }
-  ctx.set_output(0, ctx.dtype(0), {regions, ctx.shape(0)[1], height, width});
-  return {};
-}
-
-constexpr AttrDecl kGridSampleAttrs[] = {int_attr("align_corners", 0),
-                                         string_attr("mode", "linear"),
-                                         string_attr("padding_mode", "zeros"), core_flag("pixels")};
 constexpr AttrDecl kAffineGridAttrs[] = {int_attr("align_corners", 0)};
 constexpr AttrDecl kDeformConvAttrs[] = {
     optional_attr("dilations", AttrType::Ints),    int_attr("group", 1),
     optional_attr("kernel_shape", AttrType::Ints), int_attr("offset_group", 1),
     optional_attr("pads", AttrType::Ints),         optional_attr("strides", AttrType::Ints)};
-constexpr AttrDecl kRoiAlignAttrs[] = {string_attr("coordinate_transformation_mode", "half_pixel"),
-                                       string_attr("mode", "avg"),
-                                       int_attr("output_height", 1),
-                                       int_attr("output_width", 1),
-                                       int_attr("sampling_ratio", 0),
-                                       float_attr("spatial_scale", 1.0F)};
 
 }  // namespace
 
 std::span<const OpDef> sampling_ops() {
   static constexpr OpDef kOps[] = {
-      {.name = "GridSample",
-       .infer = infer_grid_sample,
-       .decompose = grid_sample,
-       .lowering = Lowering::Element,
-       .element = grid_sample_element,
-       .min_opset = 16,
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .attributes = kGridSampleAttrs,
-       .sensitivity = kernel::Sensitivity::Step,
-       .layout = LayoutRole::Fixed,
-       .reads_per_element = grid_sample_reads},
       {.name = "AffineGrid",
        .infer = infer_affine_grid,
        .decompose = affine_grid,
@@ -391,12 +226,6 @@ std::span<const OpDef> sampling_ops() {
        .min_inputs = 3,
        .max_inputs = 5,
        .attributes = kDeformConvAttrs},
-      {.name = "RoiAlign",
-       .infer = infer_roi_align,
-       .min_opset = 10,
-       .min_inputs = 3,
-       .max_inputs = 3,
-       .attributes = kRoiAlignAttrs},
   };
   return kOps;
 }

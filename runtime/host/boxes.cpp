@@ -211,8 +211,9 @@ KernelResult counted_rows(const Call& c) {
   return one(HostTensor(DType::Bool, {count[0], 0}));
 }
 
-/// Four neighbours and their weights, which are all zero outside the image.
+/// Four neighbours and their weights, if the position is inside the image.
 struct Bilinear {
+  bool inside = false;
   std::array<int64_t, 4> index{};
   std::array<double, 4> weight{};
 };
@@ -230,6 +231,7 @@ Bilinear bilinear(double y, double x, int64_t height, int64_t width) {
   const int64_t x1 = std::min(x0 + 1, width - 1);
   const double fy = y - static_cast<double>(y0);
   const double fx = x - static_cast<double>(x0);
+  r.inside = true;
   r.index = {y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1};
   r.weight = {(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx};
   return r;
@@ -290,11 +292,13 @@ Result<std::vector<Bilinear>> bin_samples(const RoiOptions& o, const std::array<
   return samples;
 }
 
+/// A sample outside the image counts as 0.
 double pool_samples(const std::vector<Bilinear>& samples, const double* image, bool max) {
   double sum = 0;
   double top = -std::numeric_limits<double>::infinity();
   for (const Bilinear& s : samples) {
-    for (size_t k = 0; k < 4; ++k) {
+    if (!s.inside) top = std::max(top, 0.0);
+    for (size_t k = 0; s.inside && k < 4; ++k) {
       const double v = s.weight[k] * image[s.index[k]];
       sum += v;
       top = std::max(top, v);

@@ -68,9 +68,9 @@ Status require_poolable(const Call& c) {
 }
 
 /// A position for the Indices output, counted over the whole tensor. Either rows or columns of the
-/// image vary fastest.
+/// image vary fastest. A window outside the image has pixel -1.
 int64_t flat_index(const Window& w, int64_t image, int64_t pixel, bool column_major) {
-  if (!column_major) return image * w.in_count() + pixel;
+  if (!column_major || pixel < 0) return image * w.in_count() + pixel;
   const int64_t x = pixel % w.in[2];
   const int64_t y = pixel / w.in[2] % w.in[1];
   const int64_t z = pixel / w.in[2] / w.in[1];

@@ -240,6 +240,25 @@ std::vector<Case> input_cases() {
          return run_with(w.file("m.onnx", gather({"n"}).bytes()), {"--input", "i=" + i});
        },
        true},
+      {"label_out_of_range", 3, "loss",
+       [](Workspace& w) {
+         OnnxWriter m;
+         m.input("x", DType::F32, {2, 4}).input("t", DType::I64, {2}).output("y", DType::F32, {});
+         m.node("SoftmaxCrossEntropyLoss", {"x", "t"}, {"y"}, {"loss", "", {}});
+         const std::string t = w.file("t.pb", onnx_tensor(int64_tensor({2}, {3, -1})));
+         return run_with(w.file("m.onnx", m.bytes()), {"--input", "t=" + t});
+       },
+       true},
+      {"length_out_of_range", 3, "turn",
+       [](Workspace& w) {
+         OnnxWriter m;
+         m.input("x", DType::F32, {4, 2}).input("l", DType::I64, {2});
+         m.output("y", DType::F32, {4, 2});
+         m.node("ReverseSequence", {"x", "l"}, {"y"}, {"turn", "", {}});
+         const std::string l = w.file("l.pb", onnx_tensor(int64_tensor({2}, {4, 5})));
+         return run_with(w.file("m.onnx", m.bytes()), {"--input", "l=" + l});
+       },
+       true},
       {"random_index_out_of_range", 3,
        "lookup.*input 'i' was not given, so its values are random.*--input i=FILE",
        [](Workspace& w) {

@@ -378,6 +378,31 @@ const Decomposition kSignals[] = {
      "input x: float32[1,2,4,5], g: float32[1,3,2,2]\n"
      "y = GridSample<mode=\"nearest\">(x, g) @16\noutput y",
      -1.5, 1.5},
+    {"GridSampleVolume",
+     "input x: float32[1,2,3,4,5], g: float16[1,2,n,2,3]\n"
+     "y = GridSample<padding_mode=\"reflection\">(x, g) @20\noutput y",
+     -1.5, 1.5},
+    {"RoiAlignOfOldVersions",
+     "input x: float32[5,2,6,6], r: float32[n,4], i: int64[n]\n"
+     "y = RoiAlign<output_height=2, sampling_ratio=3>(x, r, i) @10\noutput y",
+     0, 4},
+    {"SoftmaxCrossEntropyLoss",
+     "input x: float32[n,5,2], t: int64[n,2], w: float32[5]\n"
+     "(y, p) = SoftmaxCrossEntropyLoss<ignore_index=3>(x, t, w) @13\noutput y, p",
+     0, 4},
+    {"NegativeLogLikelihoodLoss",
+     "input x: float16[n,5], t: int32[n]\n"
+     "y = NegativeLogLikelihoodLoss<ignore_index=1>(x, t) @22\noutput y",
+     0, 4},
+    {"ReverseSequence",
+     "input x: float32[n,5], l: int64[n]\n"
+     "y = ReverseSequence<batch_axis=-2, time_axis=-1>(x, l) @10\noutput y",
+     0, 5},
+    {"MaxPoolIndices",
+     "input x: float32[2,n,5,4]\n"
+     "(y, i) = MaxPool<kernel_shape=[3, 2], pads=[1, 1, 1, 0], storage_order=1>(x) @12\n"
+     "output y, i",
+     -2, 2},
     {"BitCast", "input x: float32[3,n]\ny = BitCast<to=6>(x) @26\noutput y"},
     {"BitCastBytes", "input x: int8[3,n]\ny = BitCast<to=2>(x) @26\noutput y", -9, 9},
     {"LinearAttention",

@@ -15,14 +15,14 @@ using ops::Index;
 
 class Context final : public ops::ElementContext {
  public:
-  Context(kernel::Builder& b, const graph::Graph& g, const graph::Node& n,
+  Context(kernel::Builder& b, const graph::Graph& g, const graph::Node& n, size_t output,
           const std::vector<int64_t>& symbols)
-      : b_(b), g_(g), n_(n), symbols_(symbols) {}
+      : b_(b), g_(g), n_(n), output_(output), symbols_(symbols) {}
 
   kernel::Builder& builder() override { return b_; }
   const graph::Graph& graph() const override { return g_; }
   const graph::Node& node() const override { return n_; }
-  size_t output() const override { return 0; }
+  size_t output() const override { return output_; }
   const Index& index() const override { return index_; }
   std::optional<Index> same_position(const Shape&) const override { return std::nullopt; }
   void set(Val v) override { result = v; }
@@ -122,6 +122,7 @@ class Context final : public ops::ElementContext {
   kernel::Builder& b_;
   const graph::Graph& g_;
   const graph::Node& n_;
+  size_t output_;
   const std::vector<int64_t>& symbols_;
   std::vector<Val> values_;
 };
@@ -142,7 +143,7 @@ Result<Val> scalar_row(Context& ctx, kernel::Builder& b, kernel::ScalarOp row) {
 }
 
 /// The kernel: invocation i computes element i.
-Result<kernel::Kernel> build(const graph::Graph& g, const graph::Node& n,
+Result<kernel::Kernel> build(const graph::Graph& g, const graph::Node& n, size_t output,
                              const std::vector<int64_t>& dims, const std::vector<int64_t>& symbols,
                              int64_t count) {
   kernel::Builder b("element");
@@ -151,10 +152,10 @@ Result<kernel::Kernel> build(const graph::Graph& g, const graph::Node& n,
     const DType t = v == graph::kNone ? DType::F32 : g.value(v).dtype;
     b.buffer("in" + std::to_string(v.number()), kernel::storage_type(t), kernel::Access::Read);
   }
-  const DType out = g.value(n.outputs[0]).dtype;
+  const DType out = g.value(n.outputs[output]).dtype;
   const int target = b.buffer("result", kernel::storage_type(out), kernel::Access::Write);
   const Val id = b.convert(b.builtin(kernel::Builtin::GlobalId), kernel::Ty::I32);
-  Context ctx(b, g, n, symbols);
+  Context ctx(b, g, n, output, symbols);
   Status status;
   b.if_then(b.lt(id, b.i32(count)), [&] {
     Val rest = id;
@@ -184,10 +185,10 @@ Result<kernel::Kernel> build(const graph::Graph& g, const graph::Node& n,
 
 }  // namespace
 
-Result<HostTensor> run_element(const graph::Graph& g, const graph::Node& n,
+Result<HostTensor> run_element(const graph::Graph& g, const graph::Node& n, size_t output,
                                const std::vector<const HostTensor*>& inputs,
                                const std::vector<int64_t>& symbols) {
-  const graph::Value& out = g.value(n.outputs[0]);
+  const graph::Value& out = g.value(n.outputs[output]);
   std::vector<int64_t> dims;
   for (const Expr& d : out.shape) {
     RP_ASSIGN(const int64_t v, d.eval(symbols));
@@ -196,7 +197,7 @@ Result<HostTensor> run_element(const graph::Graph& g, const graph::Node& n,
   HostTensor result(out.dtype, dims);
   const int64_t count = result.count();
   if (count == 0) return result;
-  RP_ASSIGN(const kernel::Kernel k, build(g, n, dims, symbols, count));
+  RP_ASSIGN(const kernel::Kernel k, build(g, n, output, dims, symbols, count));
   std::vector<std::vector<std::byte>> copies;
   for (const HostTensor* t : inputs) {
     if (t == nullptr) {

@@ -8,8 +8,9 @@
 
 namespace reprise::test {
 
-/// `symbols` are the values of the graph's symbols. Inputs are null when omitted.
-Result<HostTensor> run_element(const graph::Graph& g, const graph::Node& n,
+/// The node's output `output`. `symbols` are the values of the graph's symbols. Inputs are null
+/// when omitted.
+Result<HostTensor> run_element(const graph::Graph& g, const graph::Node& n, size_t output,
                                const std::vector<const HostTensor*>& inputs,
                                const std::vector<int64_t>& symbols);
 

@@ -72,7 +72,10 @@ class Run {
     // Scans and recurrent layers have kernel templates instead of element().
     const ops::OpDef* core = ops::core_def(n);
     if (engine_ == Engine::Elements && core != nullptr && (core->row || core->element != nullptr)) {
-      RP_ASSIGN(values_[n.outputs[0]], run_element(g_, n, inputs, symbols_));
+      for (size_t i = 0; i < n.outputs.size(); ++i) {
+        if (n.outputs[i] == graph::kNone) continue;
+        RP_ASSIGN(values_[n.outputs[i]], run_element(g_, n, i, inputs, symbols_));
+      }
       ++interpreted;
       return {};
     }

@@ -54,11 +54,26 @@ bool selects(const ops::OpDef& def) {
   return std::find(std::begin(kSelects), std::end(kSelects), def.name) != std::end(kSelects);
 }
 
+/// Reads at positions that are given as numbers. Their rounding counts also for a pixel beside the
+/// padding, or the only one of a maximum, where no neighbour makes up for its weight.
+bool reads_at_positions(const graph::Node& n) {
+  return n.op == "GridSample" || n.op == "RoiAlign";
+}
+
 /// Where a result lies between elements is rounded, too.
 bool interpolates(const graph::Node& n) {
   if (n.op == "Resize" || n.op == "Upsample")
     return n.attrs.get_string("mode", "nearest") != "nearest";
-  return n.op == "GridSample" || n.op == "RoiAlign";
+  return reads_at_positions(n);
+}
+
+double largest_magnitude(const HostTensor& t) {
+  double largest = 0;
+  for (int64_t i = 0; i < t.count(); ++i) {
+    const double v = std::fabs(test::number(t, i));
+    if (std::isfinite(v)) largest = std::max(largest, v);
+  }
+  return largest;
 }
 
 /// The spatial axes, and those of another size.
@@ -180,9 +195,12 @@ Status ErrorModel::put_errors(const graph::Node& n, host::Kernel kernel, host::C
     // Rounding of partial sums, as if each term had been read with an error.
     const double terms = terms_of(n, inputs, results[0]);
     HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
+    // Terms below the smallest normal number may be taken as 0.
+    double shift = terms * smallest_normal(DType::F32);
     if (interpolates(n)) {
       // Kernels compute positions and weights in fp32, whatever precision the tensors have.
       const double weight = 64 * unit_roundoff(DType::F32);
+      if (reads_at_positions(n)) shift += weight * largest_magnitude(*inputs[0]);
       moved = mover_.blurred(moved, weight, interpolated_axes(*inputs[0], results[0]));
     }
     const HostTensor* given = std::exchange(inputs[0], &moved);
@@ -191,8 +209,7 @@ Status ErrorModel::put_errors(const graph::Node& n, host::Kernel kernel, host::C
     RP_ASSIGN(results, kernel(call));
     inputs[0] = given;
     for (size_t i = 0; i < results.size(); ++i) {
-      // Terms below the smallest normal number may be taken as 0.
-      results[i] = mover_.shifted(results[i], terms * smallest_normal(DType::F32));
+      results[i] = mover_.shifted(results[i], shift);
       RP_TRY(cancelled(before[i], results[i]));
     }
     RP_TRY(overflow(kernel, call, inputs, results));
@@ -227,12 +244,7 @@ Status ErrorModel::step_errors(host::Kernel kernel, host::Call& call,
   call.inputs = inputs;
   for (size_t o = 0; o < results.size(); ++o) {
     HostTensor& t = results[o];
-    double largest = 0;
-    for (int64_t i = 0; i < t.count(); ++i) {
-      const double v = std::fabs(test::number(t, i));
-      if (std::isfinite(v)) largest = std::max(largest, v);
-    }
-    t = mover_.moved(t, e.relative, e.relative * largest);
+    t = mover_.moved(t, e.relative, e.relative * largest_magnitude(t));
     RP_ASSIGN(std::vector<double> values, host::load_all(t));
     for (size_t i = 0; i < values.size(); ++i)
       if (open[o][i]) values[i] = mover_.anything();

@@ -262,7 +262,7 @@ bool reverse_sequence(Maker& m) {
   AttrMap attrs = attr("batch_axis", batch);
   attrs.set("time_axis", 1 - batch);
   const V lengths = m.fresh(DType::I64, {m.shape(x)[static_cast<size_t>(batch)]},
-                            Values::between(1, static_cast<double>(n)));
+                            Values::between(0, static_cast<double>(n)));
   return m.add("ReverseSequence", {x, lengths}, std::move(attrs));
 }
 

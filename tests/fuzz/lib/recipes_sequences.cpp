@@ -121,20 +121,34 @@ bool loss(Maker& m, std::string_view op) {
   s.erase(s.begin() + 1);
   AttrMap attrs;
   attrs.set("reduction", m.rng.pick(std::vector<std::string>{"none", "sum", "mean"}));
-  return m.add(op,
-               {x, m.fresh(DType::I64, s, Values::between(0, static_cast<double>(classes - 1)))},
-               std::move(attrs), 1, 22);
+  const bool ignores = m.rng.chance(0.5);
+  const int64_t ignored = m.rng.in(-1, classes);
+  if (ignores) attrs.set("ignore_index", ignored);
+  const double lowest = ignores && ignored == -1 ? -1 : 0;
+  const double highest = static_cast<double>(ignores && ignored == classes ? classes : classes - 1);
+  const DType t = m.rng.chance(0.5) ? DType::I64 : DType::I32;
+  std::vector<V> operands{x, m.fresh(t, s, Values::between(lowest, highest))};
+  if (m.rng.chance(0.5))
+    operands.push_back(m.fresh(m.dtype(x), {m.shape(x)[1]}, Values::between(0, 2)));
+  const size_t outputs = op == "SoftmaxCrossEntropyLoss" && m.rng.chance(0.5) ? 2 : 1;
+  return m.add(op, std::move(operands), std::move(attrs), outputs, 22);
 }
 
 bool grid_sample(Maker& m) {
-  const V x = m.operand(m.rng.chance(0.7) ? DType::F32 : m.random_float(),
-                        {m.rng.in(1, 2), m.rng.in(1, 3), m.rng.in(2, 6), m.rng.in(2, 6)});
+  const bool volume = m.rng.chance(0.3);
+  Shape s{m.rng.in(1, 2), m.rng.in(1, 3), m.rng.in(2, 6), m.rng.in(2, 6)};
+  if (volume) s.emplace_back(m.rng.in(1, 4));
+  const V x = m.operand(m.rng.chance(0.7) ? DType::F32 : m.random_float(), s);
+  std::vector<std::string> modes{"linear", "nearest"};
+  if (!volume) modes.emplace_back("cubic");
   AttrMap attrs;
-  attrs.set("mode", m.rng.pick(std::vector<std::string>{"linear", "nearest", "cubic"}));
+  attrs.set("mode", m.rng.pick(modes));
   attrs.set("padding_mode", m.rng.pick(std::vector<std::string>{"zeros", "border", "reflection"}));
   attrs.set("align_corners", m.rng.in(0, 1));
-  const V grid = m.fresh(m.dtype(x), {m.shape(x)[0], m.rng.in(1, 4), m.rng.in(1, 4), 2},
-                         Values::between(-1.2, 1.2));
+  Shape positions{s[0], m.rng.in(1, 4), m.rng.in(1, 4)};
+  if (volume) positions.emplace_back(m.rng.in(1, 3));
+  positions.emplace_back(volume ? 3 : 2);
+  const V grid = m.fresh(m.dtype(x), positions, Values::between(-1.2, 1.2));
   return m.add("GridSample", {x, grid}, std::move(attrs), 1, 22);
 }
 
@@ -145,10 +159,12 @@ bool roi_align(Maker& m) {
   AttrMap attrs;
   attrs.set("output_height", m.rng.in(1, 3));
   attrs.set("output_width", m.rng.in(1, 3));
-  attrs.set("sampling_ratio", m.rng.in(1, 2));
+  attrs.set("sampling_ratio", m.rng.in(0, 3));
   if (m.rng.chance(0.5)) attrs.set("mode", std::string("max"));
+  if (m.rng.chance(0.5))
+    attrs.set("coordinate_transformation_mode", std::string("output_half_pixel"));
   const V rois = m.constant(
-      test::random_values(DType::F32, {count, 4}, Values::between(0, 4), m.rng.next(), "rois"));
+      test::random_values(DType::F32, {count, 4}, Values::between(-1, 6), m.rng.next(), "rois"));
   return m.add(
       "RoiAlign",
       {x, rois,

@@ -84,7 +84,7 @@ bool pool(Maker& m, std::string_view op) {
   if (m.rng.chance(0.3)) attrs.set("ceil_mode", int64_t{1});
   if (op == "AveragePool" && m.rng.chance(0.5)) attrs.set("count_include_pad", m.rng.in(0, 1));
   if (op == "LpPool") attrs.set("p", m.rng.in(1, 3));
-  const size_t outputs = op == "MaxPool" && m.rng.chance(0.1) ? 2 : 1;
+  const size_t outputs = op == "MaxPool" && m.rng.chance(0.3) ? 2 : 1;
   return m.add(op, {x}, std::move(attrs), outputs, 22);
 }
 
