@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/compile_context.h"
+#include "codegen/compile_model.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
@@ -166,18 +167,26 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
 
 namespace {
 
-/// Compiles the model's file. With `refusals`, compiles what the importer does not refuse.
-Result<package::Package> import_and_compile(const std::string& path, const CompileOptions& options,
+/// A model in a file, or in memory if there is no path.
+struct ModelSource {
+  std::string path;
+  std::span<const std::byte> bytes = {};
+};
+
+/// Compiles a model. With `refusals`, compiles what the importer does not refuse.
+Result<package::Package> import_and_compile(const ModelSource& from, const CompileOptions& options,
                                             CompileReport* report,
                                             std::vector<onnx::Refusal>* refusals) {
   RP_TRY(check_options(options));
   const auto start = Clock::now();
   const onnx::ImportOptions import_options{options.shapes, refusals};
-  RP_ASSIGN(auto model, onnx::import_file(path, import_options));
+  RP_ASSIGN(auto model, from.path.empty() ? onnx::import_bytes(from.bytes, import_options)
+                                          : onnx::import_file(from.path, import_options));
   const double import_ms = ms_since(start);
   if (model->outputs.empty()) return package::Package();  // everything was refused
   auto compiled = compile(std::move(model), options, report);
-  if (!compiled.ok()) return compiled.status().with_context(path);
+  if (!compiled.ok())
+    return from.path.empty() ? compiled.status() : compiled.status().with_context(from.path);
   if (report != nullptr) report->passes.insert(report->passes.begin(), {"import", import_ms});
   return compiled;
 }
@@ -186,13 +195,18 @@ Result<package::Package> import_and_compile(const std::string& path, const Compi
 
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report) {
-  return import_and_compile(path, options, report, nullptr);
+  return import_and_compile({path}, options, report, nullptr);
+}
+
+Result<package::Package> compile_bytes(std::span<const std::byte> model,
+                                       const CompileOptions& options, CompileReport* report) {
+  return import_and_compile({{}, model}, options, report, nullptr);
 }
 
 Result<package::Package> compile_supported(const std::string& path, const CompileOptions& options,
                                            CompileReport& report) {
   std::vector<onnx::Refusal> refusals;
-  auto package = import_and_compile(path, options, &report, &refusals);
+  auto package = import_and_compile({path}, options, &report, &refusals);
   report.refusals = std::move(refusals);
   const Code code = package.ok() ? Code::Ok : package.status().code();
   if (report.refusals.empty() || (code != Code::Unsupported && code != Code::InvalidModel))

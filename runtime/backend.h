@@ -214,8 +214,8 @@ struct BorrowedVulkan {
 /// Handles of an application that already has a CUDA context. They are borrowed and never freed.
 struct BorrowedCuda {
   void* context = nullptr;  // CUcontext
-  // A CUstream of that context, or CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for its default stream.
-  // Null: the backend creates streams.
+  // A CUstream of that context, or else of the device's primary context; or CU_STREAM_LEGACY or
+  // CU_STREAM_PER_THREAD for its default stream. Null: the backend creates streams.
   void* stream = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "apps/common/launch_bytes.h"
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
 #include "codegen/targets.h"
@@ -20,21 +21,6 @@ struct ExplainOptions {
   std::string targets;  // empty: those for the device
   bool all = false;
 };
-
-/// The bytes of the distinct buffers that a launch reads or writes; -1 if a size is dynamic.
-int64_t bytes_moved(const plan::Plan& p, const plan::Launch& launch, bool written) {
-  int64_t total = 0;
-  std::map<plan::BufferId, bool> seen;
-  for (size_t i = 0; i < launch.buffers.size(); ++i) {
-    if (launch.writes[i] != written || seen[launch.buffers[i]]) continue;
-    seen[launch.buffers[i]] = true;
-    const plan::Buffer& b = p.buffers[launch.buffers[i]];
-    const Expr count = element_count(b.shape);
-    if (!count.is_const()) return -1;
-    total += count.value() * static_cast<int64_t>(size_of(b.dtype));
-  }
-  return total;
-}
 
 struct ChosenPlan {
   const plan::Plan* plan = nullptr;

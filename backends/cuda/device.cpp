@@ -93,6 +93,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Lib
     RP_TRY(adopt_context(*d, options.cuda));
   } else {
     RP_TRY(choose_device(*d, index));
+    d->borrowed_stream = static_cast<CUstream>(options.cuda.stream);
   }
   if (!d->info.usable) {
     return Status(Code::Device,

@@ -41,9 +41,9 @@ struct Trial : Checked {
 
 class Tuner {
  public:
-  Tuner(const std::string& path, const CompileOptions& compile, std::shared_ptr<Device>& device,
+  Tuner(const CompileModel& model, const CompileOptions& compile, std::shared_ptr<Device>& device,
         const AutotuneOptions& options, AutotuneReport& report)
-      : path_(path),
+      : model_(model),
         compile_(compile),
         device_(device),
         options_(options),
@@ -81,7 +81,7 @@ class Tuner {
 
   Result<TunedPackage> compiled(const CompileOptions& options) const {
     TunedPackage out;
-    RP_ASSIGN(package::Package package, compile_file(path_, options, &out.report));
+    RP_ASSIGN(package::Package package, model_(options, &out.report));
     out.package = std::make_shared<const package::Package>(std::move(package));
     return out;
   }
@@ -459,7 +459,7 @@ class Tuner {
     if (options_.progress) options_.progress(line);
   }
 
-  const std::string& path_;
+  const CompileModel& model_;
   const CompileOptions& compile_;
   std::shared_ptr<Device>& device_;
   const AutotuneOptions& options_;
@@ -489,11 +489,20 @@ std::string select(std::vector<CandidateTime>& candidates) {
   return best.rejected || !better ? first.schedule : best.schedule;
 }
 
-Result<TunedPackage> autotune(const std::string& path, const CompileOptions& compile,
+Result<TunedPackage> autotune(const CompileModel& model, const CompileOptions& compile,
                               std::shared_ptr<Device>& device, const AutotuneOptions& options,
                               AutotuneReport* report) {
   AutotuneReport own;
-  return Tuner(path, compile, device, options, report ? *report : own).run();
+  return Tuner(model, compile, device, options, report ? *report : own).run();
+}
+
+Result<TunedPackage> autotune(const std::string& path, const CompileOptions& compile,
+                              std::shared_ptr<Device>& device, const AutotuneOptions& options,
+                              AutotuneReport* report) {
+  const CompileModel model = [&path](const CompileOptions& o, CompileReport* r) {
+    return compile_file(path, o, r);
+  };
+  return autotune(model, compile, device, options, report);
 }
 
 }  // namespace reprise

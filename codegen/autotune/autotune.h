@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/compile_model.h"
 #include "codegen/compile_options.h"
 #include "codegen/compile_report.h"
 #include "runtime/backend.h"
@@ -66,6 +67,10 @@ struct TunedPackage {
 /// kernel by itself is right. The model then amplifies rounding, and gets the default ones. A
 /// candidate that makes the device unusable is rejected, and `device` is then replaced by a newly
 /// opened one, so nothing else may hold objects of the original device.
+Result<TunedPackage> autotune(const CompileModel& model, const CompileOptions& compile,
+                              std::shared_ptr<Device>& device, const AutotuneOptions& options,
+                              AutotuneReport* report = nullptr);
+/// The same for a model in a file.
 Result<TunedPackage> autotune(const std::string& path, const CompileOptions& compile,
                               std::shared_ptr<Device>& device, const AutotuneOptions& options,
                               AutotuneReport* report = nullptr);

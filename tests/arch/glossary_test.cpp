@@ -48,7 +48,7 @@ constexpr Replaced kReplaced[] = {
 
 TEST(Glossary, ReplacesWords) {
   for (const char* folder :
-       {"apps", "backends", "codegen", "docs", "include", "runtime", "shaders"}) {
+       {"apps", "backends", "codegen", "docs", "include", "python", "runtime", "shaders"}) {
     for (const auto& entry : fs::recursive_directory_iterator(source_dir() / folder)) {
       const std::string type = entry.path().extension().string();
       if (type != ".cpp" && type != ".h" && type != ".md") continue;

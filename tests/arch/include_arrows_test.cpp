@@ -72,6 +72,8 @@ const std::vector<Row>& table() {
       {"apps/",
        {"apps/", "backends/", "codegen/", "runtime/", "reprise/"},
        {"CLI/", "nlohmann/", "spirv-tools/"}},  // explain --dump disassembles
+      // Beside the apps: an extension of Python that holds the library and the command line.
+      {"python/", {"python/", "apps/", "backends/", "codegen/", "runtime/"}, {"nanobind/"}},
   };
   return rows;
 }
@@ -124,7 +126,8 @@ bool allowed(const Row& row, const Include& include) {
 std::vector<Include> includes_of(const fs::path& root) {
   static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
   std::vector<Include> out;
-  for (const char* top : {"include", "runtime", "backends", "codegen", "shaders", "apps"}) {
+  for (const char* top :
+       {"include", "runtime", "backends", "codegen", "shaders", "apps", "python"}) {
     if (!fs::exists(root / top)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string ext = entry.path().extension();
@@ -182,6 +185,7 @@ TEST(IncludeArrows, FindsAForbiddenArrow) {
   EXPECT_TRUE(bad("runtime/base/expr.cpp", "runtime/session.h", true));
   EXPECT_FALSE(bad("runtime/session.cpp", "runtime/backend.h", true));
   EXPECT_TRUE(bad("apps/filetype/main.cpp", "runtime/session.h", true));
+  EXPECT_TRUE(bad("apps/common/model.cpp", "python/native/package.h", true));
   EXPECT_TRUE(bad("apps/filetype/main.cpp", "apps/common/status.h", true));
   EXPECT_FALSE(bad("codegen/compiler_api.cpp", "codegen/compiler.h", true));
   EXPECT_FALSE(bad("apps/reprise/main.cpp", "CLI/CLI.hpp", false));

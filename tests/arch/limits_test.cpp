@@ -65,7 +65,8 @@ Source read(const fs::path& path, const std::string& name) {
 
 std::vector<Source> product_code() {
   std::vector<Source> out;
-  for (const char* folder : {"include", "runtime", "backends", "codegen", "shaders", "apps"}) {
+  for (const char* folder :
+       {"include", "runtime", "backends", "codegen", "shaders", "apps", "python"}) {
     for (const auto& entry : fs::recursive_directory_iterator(source_dir() / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".hpp" && extension != ".cpp") continue;

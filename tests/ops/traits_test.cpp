@@ -130,7 +130,8 @@ void expect_no_names(const fs::path& path, const std::set<std::string>& names) {
 TEST(Traits, OperatorsAreNamedInTheirRowsOnly) {
   std::set<std::string> names;
   for (const OpDef* def : all()) names.insert(std::string(def->name));
-  for (const char* folder : {"codegen", "shaders", "runtime", "backends", "apps", "include"}) {
+  for (const char* folder :
+       {"codegen", "shaders", "runtime", "backends", "apps", "include", "python"}) {
     for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() / folder))
       expect_no_names(entry.path(), names);
   }

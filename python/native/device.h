@@ -1,0 +1,65 @@
+// Open devices, shared by the sessions and tensors of a process.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "backends/registry.h"
+
+namespace reprise::python {
+
+/// Makes a child process of fork() leak the object instead of destroying it: drivers do not work
+/// there, and locks that other threads held stay locked.
+template <typename T>
+std::shared_ptr<T> of_process(std::shared_ptr<T> object) {
+  T* const raw = object.get();
+  return std::shared_ptr<T>(raw, [held = std::move(object), process = getpid()](T*) mutable {
+    if (getpid() != process) new std::shared_ptr<T>(std::move(held));
+  });
+}
+
+/// An open device, or the host.
+class Device {
+ public:
+  Device(OpenedDevice opened, uint64_t stream);
+
+  /// Opens a device, or returns the one that is open. `stream` is a CUDA stream of the caller, by
+  /// default CUDA's default stream. `refusal` says which devices "auto" must not choose.
+  static std::shared_ptr<Device> open(const std::string& id, uint64_t stream = 0,
+                                      const Refusal& refusal = {});
+
+  /// Without a device; needs no GIL.
+  static std::shared_ptr<Device> host();
+
+  const DeviceInfo& info() const { return info_; }
+  /// Null for the host.
+  const std::shared_ptr<reprise::Device>& get() const { return device_; }
+  uint64_t stream() const { return stream_; }
+  bool is_cuda() const { return info_.facts.api == Api::Cuda; }
+  /// Whether this process opened it, not its parent.
+  bool owned_here() const { return getpid() == process_; }
+  /// Throws a UsageError if not.
+  void check_process() const;
+
+ private:
+  std::shared_ptr<reprise::Device> device_;
+  DeviceInfo info_;
+  uint64_t stream_;
+  pid_t process_ = getpid();
+};
+
+/// From None ("auto"), the id of a device, or a Device.
+std::shared_ptr<Device> to_device(nanobind::handle object, const Refusal& refusal = {});
+
+/// Passes on what the library logs. It may be called from any thread; Python's `logging` gets the
+/// messages at the next flush_log().
+void log_line(const std::string& line);
+void flush_log();
+
+void bind_devices(nanobind::module_& m);
+
+}  // namespace reprise::python

@@ -1,0 +1,128 @@
+#include "python/native/package.h"
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/native/arrays.h"
+#include "python/native/errors.h"
+
+namespace nb = nanobind;
+
+namespace reprise::python {
+namespace {
+
+nb::tuple shape_of(const Shape& shape, std::span<const Symbol> symbols) {
+  nb::list dims;
+  for (const Expr& dim : shape) {
+    if (dim.is_const()) {
+      dims.append(dim.value());
+    } else {
+      dims.append(dim.str(symbols));
+    }
+  }
+  return nb::tuple(dims);
+}
+
+nb::list slots_of(const std::vector<plan::Slot>& slots, std::span<const Symbol> symbols) {
+  nb::list out;
+  for (const plan::Slot& s : slots)
+    out.append(nb::cast(Slot{s.name, s.dtype, shape_of(s.shape, symbols)}));
+  return out;
+}
+
+Package open_package(const std::string& path) {
+  const nb::gil_scoped_release release;
+  return {take(package::read(path))};
+}
+
+Package package_of_bytes(const nb::bytes& bytes) {
+  const std::span data(reinterpret_cast<const std::byte*>(bytes.c_str()), bytes.size());
+  // The package may live longer than the bytes.
+  auto own = std::make_shared<std::vector<std::byte>>(data.begin(), data.end());
+  const nb::gil_scoped_release release;
+  const std::span<const std::byte> view(*own);
+  return {take(package::read_memory(view, std::move(own)))};
+}
+
+std::string repr(const Package& p) {
+  std::string variants;
+  for (const package::Variant& v : p.package->variants)
+    variants += (variants.empty() ? "" : ", ") + v.name;
+  return "<reprise.Package '" + p.package->model_name + "' for " +
+         (variants.empty() ? "the host" : variants) + ">";
+}
+
+}  // namespace
+
+nb::list inputs_of(const plan::Interface& io) {
+  return slots_of(io.inputs, io.symbols);
+}
+
+nb::list outputs_of(const plan::Interface& io) {
+  return slots_of(io.outputs, io.symbols);
+}
+
+std::string parse_mode(const std::string& mode) {
+  if (mode == "max-autotune-no-cudagraphs") return "max-autotune-no-graphs";
+  for (const char* known :
+       {"default", "reduce-overhead", "max-autotune", "max-autotune-no-graphs"}) {
+    if (mode == known) return mode;
+  }
+  misuse("there is no mode '" + mode +
+         "'; choose from default, reduce-overhead, max-autotune, max-autotune-no-graphs");
+}
+
+void bind_packages(nb::module_& m) {
+  nb::class_<Slot>(m, "Slot", "An input or output of a model.")
+      .def_ro("name", &Slot::name)
+      .def_prop_ro(
+          "dtype", [](const Slot& s) { return std::string(name_of(s.dtype)); },
+          "The name of the element type, such as 'float32', 'bfloat16' or 'string'.")
+      .def_ro("shape", &Slot::shape,
+              nb::for_getter(nb::sig("def shape(self) -> tuple[int | str, ...]")),
+              "The dims, in elements. One that depends on the inputs of a run is an expression, "
+              "such as 'batch'.")
+      .def("__repr__", [](const Slot& s) {
+        return "<reprise.Slot '" + s.name + "' " + std::string(name_of(s.dtype)) + " " +
+               nb::str(s.shape).c_str() + ">";
+      });
+  nb::class_<Package>(m, "Package", nb::dynamic_attr(), "A compiled model.")
+      .def(nb::init<const Package&>(), nb::arg("other"))
+      .def_static("_open", open_package, nb::arg("path"))
+      .def_static("_from_bytes", package_of_bytes, nb::arg("data"))
+      .def(
+          "_save",
+          [](const Package& p, const std::string& path) {
+            check(package::write(*p.package, path));
+          },
+          nb::arg("path"), nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro(
+          "inputs", [](const Package& p) { return inputs_of(p.package->io); },
+          nb::sig("def inputs(self) -> list[Slot]"), "The inputs, in the model's order.")
+      .def_prop_ro(
+          "outputs", [](const Package& p) { return outputs_of(p.package->io); },
+          nb::sig("def outputs(self) -> list[Slot]"), "The outputs, in the model's order.")
+      .def_prop_ro(
+          "name", [](const Package& p) { return p.package->model_name; },
+          "The name of the model's graph.")
+      .def_prop_ro(
+          "variants",
+          [](const Package& p) {
+            std::vector<std::string> names;
+            for (const package::Variant& v : p.package->variants) names.push_back(v.name);
+            return names;
+          },
+          "The kinds of devices that it has kernels for, in order of preference. Every\n"
+          "package also runs on the host.")
+      .def_prop_ro(
+          "notes", [](const Package& p) { return p.package->explanation.notes; },
+          "What the importer assumed or found odd in the model.")
+      .def_rw("mode", &Package::mode, "The mode of sessions that name none.")
+      .def("_explain", explain, nb::arg("device") = nb::none(),
+           nb::sig(
+               "def _explain(self, device: str | Device | None = None) -> dict[str, typing.Any]"))
+      .def("__repr__", repr);
+}
+
+}  // namespace reprise::python

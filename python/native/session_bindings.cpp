@@ -1,0 +1,112 @@
+// reprise.Session as Python sees it.
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/native/errors.h"
+#include "python/native/session.h"
+
+namespace nb = nanobind;
+
+namespace reprise::python {
+namespace {
+
+nb::dict stats_of(const Session& session) {
+  const SessionStats s = session.get().stats();
+  nb::dict out;
+  out["runs"] = s.runs;
+  out["recordings"] = s.recordings;
+  out["submits"] = s.submits;
+  out["dispatches"] = s.dispatches;
+  out["barriers"] = s.barriers;
+  out["copies"] = s.copies;
+  out["compiles"] = s.compiles;
+  out["device_bytes"] = s.device_bytes;
+  out["load_ms"] = s.load_ms;
+  return out;
+}
+
+void bind_options(nb::module_& m) {
+  nb::class_<SessionOptions>(m, "_SessionOptions")
+      .def(nb::init<>())
+      .def_rw("max_in_flight", &SessionOptions::max_in_flight)
+      .def_rw("timestamps", &SessionOptions::timestamps)
+      .def_rw("fullgraph", &SessionOptions::fullgraph)
+      .def_rw("warm_up", &SessionOptions::warm_up)
+      .def_rw("check_kernels", &SessionOptions::check_kernels)
+      .def_rw("isolate_tensors", &SessionOptions::isolate_tensors)
+      .def_rw("cache_dir", &SessionOptions::cache_dir)
+      .def_rw("timeout_ns", &SessionOptions::timeout_ns)
+      .def_rw("seed", &SessionOptions::seed);
+  nb::class_<Times>(m, "RunTimes", "How long one run took.")
+      .def_ro("submit_us", &Times::submit_us,
+              "Host work until the run was submitted, without copies, in microseconds.")
+      .def_ro("total_us", &Times::total_us, "The whole run, in microseconds.")
+      .def_ro("bytes_copied", &Times::bytes_copied, "Bytes copied between host and device memory.")
+      .def_ro("kernel_us", &Times::kernel_us,
+              "The device time of each launch in the order of Session.kernels, in microseconds;\n"
+              "empty unless the session has timestamps.");
+}
+
+}  // namespace
+
+void bind_sessions(nb::module_& m) {
+  bind_options(m);
+  nb::class_<Session> c(m, "Session", nb::dynamic_attr(), nb::is_weak_referenceable(),
+                        "A package on a device. reprise.Session adds names to it.");
+  c.def(nb::init<const Package&, nb::handle, const std::string&, SessionOptions>(),
+        nb::arg("package"), nb::arg("device"), nb::arg("mode"), nb::arg("options"),
+        nb::sig("def __init__(self, package: Package, device: str | Device | None, mode: str, "
+                "options: _SessionOptions) -> None"));
+  c.def(
+      "run_raw",
+      [](Session& s, nb::handle inputs, nb::handle outputs) { return s.run(inputs, outputs); },
+      nb::arg("inputs"), nb::arg("outputs") = nb::none(),
+      nb::sig("def run_raw(self, inputs: collections.abc.Sequence[object], outputs: "
+              "collections.abc.Sequence[object | None] | None "
+              "= None) -> list[typing.Any]"),
+      R"(Runs once and waits, with little work per call.
+
+Args:
+    inputs: memory for each input, in the order of `self.inputs`: a Tensor on the session's device,
+        or a contiguous array (NumPy, DLPack, buffer protocol), which is used in place. CUDA arrays
+        are used in place by sessions on their device.
+    outputs: writable memory of the same kinds for each output, in the order of `self.outputs`, or
+        None for outputs that the run allocates. A Tensor takes the dims of the result.
+
+Returns:
+    The outputs in order: the objects that were given, and NumPy arrays for the others.)");
+  c.def(
+      "run_timed",
+      [](Session& s, nb::handle inputs, nb::handle outputs) {
+        Times times;
+        nb::list results = s.run(inputs, outputs, &times);
+        return nb::make_tuple(results, times);
+      },
+      nb::arg("inputs"), nb::arg("outputs") = nb::none(),
+      nb::sig("def run_timed(self, inputs: collections.abc.Sequence[object], outputs: "
+              "collections.abc.Sequence[object | None] | "
+              "None = None) -> tuple[list[typing.Any], RunTimes]"),
+      "Like run_raw; also returns how long the run took.");
+  c.def_prop_ro("inputs", &Session::inputs, nb::sig("def inputs(self) -> list[Slot]"),
+                "The inputs, in the model's order.");
+  c.def_prop_ro("outputs", &Session::outputs, nb::sig("def outputs(self) -> list[Slot]"),
+                "The outputs, in the model's order.");
+  c.def_prop_ro("device", &Session::device, "The device that runs it.");
+  c.def_prop_ro("mode", &Session::mode);
+  c.def_prop_ro(
+      "variant", [](const Session& s) { return s.get().variant(); },
+      "The package's variant that is in use, or 'host'.");
+  c.def_prop_ro(
+      "variant_notes", [](const Session& s) { return s.get().variant_notes(); },
+      "Why earlier variants were not used.");
+  c.def_prop_ro("kernels", &Session::kernels, "The kernel of each launch of a run.");
+  c.def_prop_ro("timestamps", &Session::timestamps);
+  c.def_prop_ro("stats", stats_of, nb::sig("def stats(self) -> dict[str, int | float]"),
+                "Totals of all runs.");
+  c.def("__repr__", [](const Session& s) {
+    return "<reprise.Session on " + s.device()->info().id + ", variant " + s.get().variant() + ">";
+  });
+}
+
+}  // namespace reprise::python

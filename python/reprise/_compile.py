@@ -1,0 +1,113 @@
+"""reprise.compile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from . import _native
+from ._package import Package
+from ._progress import Progress, progress_for
+from .errors import UsageError
+
+
+class ModelProto(Protocol):
+    """What is needed of an onnx.ModelProto."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+Model = str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto
+
+
+def compile(
+    model: Model,
+    *,
+    device: str | _native.Device | None = None,
+    targets: str | Sequence[str] | None = None,
+    mode: str | None = None,
+    precision: str = "fp32",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    fullgraph: bool = False,
+    disabled_passes: Sequence[str] = (),
+    pass_options: Mapping[str, int] | None = None,
+    probes: bool = False,
+    keep_source: bool = False,
+    inputs: Mapping[str, Any] | None = None,
+    tune_seconds: float = 30.0,
+    nvrtc: str | os.PathLike[str] | None = None,
+    progress: bool | Progress | None = None,
+) -> Package:
+    """Compiles an ONNX model.
+
+    Args:
+        model: the path of an .onnx file, its contents, or an onnx.ModelProto. Only a file may have
+            external data. A path that ends with .rpk is a compiled package, which is opened.
+        device: compile only for this device ('vulkan:0', 'cuda:0', 'host', 'auto' or a Device).
+        targets: the devices to compile for without having them: 'vulkan', one of its variants,
+            'cuda:sm_90' and so on. By default 'vulkan'. Not together with `device`.
+        mode: 'default': fusion; 'reduce-overhead' (used if None): fusion and recorded replay;
+            'max-autotune' and 'max-autotune-no-graphs': also schedules that are measured on
+            `device`, by default 'auto'.
+        precision: of tensors and large weights in memory, where that is safe: 'fp32', 'fp16' or
+            'bf16'. Sums and values inside a kernel stay fp32.
+        shapes: fixes the dims of dynamic inputs, in elements: {'x': (1, 3, 224, 224)}.
+        fullgraph: raise Unsupported if a node would run on the host.
+        disabled_passes: names of passes to leave out; reprise.pass_names() lists them.
+        pass_options: numbers for options of passes, such as {'fusion.limit': 10}.
+        probes: store inputs and expected results of each kernel, for Session(check_kernels=True).
+        keep_source: keep the CUDA text of kernels in the package, for debuggers.
+        inputs: arrays to measure with, by name; others are random.
+        tune_seconds: 'max-autotune' starts no further candidate after this time, in seconds.
+        nvrtc: path of libnvrtc.so, which compiles for CUDA; by default it is searched for.
+        progress: whether to show progress with tqdm, or a function of (what, done, total). By
+            default it is shown in terminals and notebooks where tqdm is installed.
+
+    Raises:
+        InvalidModel, Unsupported, UsageError, FileError, DeviceError.
+    """
+    if device is not None and targets is not None:
+        raise UsageError("give either `device` or `targets`")
+    if isinstance(model, str | os.PathLike) and os.fspath(model).endswith(".rpk"):
+        return Package.open(model)
+    settings = _native._Settings()
+    settings.mode = mode or "reduce-overhead"
+    if device is None and targets is None and settings.mode.startswith("max-autotune"):
+        device = "auto"
+    if device is not None:
+        settings.device = (
+            _native.open_device(device) if isinstance(device, str) else device
+        )
+    settings.targets = (
+        targets.split(",")
+        if isinstance(targets, str)
+        else list(targets or ())
+        if targets is not None
+        else ["vulkan"]
+    )
+    settings.precision = precision
+    settings.shapes = {name: list(dims) for name, dims in (shapes or {}).items()}
+    settings.fullgraph = fullgraph
+    settings.disabled_passes = list(disabled_passes)
+    settings.pass_options = dict(pass_options or {})
+    settings.probes = probes
+    settings.keep_source = keep_source or "REPRISE_KEEP_SOURCE" in os.environ
+    settings.inputs = dict(inputs or {})
+    settings.tune_seconds = tune_seconds
+    settings.nvrtc = os.fspath(nvrtc or os.environ.get("REPRISE_NVRTC", ""))
+    with progress_for(progress) as show:
+        settings.progress = show
+        return Package(_compile(model, settings))
+
+
+def _compile(model: Model, settings: _native._Settings) -> _native.Package:
+    if isinstance(model, str | os.PathLike):
+        return _native.compile_file(os.fspath(model), settings)
+    if not isinstance(model, bytes | bytearray | memoryview):
+        if not hasattr(model, "SerializeToString"):
+            raise TypeError(
+                f"model: expected a path, bytes or an onnx.ModelProto, not {type(model).__name__}"
+            )
+        model = model.SerializeToString()
+    return _native.compile_bytes(bytes(model), settings)

@@ -1,0 +1,448 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def version() -> str: ...
+
+def numpy_dtype(name: str) -> Any:
+    """The NumPy dtype of results with this dtype."""
+
+class DeviceInfo:
+    """A device of this machine, and whether it can be used."""
+
+    @property
+    def id(self) -> str:
+        """The name by which it is opened: 'vulkan:0', 'cuda:0', 'host'."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str:
+        """'discrete-gpu', 'integrated-gpu', 'cpu', 'host', ..."""
+
+    @property
+    def driver(self) -> str:
+        """Name and version of the driver."""
+
+    @property
+    def api(self) -> str:
+        """Such as 'Vulkan 1.3.230'."""
+
+    @property
+    def usable(self) -> bool: ...
+
+    @property
+    def reason(self) -> str:
+        """If it is not usable: why, and what to do."""
+
+    @property
+    def facts(self) -> dict[str, int | bool]:
+        """What it can do; sizes are in bytes."""
+
+    def __repr__(self) -> str: ...
+
+def list_devices() -> list[DeviceInfo]:
+    """Every device, the host last."""
+
+class Device:
+    """An open device. Sessions and tensors on it share its memory."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def info(self) -> DeviceInfo: ...
+
+    @property
+    def stream(self) -> int:
+        """The CUDA stream of runs and transfers; 0 for other devices."""
+
+    def __repr__(self) -> str: ...
+
+def open_device(id: str = 'auto', stream: int = 0) -> Device:
+    """
+    Opens a device, or returns it if it is open. `stream` is the handle of a CUDA stream; 0 is
+    CUDA's default stream.
+    """
+
+class Slot:
+    """An input or output of a model."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> str:
+        """
+        The name of the element type, such as 'float32', 'bfloat16' or 'string'.
+        """
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """
+        The dims, in elements. One that depends on the inputs of a run is an expression, such as 'batch'.
+        """
+
+    def __repr__(self) -> str: ...
+
+class Package:
+    """A compiled model."""
+
+    def __init__(self, other: Package) -> None: ...
+
+    @staticmethod
+    def _open(path: str) -> Package: ...
+
+    @staticmethod
+    def _from_bytes(data: bytes) -> Package: ...
+
+    def _save(self, path: str) -> None: ...
+
+    @property
+    def inputs(self) -> list[Slot]:
+        """The inputs, in the model's order."""
+
+    @property
+    def outputs(self) -> list[Slot]:
+        """The outputs, in the model's order."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model's graph."""
+
+    @property
+    def variants(self) -> list[str]:
+        """
+        The kinds of devices that it has kernels for, in order of preference. Every
+        package also runs on the host.
+        """
+
+    @property
+    def notes(self) -> list[str]:
+        """What the importer assumed or found odd in the model."""
+
+    @property
+    def mode(self) -> str:
+        """The mode of sessions that name none."""
+
+    @mode.setter
+    def mode(self, arg: str, /) -> None: ...
+
+    def _explain(self, device: str | Device | None = None) -> dict[str, Any]: ...
+
+    def __repr__(self) -> str: ...
+
+class _Settings:
+    def __init__(self) -> None: ...
+
+    @property
+    def targets(self) -> list[str]: ...
+
+    @targets.setter
+    def targets(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def device(self) -> Device: ...
+
+    @device.setter
+    def device(self, arg: Device | None, /) -> None: ...
+
+    @property
+    def mode(self) -> str: ...
+
+    @mode.setter
+    def mode(self, arg: str, /) -> None: ...
+
+    @property
+    def precision(self) -> str: ...
+
+    @precision.setter
+    def precision(self, arg: str, /) -> None: ...
+
+    @property
+    def shapes(self) -> dict[str, list[int]]: ...
+
+    @shapes.setter
+    def shapes(self, arg: Mapping[str, Sequence[int]], /) -> None: ...
+
+    @property
+    def fullgraph(self) -> bool: ...
+
+    @fullgraph.setter
+    def fullgraph(self, arg: bool, /) -> None: ...
+
+    @property
+    def disabled_passes(self) -> list[str]: ...
+
+    @disabled_passes.setter
+    def disabled_passes(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def pass_options(self) -> dict[str, int]: ...
+
+    @pass_options.setter
+    def pass_options(self, arg: Mapping[str, int], /) -> None: ...
+
+    @property
+    def probes(self) -> bool: ...
+
+    @probes.setter
+    def probes(self, arg: bool, /) -> None: ...
+
+    @property
+    def keep_source(self) -> bool: ...
+
+    @keep_source.setter
+    def keep_source(self, arg: bool, /) -> None: ...
+
+    @property
+    def nvrtc(self) -> str: ...
+
+    @nvrtc.setter
+    def nvrtc(self, arg: str, /) -> None: ...
+
+    @property
+    def tune_seconds(self) -> float: ...
+
+    @tune_seconds.setter
+    def tune_seconds(self, arg: float, /) -> None: ...
+
+    @property
+    def inputs(self, /) -> dict[str, Any]: ...
+
+    @inputs.setter
+    def inputs(self, value: dict[str, Any], /) -> None: ...
+
+    @property
+    def progress(self) -> object: ...
+
+    @progress.setter
+    def progress(self, arg: object | None, /) -> None: ...
+
+def compile_bytes(model: bytes, settings: _Settings) -> Package: ...
+
+def compile_file(path: str, settings: _Settings) -> Package: ...
+
+def pass_names() -> list[str]:
+    """The names that `disabled_passes` takes, in order."""
+
+class Tensor:
+    """
+    A tensor whose memory stays on a device between runs.
+
+    Sessions on that device take it as input and write it as output without a copy, so that parameters,
+    caches and results need not leave the device. The memory keeps its capacity: an output or a write
+    may have other dims if they fit.
+
+    Args:
+        array: what to copy: an array of NumPy, of DLPack, or with the buffer protocol; contiguous.
+        device: 'auto', 'host', 'vulkan:0', 'cuda:0' ..., or a Device. Sessions take a tensor only if
+            it is on their device.
+        dtype: how to read the elements if NumPy has no dtype for them, such as 'bfloat16' for uint16.
+    """
+
+    def __init__(self, array: object, device: str | Device = 'auto', dtype: str | None = None) -> None: ...
+
+    @staticmethod
+    def empty(shape: Sequence[int], dtype: str = 'float32', device: str | Device = 'auto') -> Tensor:
+        """
+        Memory for a tensor of this shape, in elements. Its contents are arbitrary.
+        """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dims, in elements."""
+
+    @property
+    def dtype(self) -> str:
+        """The name of the element type, such as 'float32'."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the elements, in bytes."""
+
+    @property
+    def capacity(self) -> int:
+        """The size of the memory, in bytes."""
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def address(self) -> int:
+        """Where the memory is, in the device's addresses."""
+
+    def write(self, array: object) -> None:
+        """
+        Copies an array of the same dtype to the device. The shape becomes that of the array.
+        """
+
+    def numpy(self) -> Any:
+        """A copy on the host, as a NumPy array."""
+
+    def read_into(self, array: object) -> None:
+        """Copies the elements to a writable array of the same dtype and shape."""
+
+    def free(self) -> None:
+        """
+        Frees the memory now, or when the runs that use it have ended. Later uses are an error.
+        """
+
+    @property
+    def freed(self) -> bool: ...
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
+
+    def __repr__(self) -> str: ...
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """
+        The memory itself where another library can address it: on the host, on CUDA, and on Vulkan
+        devices whose memory the host maps. A copy on the host elsewhere.
+        """
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+class _SessionOptions:
+    def __init__(self) -> None: ...
+
+    @property
+    def max_in_flight(self) -> int: ...
+
+    @max_in_flight.setter
+    def max_in_flight(self, arg: int, /) -> None: ...
+
+    @property
+    def timestamps(self) -> bool: ...
+
+    @timestamps.setter
+    def timestamps(self, arg: bool, /) -> None: ...
+
+    @property
+    def fullgraph(self) -> bool: ...
+
+    @fullgraph.setter
+    def fullgraph(self, arg: bool, /) -> None: ...
+
+    @property
+    def warm_up(self) -> bool: ...
+
+    @warm_up.setter
+    def warm_up(self, arg: bool, /) -> None: ...
+
+    @property
+    def check_kernels(self) -> bool: ...
+
+    @check_kernels.setter
+    def check_kernels(self, arg: bool, /) -> None: ...
+
+    @property
+    def isolate_tensors(self) -> bool: ...
+
+    @isolate_tensors.setter
+    def isolate_tensors(self, arg: bool, /) -> None: ...
+
+    @property
+    def cache_dir(self) -> str: ...
+
+    @cache_dir.setter
+    def cache_dir(self, arg: str, /) -> None: ...
+
+    @property
+    def timeout_ns(self) -> int: ...
+
+    @timeout_ns.setter
+    def timeout_ns(self, arg: int, /) -> None: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @seed.setter
+    def seed(self, arg: int, /) -> None: ...
+
+class RunTimes:
+    """How long one run took."""
+
+    @property
+    def submit_us(self) -> float:
+        """
+        Host work until the run was submitted, without copies, in microseconds.
+        """
+
+    @property
+    def total_us(self) -> float:
+        """The whole run, in microseconds."""
+
+    @property
+    def bytes_copied(self) -> int:
+        """Bytes copied between host and device memory."""
+
+    @property
+    def kernel_us(self) -> list[float]:
+        """
+        The device time of each launch in the order of Session.kernels, in microseconds;
+        empty unless the session has timestamps.
+        """
+
+class Session:
+    """A package on a device. reprise.Session adds names to it."""
+
+    def __init__(self, package: Package, device: str | Device | None, mode: str, options: _SessionOptions) -> None: ...
+
+    def run_raw(self, inputs: Sequence[object], outputs: Sequence[object | None] | None = None) -> list[Any]:
+        """
+        Runs once and waits, with little work per call.
+
+        Args:
+            inputs: memory for each input, in the order of `self.inputs`: a Tensor on the session's device,
+                or a contiguous array (NumPy, DLPack, buffer protocol), which is used in place. CUDA arrays
+                are used in place by sessions on their device.
+            outputs: writable memory of the same kinds for each output, in the order of `self.outputs`, or
+                None for outputs that the run allocates. A Tensor takes the dims of the result.
+
+        Returns:
+            The outputs in order: the objects that were given, and NumPy arrays for the others.
+        """
+
+    def run_timed(self, inputs: Sequence[object], outputs: Sequence[object | None] | None = None) -> tuple[list[Any], RunTimes]:
+        """Like run_raw; also returns how long the run took."""
+
+    @property
+    def inputs(self) -> list[Slot]:
+        """The inputs, in the model's order."""
+
+    @property
+    def outputs(self) -> list[Slot]:
+        """The outputs, in the model's order."""
+
+    @property
+    def device(self) -> Device:
+        """The device that runs it."""
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def variant(self) -> str:
+        """The package's variant that is in use, or 'host'."""
+
+    @property
+    def variant_notes(self) -> list[str]:
+        """Why earlier variants were not used."""
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernel of each launch of a run."""
+
+    @property
+    def timestamps(self) -> bool: ...
+
+    @property
+    def stats(self) -> dict[str, int | float]:
+        """Totals of all runs."""
+
+    def __repr__(self) -> str: ...
+
+def command_line(arguments: Sequence[str]) -> int:
+    """Runs the command line in this process, and returns its exit status."""

@@ -1,0 +1,43 @@
+"""Compiled models."""
+
+from __future__ import annotations
+
+import os
+
+from . import _native
+from ._explain import Explanation
+
+
+class Package(_native.Package):
+    """A compiled model: reprise.compile() makes one, and Package.open() reads one from a file.
+
+    Attributes:
+        inputs, outputs: lists of Slot with name, dtype and shape (in elements).
+        variants: the kinds of devices that it has kernels for. Every package runs on the host.
+        mode: of sessions that name none.
+    """
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Package:
+        """Opens a package (.rpk). Its kernels run on the device: open only files that you trust."""
+        return cls(_native.Package._open(os.fspath(path)))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Package:
+        """Reads a package from the contents of its file, which it copies."""
+        return cls(_native.Package._from_bytes(data))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the package to a file, completely or not at all."""
+        self._save(os.fspath(path))
+
+    def explain(self, device: str | _native.Device | None = None) -> Explanation:
+        """Tells what was fused, and why not more.
+
+        Args:
+            device: whose variant to explain; by default the first variant.
+        """
+        return Explanation._of(self._explain(device))
+
+    def _repr_html_(self) -> str:
+        return self.explain()._repr_html_()
