@@ -32,7 +32,8 @@ Status describe_slot(const std::vector<plan::Slot>& slots, size_t index, reprise
     return unsupported("'" + slot.name + "' has a rank over 16");
   reprise_slot s = REPRISE_SLOT_INIT;
   s.name = slot.name.c_str();
-  s.dtype = static_cast<reprise_dtype>(slot.dtype);
+  s.dtype = static_cast<reprise_dtype>(element_of(slot.dtype));
+  s.kind = static_cast<reprise_kind>(container_of(slot.dtype));
   s.rank = static_cast<uint32_t>(slot.shape.size());
   for (size_t a = 0; a < slot.shape.size(); ++a)
     s.dims[a] = slot.shape[a].is_const() ? slot.shape[a].value() : -1;
@@ -64,7 +65,8 @@ Status check_tensor(const reprise_tensor& t) {
     return invalid_input("tensor '" + std::string(t.name) + "' has " + why);
   };
   if (t.rank > REPRISE_MAX_RANK) return refuse("a rank over 16");
-  if (t.buffer && t.data) return refuse("both `data` and `buffer`; give one of them");
+  if ((t.buffer && t.data) || (t.value && (t.buffer || t.data)))
+    return refuse("more than one of `data`, `buffer` and `value`; give one of them");
   if (t.bytes > 0 && !t.data) return refuse("bytes but no data");
   return {};
 }
@@ -89,25 +91,15 @@ Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
 Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.inputs[i];
   RP_TRY(bind(t, call, b));
-  const std::span<const int64_t> dims(t.dims, t.rank);
-  const auto subject = [&] { return "input '" + b.name + "'"; };
-  const int32_t number = dtype_number(t);
-  if (reprise_dtype_size(static_cast<reprise_dtype>(number)) == 0)
-    return invalid_input(subject() + " has the unknown dtype " + std::to_string(number));
   if (t.buffer) {
-    b.dims.assign(dims.begin(), dims.end());
+    const int32_t number = dtype_number(t);
+    if (reprise_dtype_size(static_cast<reprise_dtype>(number)) == 0)
+      return invalid_input("input '" + b.name + "' has the unknown dtype " +
+                           std::to_string(number));
+    b.dims.assign(t.dims, t.dims + t.rank);
     return {};
   }
-  const auto dtype = static_cast<DType>(number);
-  const auto count = checked_element_count(dims, dtype);
-  if (!count.ok()) return invalid_input(subject() + ": " + count.status().message());
-  const size_t bytes = static_cast<size_t>(*count) * size_of(dtype);
-  if (t.bytes != bytes) {
-    return invalid_input(subject() + " " + describe(dtype, dims) + " needs " +
-                         std::to_string(bytes) + " bytes, " + std::to_string(t.bytes) +
-                         " are given");
-  }
-  call.hosts[i].borrow_again(dtype, dims, {static_cast<const std::byte*>(t.data), bytes});
+  RP_TRY(read_value(t, "input '" + b.name + "'", call.hosts[i]));
   b.host = &call.hosts[i];
   return {};
 }
@@ -115,16 +107,11 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
 Status bind_output(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.outputs[i];
   RP_TRY(bind(t, call, b));
+  if (t.value) {
+    return {Code::Usage, "output '" + b.name + "' has a value; results that are no tensors are "
+                         "returned, not written to the caller's memory"};
+  }
   if (!t.buffer) b.host_output = {static_cast<std::byte*>(t.data), t.bytes};
-  return {};
-}
-
-Status to_c(const HostTensor& from, const char* name, reprise_tensor& to) {
-  if (from.dims().size() > REPRISE_MAX_RANK)
-    return unsupported("output '" + std::string(name) + "' has a rank over 16");
-  to.dtype = static_cast<reprise_dtype>(from.dtype());
-  to.rank = static_cast<uint32_t>(from.dims().size());
-  std::copy(from.dims().begin(), from.dims().end(), to.dims);
   return {};
 }
 
@@ -165,7 +152,8 @@ Status describe_outputs(const Session& session, const CallBindings& call, repris
     for (size_t o = 0; o < slots.size(); ++o) {
       if (slots[o].name != call.outputs[i].name) continue;
       RP_ASSIGN(reprise_tensor t, read_struct(to, fresh, "reprise_tensor"));
-      RP_TRY(to_c(call.results[o], slots[o].name.c_str(), t));
+      const HostTensor& result = call.results[o];
+      RP_TRY(write_shape(result, "output '" + slots[o].name + "'", t));
       write_struct(t, to);
     }
   }
@@ -191,11 +179,14 @@ Status run(reprise_session& handle, const Tensors& tensors, reprise_results** re
     write_struct(out, stats);
   }
   if (results) {
-    *results =
-        make_handle(std::make_shared<reprise_results>(reprise_results{std::move(call->results)}));
+    auto kept = std::make_shared<reprise_results>();
+    for (HostTensor& t : call->results)
+      kept->outputs.push_back(std::make_shared<reprise_value>(std::move(t)));
+    call->results.clear();
+    *results = make_handle(std::move(kept));
   }
   for (HostTensor& t : call->results)  // outputs that the caller did not request
-    if (!t.bytes().empty()) t = {};
+    if (!t.bytes().empty() || is_host_only(t.dtype())) t = {};
   return {};
 }
 
@@ -285,12 +276,21 @@ reprise_status reprise_results_get(const reprise_results* results, size_t index,
     RP_ASSIGN(const auto held, find_handle(results));
     if (index >= held->outputs.size())
       return {Code::Usage, "there is no output " + std::to_string(index)};
-    const HostTensor& from = held->outputs[index];
     reprise_tensor t = REPRISE_TENSOR_INIT;
-    RP_TRY(to_c(from, "result", t));
-    t.data = const_cast<std::byte*>(from.bytes().data());  // documented as read-only
-    t.bytes = from.bytes().size();
+    RP_TRY(write_tensor(*held->outputs[index], "output " + std::to_string(index), t));
     write_struct(t, tensor);
+    return {};
+  });
+}
+
+reprise_status reprise_results_get_value(const reprise_results* results, size_t index,
+                                         reprise_value** out, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!out) return missing("out");
+    RP_ASSIGN(const auto held, find_handle(results));
+    if (index >= held->outputs.size())
+      return {Code::Usage, "there is no output " + std::to_string(index)};
+    *out = make_handle(held->outputs[index]);
     return {};
   });
 }

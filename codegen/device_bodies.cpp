@@ -51,7 +51,7 @@ void set_sources(Graph& body) {
 /// Why a value cannot be passed to a body in device memory; empty if it can.
 std::string why_not_passed(const Graph& g, ValueId v) {
   const graph::Value& value = g.value(v);
-  if (value.dtype != DType::String && value.dtype != DType::Invalid) return {};
+  if (!is_host_only(value.dtype) && value.dtype != DType::Invalid) return {};
   return "'" + value.name + "' has dtype " + std::string(name_of(value.dtype)) +
          ", which has no device form";
 }

@@ -244,20 +244,15 @@ Result<Tensors> run_scan(const ControlFlowCall& c) {
 }  // namespace
 
 Result<HostTensor> slice_at(const HostTensor& t, size_t axis, size_t i) {
-  const host::AxisSplit from = host::split_at(t.dims(), static_cast<int64_t>(axis));
-  std::vector<int64_t> dims = t.dims();
-  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
-  RP_ASSIGN(HostTensor out, host::allocate(t.dtype(), std::move(dims)));
-  for (int64_t o = 0; o < from.outer; ++o) {
-    const int64_t at = (o * from.size + static_cast<int64_t>(i)) * from.inner;
-    host::copy_block(out, o * from.inner, t, at, from.inner);
-  }
-  return out;
+  const auto at = static_cast<int64_t>(axis);
+  RP_ASSIGN(const HostTensor out, host::slice_of(t, at, static_cast<int64_t>(i), 1));
+  return out.reshaped(host::without(out.dims(), at));
 }
 
 Result<HostTensor> stack(const std::vector<HostTensor>& parts, size_t axis, size_t length,
                          const HostTensor& like) {
   std::vector<int64_t> dims = like.dims();
+  if (is_container(like.dtype())) return invalid_model("it stacks values that are no tensors");
   if (axis > dims.size()) return invalid_model("it stacks along an axis that does not exist");
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<int64_t>(length));
   RP_ASSIGN(HostTensor out, host::allocate(like.dtype(), std::move(dims)));

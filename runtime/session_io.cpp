@@ -57,6 +57,30 @@ bool same_dims(std::span<const std::span<const int64_t>> dims, std::span<const i
 
 }  // namespace
 
+Status check_items(const HostTensor& t) {
+  const DType held = item_type_of(t.dtype());
+  const auto& items = t.items();
+  const bool map = held == DType::Invalid;
+  const bool strings = container_of(t.dtype()) == Container::StringMap;
+  const DType expected[] = {strings ? DType::String : DType::I64, element_of(t.dtype())};
+  const size_t most = map ? 2 : is_optional(t.dtype()) ? 1 : items.size();
+  if (items.size() > most || (map && items.size() != most))
+    return invalid_input("it has " + std::to_string(items.size()) + " items, not " +
+                         std::to_string(most));
+  for (size_t i = 0; i < items.size(); ++i) {
+    const DType wanted = map ? expected[i] : held;
+    const bool shaped = !map || (items[i].rank() == 1 && items[i].count() == items[0].count());
+    if (items[i].dtype() != wanted || !shaped) {
+      return invalid_input("item " + std::to_string(i) + " is " +
+                           describe(items[i].dtype(), items[i].dims()) + ", expected " +
+                           std::string(name_of(wanted)) + (shaped ? "" : ", as long as the keys"));
+    }
+    if (is_container(wanted))
+      RP_TRY(check_items(items[i]).with_context("item " + std::to_string(i)));
+  }
+  return {};
+}
+
 IoBinder::IoBinder(const plan::Interface& io) : io_(io) {
   for (size_t i = 0; i < io.inputs.size(); ++i) inputs_.emplace(io.inputs[i].name, i);
   for (size_t i = 0; i < io.outputs.size(); ++i) outputs_.emplace(io.outputs[i].name, i);
@@ -99,6 +123,7 @@ Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Dev
                          ", expected " + std::string(name_of(slot.dtype)) + " " +
                          shape_str(slot.shape, io_.symbols));
   }
+  if (b.host && is_container(slot.dtype)) RP_TRY(check_items(*b.host).with_context(subject()));
   for (const int64_t d : dims_of(b)) {
     if (d < 0) return invalid_input(subject() + " has a negative dimension, " + std::to_string(d));
   }
@@ -109,8 +134,10 @@ Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
                               const Device* device) const {
   const auto subject = [&] { return "output '" + b.name + "'"; };
   if (b.host) return invalid_input(subject() + ": host tensors are for inputs; bind its bytes");
-  if (slot.dtype == DType::String)
-    return unsupported(subject() + " holds strings, which cannot be written to bound memory");
+  if (is_host_only(slot.dtype)) {
+    return unsupported(subject() + " is of type " + std::string(name_of(slot.dtype)) +
+                       ", which cannot be written to bound memory");
+  }
   return b.device ? check_device("output", b, device) : Status();
 }
 

@@ -61,6 +61,9 @@ class IoBinder {
   std::vector<Size> input_sizes_, output_sizes_;
 };
 
+/// Code::InvalidInput unless the container holds what its type says, on which host kernels rely.
+Status check_items(const HostTensor& t);
+
 /// Code::InvalidInput if `bytes` bytes do not fit into the memory of the binding.
 Status check_room(const Binding& b, uint64_t bytes, const char* what);
 

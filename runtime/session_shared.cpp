@@ -77,8 +77,9 @@ Status SessionShared::check_buffers() const {
   }
   for (const plan::BufferId b : plan->buffers.ids()) {
     if (!uses[b].on_device) continue;
-    if (plan->buffers[b].dtype == DType::String)
-      return invalid_model("tensor '" + plan->buffers[b].name + "': kernels cannot use strings");
+    if (is_host_only(plan->buffers[b].dtype))
+      return invalid_model("tensor '" + plan->buffers[b].name + "': kernels cannot use values of " +
+                           std::string(name_of(plan->buffers[b].dtype)));
     // Kernels rely on weights having the sizes that the plan states.
     if (plan->buffers[b].kind == plan::BufferKind::Weight)
       RP_TRY(raw_weight(*base.package, *plan, plan->buffers[b]).status());

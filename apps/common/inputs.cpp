@@ -30,7 +30,17 @@ class Random {
   uint64_t state_;
 };
 
+/// Containers are empty.
 HostTensor random_tensor(DType dtype, const Dims& dims, Random& random) {
+  if (is_container(dtype)) {
+    std::vector<HostTensor> items;
+    const bool strings = container_of(dtype) == Container::StringMap;
+    if (item_type_of(dtype) == DType::Invalid) {
+      items = {HostTensor(strings ? DType::String : DType::I64, {0}),
+               HostTensor(element_of(dtype), {0})};
+    }
+    return HostTensor::container(dtype, std::move(items));
+  }
   HostTensor t(dtype, dims);
   for (int64_t i = 0; i < t.count(); ++i) {
     const uint64_t bit = random.next() >> 63;
@@ -185,6 +195,11 @@ Result<std::vector<fs::path>> numbered_files(const std::string& dir, const std::
   return files;
 }
 
+/// The type of the value in file number `i`, of which more may exist than slots.
+DType type_at(const std::vector<plan::Slot>& slots, size_t i) {
+  return i < slots.size() ? slots[i].dtype : DType::Invalid;
+}
+
 /// The input that file number `i` is for.
 Result<const plan::Slot*> slot_of(const plan::Interface& io, const std::string& name, size_t i,
                                   const fs::path& file, std::vector<std::string>& notes) {
@@ -311,7 +326,7 @@ Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& d
   std::map<std::string, HostTensor> out;
   RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "input_"));
   for (size_t i = 0; i < files.size(); ++i) {
-    RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(files[i]));
+    RP_ASSIGN(onnx::NamedTensor named, onnx::read_value_file(files[i], type_at(io.inputs, i)));
     RP_ASSIGN(const plan::Slot* slot, slot_of(io, named.name, i, files[i], notes));
     // Recorded data may store a scalar as a tensor of one element, which other runtimes accept.
     const bool scalar = slot->shape.empty() && named.tensor.count() == 1;
@@ -344,11 +359,12 @@ bool has_input_files(const std::string& dir) {
   return !count.ok() || *count > 0;
 }
 
-Result<std::vector<HostTensor>> read_output_folder(const std::string& dir) {
+Result<std::vector<HostTensor>> read_output_folder(const std::string& dir,
+                                                   const std::vector<plan::Slot>& outputs) {
   std::vector<HostTensor> out;
   RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "output_"));
-  for (const fs::path& file : files) {
-    RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(file));
+  for (size_t i = 0; i < files.size(); ++i) {
+    RP_ASSIGN(onnx::NamedTensor named, onnx::read_value_file(files[i], type_at(outputs, i)));
     out.push_back(std::move(named.tensor));
   }
   return out;

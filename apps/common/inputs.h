@@ -16,6 +16,10 @@ using Dims = std::vector<int64_t>;
 /// Reads `.npy`, or `.pb` (an ONNX TensorProto).
 Result<HostTensor> read_tensor(const std::string& path);
 
+/// Reads a value of the type that the input has (apps/common/values.h).
+Result<HostTensor> read_input(const plan::Interface& io, const std::string& name,
+                              const std::string& path);
+
 /// Parses "NAME=1x3x224x224". Errors quote the text.
 Result<std::pair<std::string, Dims>> parse_shape(const std::string& text);
 /// Parses "NAME=FILE".
@@ -59,7 +63,8 @@ Status check_complete(const std::string& dir, const plan::Interface& io,
                       const std::map<std::string, HostTensor>& given);
 /// Whether a test data folder has any input_N.pb.
 bool has_input_files(const std::string& dir);
-/// Reads output_N.pb of a test data folder, in order.
-Result<std::vector<HostTensor>> read_output_folder(const std::string& dir);
+/// Reads output_N.pb of a test data folder, in order: values of the types of `outputs`.
+Result<std::vector<HostTensor>> read_output_folder(const std::string& dir,
+                                                   const std::vector<plan::Slot>& outputs);
 
 }  // namespace reprise::app

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "apps/common/compare.h"
-#include "apps/common/npy.h"
+#include "apps/common/values.h"
 #include "apps/reprise/command.h"
 
 namespace reprise::app {
@@ -67,11 +67,11 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
     const std::string& name = session.io().outputs[i].name;
     const Summary s = summarise(t);
     if (!o.output_dir.empty()) {
-      const auto file = std::filesystem::path(o.output_dir) / (std::to_string(i) + ".npy");
-      RP_TRY(write_npy(t, file));
+      RP_TRY(write_value(t, std::filesystem::path(o.output_dir) / std::to_string(i)));
     }
     std::string shape;
     for (const int64_t d : t.dims()) shape += (shape.empty() ? "" : "x") + std::to_string(d);
+    if (is_container(t.dtype())) shape = std::to_string(t.items().size()) + " items";
     table.add({name, std::string(name_of(t.dtype())), shape.empty() ? "scalar" : shape,
                signed_number(s.min), signed_number(s.max), signed_number(s.mean),
                std::to_string(s.nans), std::to_string(s.infinities)});
@@ -83,6 +83,7 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
                     {"mean", number(s.mean)},
                     {"nan_count", s.nans},
                     {"inf_count", s.infinities}});
+    if (is_container(t.dtype())) list.back()["items"] = t.items().size();
   }
   out.table(table);
   return list;

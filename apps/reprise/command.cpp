@@ -260,7 +260,7 @@ Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& pa
     RP_ASSIGN(auto assignment, parse_assignment(text));
     if (!named.insert(assignment.first).second)
       return Status(Code::Usage, "--input gives '" + assignment.first + "' twice");
-    RP_ASSIGN(sources.given[assignment.first], read_tensor(assignment.second));
+    RP_ASSIGN(sources.given[assignment.first], read_input(io, assignment.first, assignment.second));
   }
   if (!dir.empty()) RP_TRY(check_complete(dir, io, sources.given));
   RP_ASSIGN(InputSet inputs, make_inputs(io, sources, notes));

@@ -86,7 +86,7 @@ Status run_set(const std::string& set, Session& session, Rule rule, DType precis
   InputSources sources;
   std::vector<std::string> notes;
   RP_ASSIGN(sources.given, read_input_folder(set, session.io(), notes));
-  RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set));
+  RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set, session.io().outputs));
   RP_TRY(check_complete(set, session.io(), sources.given));
   for (const plan::Slot& slot : session.io().inputs)
     reinterpret_bfloat16(sources.given.at(slot.name), slot.dtype);

@@ -23,6 +23,12 @@ ValueId Graph::add_value(const std::string& value_name, DType dtype, Shape shape
   return add(std::move(v));
 }
 
+ValueId Graph::add_container(const std::string& value_name, DType dtype, Items items) {
+  const ValueId id = add_value(value_name, dtype, {});
+  value(id).items = std::move(items);
+  return id;
+}
+
 ValueId Graph::add_unknown(const std::string& value_name) {
   Value v;
   v.name = unique_name(value_name);

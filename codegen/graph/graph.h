@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/graph/items.h"
 #include "codegen/graph/node.h"
 #include "runtime/base/expr.h"
 #include "runtime/base/symbols.h"
@@ -36,7 +37,8 @@ struct Value {
   /// in 16 bits. Kernels widen elements when they load and round when they store. Invalid: `dtype`.
   DType storage = DType::Invalid;
   bool has_shape = false;
-  Shape shape;
+  Shape shape;                         // of a container: no dims
+  Items items;                         // of a container
   std::optional<HostTensor> constant;  // elements are storage_of()
   /// Contents of a small integer tensor as expressions (shape arithmetic), row-major.
   std::optional<std::vector<Expr>> elements;
@@ -95,6 +97,7 @@ class Graph {
   const Value& value(ValueId id) const { return values_[id]; }
   /// These make the name unique. An empty name becomes "v".
   ValueId add_value(const std::string& name, DType dtype, Shape shape);  // has_shape = true
+  ValueId add_container(const std::string& name, DType dtype, Items items);
   ValueId add_unknown(const std::string& name);  // dtype and shape to be inferred
   ValueId add_constant(const std::string& name, HostTensor data);
 

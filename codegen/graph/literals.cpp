@@ -27,11 +27,23 @@ Result<std::vector<Expr>> Literals::exprs(char close) {
   return out;
 }
 
+Result<std::string> Literals::type_name(int depth) {
+  std::string name(in_.peek_word());
+  if (name.empty() || depth > 3) return in_.error("a type is missing");
+  in_.take_word(name);
+  for (std::string separator = "("; in_.take(separator); separator = ",") {
+    RP_ASSIGN(const std::string inner, type_name(depth + 1));
+    name += separator + inner;
+  }
+  if (name.find('(') == std::string::npos) return name;
+  RP_TRY(in_.expect(")"));
+  return name + ")";
+}
+
 Result<DType> Literals::dtype() {
-  const std::string_view word = in_.peek_word();
-  const std::optional<DType> t = dtype_from_name(word);
-  if (!t) return in_.error("'" + std::string(word) + "' is not a dtype");
-  in_.take_word(word);
+  RP_ASSIGN(const std::string name, type_name());
+  const std::optional<DType> t = dtype_from_name(name);
+  if (!t) return in_.error("'" + name + "' is not a dtype");
   return *t;
 }
 

@@ -30,6 +30,8 @@ class Literals {
   Status attributes(AttrMap& attrs);
 
  private:
+  /// "float32" or "seq(map(string,float32))", without spaces.
+  Result<std::string> type_name(int depth = 0);
   Result<Attr> attribute();
   /// Reads a number. Its exponent may have a sign ("1e+10"), and '+' is not a word character.
   Status number_text(std::string& out);

@@ -153,7 +153,8 @@ class Parser {
     DType storage = DType::Invalid;
     bool has_shape = false;
     Shape shape;
-    std::optional<std::vector<Expr>> elements;
+    Items items = {};
+    std::optional<std::vector<Expr>> elements = {};
   };
 
   /// float32[batch,4]{...}. A new name as a dim of an input declares a symbol.
@@ -168,14 +169,21 @@ class Parser {
     RP_TRY(in_.expect("["));
     if (in_.take("*")) {
       RP_TRY(in_.expect("]"));
+      t.has_shape = is_container(t.dtype);
+    } else if (is_container(t.dtype) && in_.take("_")) {
+      RP_TRY(in_.expect("]"));
+      t.has_shape = true;
+      t.items = Items::none();
     } else {
       RP_ASSIGN(const std::vector<std::string> dims, in_.items(']'));
       t.has_shape = true;
       for (size_t axis = 0; axis < dims.size(); ++axis) {
-        if (input_index >= 0) declare(dims[axis], input_index, static_cast<int32_t>(axis));
+        if (input_index >= 0 && !is_container(t.dtype))
+          declare(dims[axis], input_index, static_cast<int32_t>(axis));
         RP_ASSIGN(Expr e, literals().expr(dims[axis]));
         t.shape.push_back(std::move(e));
       }
+      if (is_container(t.dtype)) t.items = Items::of(std::exchange(t.shape, {}));
     }
     if (in_.take("{")) {
       RP_ASSIGN(t.elements, literals().exprs('}'));
@@ -200,6 +208,7 @@ class Parser {
     value.storage = t.storage;
     value.has_shape = t.has_shape;
     value.shape = std::move(t.shape);
+    value.items = std::move(t.items);
     value.elements = std::move(t.elements);
   }
 

@@ -135,12 +135,16 @@ class Printer {
     std::string out = text::name(value.name) + ": ";
     out += value.dtype == DType::Invalid ? "?" : name_of(value.dtype);
     if (value.storage != DType::Invalid) out += ":" + std::string(name_of(value.storage));
-    if (!value.has_shape) {
+    const bool container = is_container(value.dtype);
+    if (!value.has_shape || (container && value.items.kind == Items::Kind::Any)) {
       out += "[*]";
+    } else if (container && !value.items.has_rank()) {
+      out += "[_]";
     } else {
+      const Shape& shape = container ? value.items.shape : value.shape;
       out += "[";
-      for (size_t i = 0; i < value.shape.size(); ++i) {
-        out += (i ? "," : "") + value.shape[i].str(g.symbols);
+      for (size_t i = 0; i < shape.size(); ++i) {
+        out += (i ? "," : "") + shape[i].str(g.symbols);
       }
       out += "]";
     }

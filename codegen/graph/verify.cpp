@@ -79,6 +79,9 @@ class Verifier {
         return internal_error("value " + name(v) + " has a negative dimension");
       }
     }
+    if (is_container(x.dtype) && !x.shape.empty())
+      return internal_error("value " + name(v) + " is a container and has dims");
+    for (const Expr& d : x.items.shape) RP_TRY(symbols(d, "the items of " + name(v)));
     if (!x.elements) return {};
     for (const Expr& e : *x.elements) RP_TRY(symbols(e, "the elements of " + name(v)));
     if (!element_count(x.shape).is_const(static_cast<int64_t>(x.elements->size()))) {

@@ -155,7 +155,7 @@ std::string host_reason(const Graph& g, const Node& n, const shaders::TargetFact
     const auto refused = [&](const std::string& why) {
       return "'" + g.value(v).name + "' has dtype " + std::string(name_of(t)) + why;
     };
-    if (t == DType::U64 || t == DType::String || t == DType::Invalid)
+    if (t == DType::U64 || is_host_only(t) || t == DType::Invalid)
       return refused(", which has no device form");
     if (t == DType::F64 && !device.float64()) return refused(", which the device does not compute");
     return {};

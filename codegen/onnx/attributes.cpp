@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "codegen/onnx/types.h"
+
 namespace reprise::onnx {
 
 AttrType type_of(const wire::Attribute& a) {
@@ -39,6 +41,11 @@ Result<Attr> to_attr(const wire::Attribute& a, const std::shared_ptr<const void>
       if (!t.ok()) return t.status().with_context("attribute " + shown(a.name()));
       return Attr(*std::move(t));
     }
+    case AttrType::TypeProto: {
+      const Result<TypeForm> form = type_form(a.tp());
+      if (!form.ok()) return form.status().with_context("attribute " + shown(a.name()));
+      return Attr(std::string(name_of(form->dtype)));
+    }
     case AttrType::Undefined:
       return invalid_model("attribute " + shown(a.name()) + " has neither type nor value");
     case AttrType::Graph:
@@ -46,7 +53,6 @@ Result<Attr> to_attr(const wire::Attribute& a, const std::shared_ptr<const void>
     case AttrType::Graphs:
     case AttrType::SparseTensor:
     case AttrType::SparseTensors:
-    case AttrType::TypeProto:
     case AttrType::TypeProtos:
       return unsupported("attribute " + shown(a.name()) + " has type " + std::to_string(a.type()) +
                          ", which is not supported here");

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/onnx/builder.h"
+#include "codegen/ops/op.h"
 
 namespace reprise::onnx {
 
@@ -52,6 +53,29 @@ void share_symbols(const Graph& from, Graph& to) {
   to.symbol_sources.insert(to.symbol_sources.end(), sources.begin() + known, sources.end());
 }
 
+graph::Items items_outside(const Graph& g, graph::Items items) {
+  for (Expr& d : items.shape) {
+    const bool outer = std::ranges::all_of(d.symbols(), [&g](SymbolId s) {
+      const auto at = static_cast<size_t>(s);
+      return at < g.symbols.size() && g.symbol_sources[at].index != kNone.number();
+    });
+    if (!outer) d = graph::Items::kDiffers;
+  }
+  return items;
+}
+
+Result<ValueId> Builder::add_simple(Graph& g, const char* op, ValueId operand,
+                                    const std::string& result) {
+  graph::NodeSpec node;
+  node.op = op;
+  node.opset = 18;
+  node.inputs = {operand};
+  const ValueId v = g.add_unknown(result);
+  node.outputs = {v};
+  RP_TRY(ops::infer(g, *g.add_node(std::move(node))));
+  return v;
+}
+
 Status Builder::fill_body(const wire::Graph& body, const std::vector<BodyInput>& inputs,
                           Scope& scope) {
   if (static_cast<size_t>(body.input_size()) != inputs.size()) {
@@ -61,6 +85,7 @@ Status Builder::fill_body(const wire::Graph& body, const std::vector<BodyInput>&
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::string& name = body.input(static_cast<int>(i)).name();
     const ValueId v = scope.graph->add_value(name, inputs[i].dtype, inputs[i].shape);
+    scope.graph->value(v).items = inputs[i].items;
     scope.graph->inputs.push_back(v);
     RP_TRY(define(scope, name, v));
   }

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "codegen/onnx/types.h"
 #include "codegen/ops/microsoft.h"
 
 namespace reprise::onnx {
@@ -164,6 +165,7 @@ std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
       inner = scope.graph->add_constant(from.name, *from.constant);
     } else {
       inner = scope.graph->add_value(from.name, from.dtype, from.shape);
+      scope.graph->value(inner).items = from.items;
       scope.graph->value(inner).elements = from.elements;
       scope.captures.push_back({*outer, inner});
     }
@@ -176,20 +178,22 @@ std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
 Status Builder::check_declared(const Scope& scope, const std::string& name, ValueId v,
                                const std::string& by) {
   auto it = scope.declared.find(name);
-  if (it == scope.declared.end() || !it->second->type().has_tensor_type()) return {};
-  const wire::TensorType& type = it->second->type().tensor_type();
+  if (it == scope.declared.end() || !says_type(it->second->type())) return {};
+  const wire::Type& type = it->second->type();
   const graph::Value& value = scope.graph->value(v);
   if (!is_typed(value)) return {};
   const auto difference = [&] {
-    return "value " + shown(name) + ": the model declares " + declared_text(*it->second) +
-           ", but " + by + " gives " + std::string(name_of(value.dtype)) +
+    return "value " + shown(name) + ": the model declares " + type_text(type) + ", but " + by +
+           " gives " + std::string(name_of(value.dtype)) +
            shape_str(value.shape, scope.graph->symbols);
   };
-  if (type.elem_type() != 0) {
-    const Result<DType> dtype = dtype_of(type.elem_type());
-    if (!dtype.ok() || *dtype != value.dtype) return invalid_model(difference());
+  const bool tensor = type.has_tensor_type();
+  if (!tensor || type.tensor_type().elem_type() != 0) {
+    const Result<TypeForm> form = type_form(type);
+    if (!form.ok() || form->dtype != value.dtype) return invalid_model(difference());
   }
-  if (fits(type, value.shape) || !redeclared_.insert(name).second) return {};
+  if (!tensor || fits(type.tensor_type(), value.shape) || !redeclared_.insert(name).second)
+    return {};
   note(difference() + "; the declaration is ignored");
   return {};
 }

@@ -68,7 +68,8 @@ class Builder {
   /// `file` names the model in messages; empty for a model in memory.
   Builder(std::shared_ptr<const wire::Model> model, ExternalData external, std::string file,
           const ImportOptions& options)
-      : model_(std::move(model)),
+      : made_(std::make_shared<Made>(model)),
+        model_(made_, model.get()),
         external_(std::move(external)),
         file_(std::move(file)),
         options_(options) {}
@@ -171,15 +172,22 @@ class Builder {
   struct BodyInput {
     DType dtype;
     Shape shape;
+    graph::Items items = {};
   };
   /// Imports a body as a graph of its own. `scope` receives what it captures.
   Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body,
                                              const std::vector<BodyInput>& inputs, Scope& scope);
   Status fill_body(const wire::Graph& body, const std::vector<BodyInput>& inputs, Scope& scope);
 
+  /// Adds a node of one operand and one result, of the newest version.
+  static Result<ValueId> add_simple(Graph& g, const char* op, ValueId operand,
+                                    const std::string& result);
+
   /// loops.cpp: Loop and Scan.
   friend class LoopBuilder;
   Status add_loop(Scope& scope, const wire::Node& n);
+
+  Status add_sequence_map(Scope& scope, const wire::Node& n);
 
   // flex_attention.cpp
   Status add_flex_attention(Scope& scope, const wire::Node& n);
@@ -191,7 +199,13 @@ class Builder {
   std::string where() const { return file_.empty() ? "the model" : file_; }
   std::string name_in(const Scope& scope, const std::string& name) const;
 
-  std::shared_ptr<const wire::Model> model_;
+  /// The nodes that the importer made. They live as long as the model, to which tensors refer.
+  struct Made : std::vector<std::unique_ptr<wire::Node>> {
+    explicit Made(std::shared_ptr<const wire::Model> of) : model(std::move(of)) {}
+    std::shared_ptr<const wire::Model> model;
+  };
+  std::shared_ptr<Made> made_;
+  std::shared_ptr<const wire::Model> model_;  // owns made_ as well
   ExternalData external_;
   std::string file_;
   const ImportOptions& options_;
@@ -216,6 +230,8 @@ inline constexpr int64_t kMaxInlined = 100'000;
 
 /// flex_attention.cpp: whether the importer rewrites the node.
 bool is_flex_attention(const wire::Node& n, const std::string& domain);
+/// sequence_map.cpp: likewise.
+bool is_sequence_map(const wire::Node& n, const std::string& domain);
 
 /// forks.cpp: the names of a graph's outputs.
 std::unordered_set<std::string> output_names(const wire::Graph& g);
@@ -228,6 +244,8 @@ void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes);
 /// Appends the symbols that only `from` has. One of the graphs is a body of the other, and both
 /// have had the same symbols so far.
 void share_symbols(const Graph& from, Graph& to);
+/// What is known, outside of a body of `g`, of the items of a value of the body.
+graph::Items items_outside(const Graph& g, graph::Items items);
 /// control_flow.cpp: makes a value the result of an If whose branches give these values. Dims that
 /// differ depend on data. `what` names the result; `advice` says how to make the condition known.
 Status merge_types(Graph& g, ValueId out, const std::array<const graph::Value*, 2>& given,
@@ -248,7 +266,5 @@ inline bool is_typed(const graph::Value& v) {
 /// added to `refused`.
 Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options,
                   std::vector<std::string>& refused);
-/// "float32[batch,3]" as the file declares it.
-std::string declared_text(const wire::ValueInfo& v);
 
 }  // namespace reprise::onnx

@@ -113,6 +113,7 @@ Status merge_types(Graph& g, ValueId out, const std::array<const graph::Value*, 
   graph::Value& v = g.value(out);
   v.dtype = a.dtype;
   v.shape = std::move(shape);
+  v.items = items_outside(g, joined(a.items, b.items));
   v.has_shape = true;
   return {};
 }

@@ -87,8 +87,8 @@ class Exporter {
     model_.set_ir_version(kIrVersion);
     to_.set_name(g_.name.empty() ? "part" : g_.name);
     for (const Node* n : part_.nodes) RP_TRY(add(*n).with_context("node '" + n->name + "'"));
-    for (const ValueId v : part_.inputs) declare(v, *to_.add_input());
-    for (const ValueId v : part_.outputs) declare(v, *to_.add_output());
+    for (const ValueId v : part_.inputs) RP_TRY(declare(v, *to_.add_input()));
+    for (const ValueId v : part_.outputs) RP_TRY(declare(v, *to_.add_output()));
     for (const auto& [domain, version] : opsets_) {
       wire::OpsetImport& import = *model_.add_opset_import();
       import.set_domain(domain);
@@ -138,9 +138,13 @@ class Exporter {
     }
   }
 
-  void declare(ValueId v, wire::ValueInfo& to) const {
+  Status declare(ValueId v, wire::ValueInfo& to) const {
     const graph::Value& value = g_.value(v);
     to.set_name(value.name);
+    if (is_container(value.dtype)) {
+      return unsupported("'" + value.name + "' is " + std::string(name_of(value.dtype)) +
+                         "; only parts of models that take and return tensors are written");
+    }
     wire::TensorType& type = *to.mutable_type()->mutable_tensor_type();
     type.set_elem_type(static_cast<int32_t>(ops::dtype_to_onnx(value.dtype)));
     type.mutable_shape();
@@ -157,6 +161,7 @@ class Exporter {
         dim.set_dim_param(g_.symbols[static_cast<size_t>(*symbol)].name);
       }
     }
+    return {};
   }
 
   const Graph& g_;

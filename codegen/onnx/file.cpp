@@ -75,7 +75,8 @@ std::string kind_of(const File& file) {
   return file_kind(std::span(start).first(static_cast<size_t>(std::max<ssize_t>(size, 0))));
 }
 
-/// Reads a whole protobuf file. `what` names the kind of file in messages.
+}  // namespace
+
 template <typename Message>
 Result<std::shared_ptr<const Message>> read_message(const std::string& path, const char* what) {
   RP_ASSIGN(File file, File::open(path));
@@ -96,7 +97,6 @@ Result<std::shared_ptr<const Message>> read_message(const std::string& path, con
   return std::shared_ptr<const Message>(std::move(message));
 }
 
-/// The same from memory. `thing` names the data in messages.
 template <typename Message>
 Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> bytes,
                                                      const std::string& thing, const char* what) {
@@ -116,8 +116,6 @@ Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> 
   return std::shared_ptr<const Message>(std::move(message));
 }
 
-}  // namespace
-
 std::string shown(const std::string& name) {
   constexpr size_t kMax = 200;
   std::string out = "'";
@@ -127,6 +125,20 @@ std::string shown(const std::string& name) {
   }
   return out + (name.size() > kMax ? "...'" : "'");
 }
+
+template Result<std::shared_ptr<const wire::Sequence>> read_message(const std::string&,
+                                                                    const char*);
+template Result<std::shared_ptr<const wire::Optional>> read_message(const std::string&,
+                                                                    const char*);
+template Result<std::shared_ptr<const wire::Map>> read_message(const std::string&, const char*);
+template Result<std::shared_ptr<const wire::Sequence>> parse_message(std::span<const std::byte>,
+                                                                     const std::string&,
+                                                                     const char*);
+template Result<std::shared_ptr<const wire::Optional>> parse_message(std::span<const std::byte>,
+                                                                     const std::string&,
+                                                                     const char*);
+template Result<std::shared_ptr<const wire::Map>> parse_message(std::span<const std::byte>,
+                                                                const std::string&, const char*);
 
 Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path) {
   return read_message<wire::Model>(path, "an ONNX model");

@@ -15,6 +15,15 @@ namespace reprise::onnx {
 /// A name from the file in quotes, for messages. Escapes control characters and bounds the length.
 std::string shown(const std::string& name);
 
+/// Reads a whole protobuf file. `what` names the kind of file in messages. For wire::Sequence,
+/// Optional and Map, and for those below.
+template <typename Message>
+Result<std::shared_ptr<const Message>> read_message(const std::string& path, const char* what);
+/// The same from memory. `thing` names the data in messages.
+template <typename Message>
+Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> bytes,
+                                                     const std::string& thing, const char* what);
+
 Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path);
 Result<std::shared_ptr<const wire::Model>> parse_model(std::span<const std::byte> bytes);
 Result<std::shared_ptr<const wire::Tensor>> read_tensor(const std::string& path);

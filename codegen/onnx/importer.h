@@ -40,5 +40,8 @@ struct NamedTensor {
 Result<NamedTensor> read_tensor_file(const std::string& path);
 /// The same from memory, without external data.
 Result<NamedTensor> read_tensor_bytes(std::span<const std::byte> bytes);
+/// A file of a value of this type: a SequenceProto, an OptionalProto, a MapProto or a TensorProto.
+Result<NamedTensor> read_value_file(const std::string& path, DType type);
+Result<NamedTensor> read_value_bytes(std::span<const std::byte> bytes, DType type);
 
 }  // namespace reprise::onnx

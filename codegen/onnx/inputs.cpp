@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "codegen/onnx/builder.h"
+#include "codegen/onnx/types.h"
 
 namespace reprise::onnx {
 
@@ -19,8 +20,8 @@ struct Input {
   std::string name;
   DType dtype = DType::Invalid;
   bool has_shape = false;
-  std::vector<Dim> dims;
-  std::string text;  // as declared, for messages
+  std::vector<Dim> dims;  // of a container: those of its tensors
+  std::string text;       // as declared, for messages
 };
 
 bool is_identifier(const std::string& s) {
@@ -33,11 +34,9 @@ bool is_identifier(const std::string& s) {
 }
 
 Status read_type(const wire::ValueInfo& v, Input& input) {
-  if (!v.type().has_tensor_type()) {
-    return unsupported("is not a tensor; sequences, maps and optionals are not supported");
-  }
-  const wire::TensorType& type = v.type().tensor_type();
-  RP_ASSIGN(input.dtype, dtype_of(type.elem_type()));
+  RP_ASSIGN(const TypeForm form, type_form(v.type()));
+  const wire::TensorType& type = *form.tensor;
+  input.dtype = form.dtype;
   input.has_shape = type.has_shape();
   if (type.shape().dim_size() > 64) return invalid_model("has a rank above 64");
   for (const wire::Dimension& d : type.shape().dim()) {
@@ -89,7 +88,7 @@ Result<std::vector<Input>> read_inputs(const wire::Graph& model, const ImportOpt
     if (constants.contains(v.name())) continue;
     Input input;
     input.name = v.name();
-    input.text = declared_text(v);
+    input.text = type_text(v.type());
     const Status read = read_type(v, input);
     if (read.ok()) {
       inputs.push_back(std::move(input));
@@ -170,6 +169,7 @@ class DimReader {
 
   void declare(const std::vector<Input>& inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
+      if (is_container(inputs[i].dtype)) continue;
       for (size_t axis = 0; axis < inputs[i].dims.size(); ++axis) {
         const Dim& d = inputs[i].dims[axis];
         if (d.value < 0 && is_identifier(d.param)) named(d.param, i, axis);
@@ -207,40 +207,36 @@ class DimReader {
   size_t unnamed_ = 0;
 };
 
-}  // namespace
-
-std::string declared_text(const wire::ValueInfo& v) {
-  const wire::TensorType& type = v.type().tensor_type();
-  const Result<DType> dtype = dtype_of(type.elem_type());
-  std::string s(dtype.ok() ? name_of(*dtype) : "data type " + std::to_string(type.elem_type()));
-  if (!type.has_shape()) return s + " of unknown shape";
-  s += "[";
-  const char* separator = "";
-  for (const wire::Dimension& d : type.shape().dim()) {
-    s += separator;
-    separator = ",";
-    s += d.has_dim_value()       ? std::to_string(d.dim_value())
-         : d.dim_param().empty() ? "?"
-                                 : d.dim_param().substr(0, 200);
-  }
-  return s + "]";
+/// Dims that are not fixed may differ between the tensors, so they are no symbols.
+graph::Items items_of(const Input& input) {
+  if (!input.has_shape) return {};
+  Shape shape;
+  for (const Dim& d : input.dims) shape.push_back(d.value < 0 ? graph::Items::kDiffers : d.value);
+  return graph::Items::of(std::move(shape));
 }
+
+}  // namespace
 
 Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options,
                   std::vector<std::string>& refused) {
   RP_ASSIGN(std::vector<Input> inputs, read_inputs(model, options, refused));
   RP_TRY(apply_shapes(inputs, options));
   for (const Input& input : inputs) {
-    if (input.has_shape) continue;
+    if (input.has_shape || is_container(input.dtype)) continue;
     RP_TRY(refuse_input(input.name,
                         unsupported("it has no declared rank; fix its shape with --shape"), options,
                         refused));
   }
-  std::erase_if(inputs, [](const Input& input) { return !input.has_shape; });
+  std::erase_if(inputs,
+                [](const Input& input) { return !input.has_shape && !is_container(input.dtype); });
   DimReader reader(g);
   reader.declare(inputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[i];
+    if (is_container(input.dtype)) {
+      g.inputs.push_back(g.add_container(input.name, input.dtype, items_of(input)));
+      continue;
+    }
     Shape shape;
     for (size_t axis = 0; axis < input.dims.size(); ++axis) {
       shape.push_back(reader.read(input, i, axis));

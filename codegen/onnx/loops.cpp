@@ -60,6 +60,8 @@ class LoopBuilder {
   Shape without_axis(ValueId v, size_t axis) const;
   /// Imports the body for shapes that hold in every iteration.
   Status import_body();
+  Status wrap_optionals(Graph& body);
+  Status unwrap(size_t i, ValueId optional);
   Result<bool> generalize(const Graph& body);
   Status find_out_axes();
   std::optional<int64_t> iterations() const;
@@ -87,7 +89,9 @@ class LoopBuilder {
   std::vector<ValueId> carried_, scanned_;
   std::vector<size_t> in_axes_, out_axes_;  // of the scanned inputs, and of the stacked outputs
   std::vector<bool> in_reversed_, out_reversed_;
-  std::vector<Shape> carried_shapes_;      // in every iteration
+  std::vector<Shape> carried_shapes_;  // in every iteration
+  std::vector<graph::Items> carried_items_;
+  std::vector<bool> wrapped_;              // an optional whose value the body returns
   std::vector<std::vector<bool>> varies_;  // per carried value and dim: differs between iterations
   size_t first_own_symbol_ = 0;            // symbols from here on belong to iterations
   std::shared_ptr<Graph> iteration_;
@@ -115,7 +119,9 @@ Status LoopBuilder::read() {
     const Shape& shape = g_.value(v).shape;
     carried_shapes_.push_back(batched() ? without_axis(v, 0) : shape);
     varies_.emplace_back(carried_shapes_.back().size(), false);
+    carried_items_.push_back(g_.value(v).items);
   }
+  wrapped_.resize(carried_.size());
   const size_t returned = static_cast<size_t>(body_->output_size()) + (is_scan_ ? 1 : 0);
   if (returned < carried_.size() + 1) return invalid_model("its body returns too few values");
   const size_t outputs = returned - 1;
@@ -186,7 +192,7 @@ std::vector<Builder::BodyInput> LoopBuilder::iteration_inputs() const {
   std::vector<BodyInput> out;
   if (!is_scan_) out = {{DType::I64, {}}, {DType::Bool, {}}};
   for (size_t i = 0; i < carried_.size(); ++i)
-    out.push_back({g_.value(carried_[i]).dtype, carried_shapes_[i]});
+    out.push_back({g_.value(carried_[i]).dtype, carried_shapes_[i], carried_items_[i]});
   for (size_t i = 0; i < scanned_.size(); ++i) {
     Shape shape = without_axis(scanned_[i], in_axes_[i]);
     if (batched()) shape.erase(shape.begin());
@@ -222,8 +228,32 @@ Result<bool> LoopBuilder::generalize(const Graph& body) {
       shape[d] = fresh_dim(kNone, d);
       varies_[i][d] = changed = true;
     }
+    graph::Items items = joined(carried_items_[i], items_outside(g_, returned.items));
+    changed = changed || !(items == carried_items_[i]);
+    carried_items_[i] = std::move(items);
   }
   return changed;
+}
+
+/// A body may take an optional and return a value, which is an optional in the next iteration.
+Status LoopBuilder::wrap_optionals(Graph& body) {
+  std::vector<ValueId> outputs = body.outputs;
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    ValueId& v = outputs[i + (is_scan_ ? 0 : 1)];
+    const DType wanted = g_.value(carried_[i]).dtype;
+    if (!is_optional(wanted) || body.value(v).dtype != item_type_of(wanted)) continue;
+    wrapped_[i] = true;
+    RP_ASSIGN(v, b_.add_simple(body, "Optional", v, body.value(v).name + "/optional"));
+  }
+  body.set_outputs(std::move(outputs));
+  return {};
+}
+
+/// Makes output i of the model what the last iteration returned in an optional.
+Status LoopBuilder::unwrap(size_t i, ValueId optional) {
+  const std::string name = b_.name_in(scope_, n_.output(static_cast<int>(i)));
+  RP_ASSIGN(const ValueId v, b_.add_simple(g_, "OptionalGetElement", optional, name));
+  return name_output(i, v);
 }
 
 Status LoopBuilder::import_body() {
@@ -234,6 +264,7 @@ Status LoopBuilder::import_body() {
     auto body = b_.import_body(scope_, *body_, iteration_inputs(), inner);
     if (!body.ok()) return body.status().with_context("in the body");
     RP_TRY(b_.omit_if_untyped(**body, (*body)->outputs));
+    RP_TRY(wrap_optionals(**body));
     RP_ASSIGN(const bool changed, generalize(**body));
     if (changed) continue;
     iteration_ = *std::move(body);
@@ -247,6 +278,11 @@ Status LoopBuilder::find_out_axes() {
   const std::vector<int64_t> given = node_.attrs.get_ints("scan_output_axes");
   for (size_t i = carried_.size() + (is_scan_ ? 0 : 1); i < iteration_->outputs.size(); ++i) {
     const size_t k = out_axes_.size();
+    if (is_container(iteration_->value(iteration_->outputs[i]).dtype)) {
+      return invalid_model("its body returns a " +
+                           std::string(name_of(iteration_->value(iteration_->outputs[i]).dtype)) +
+                           " to stack; only tensors are stacked");
+    }
     const auto rank =
         static_cast<int64_t>(iteration_->value(iteration_->outputs[i]).shape.size()) + 1;
     int64_t axis = is_scan_ && !given.empty() ? given[k] : 0;
@@ -414,8 +450,13 @@ Shape LoopBuilder::output_shape(ValueId out, size_t i) {
 Status LoopBuilder::keep() {
   node_.subgraphs.emplace_back("body", iteration_);
   join_captures(node_, std::span(&iteration_scope_, 1));
-  for (const std::string& name : n_.output())
-    node_.outputs.push_back(name.empty() ? kNone : g_.add_unknown(b_.name_in(scope_, name)));
+  for (int i = 0; i < n_.output_size(); ++i) {
+    const std::string& name = n_.output(i);
+    const bool wrapped = static_cast<size_t>(i) < carried_.size() && wrapped_[i];
+    node_.outputs.push_back(
+        name.empty() ? kNone
+                     : g_.add_unknown(b_.name_in(scope_, name) + (wrapped ? "/optional" : "")));
+  }
   const graph::Node* added = g_.add_node(node_);
   for (size_t i = 0; i < added->outputs.size(); ++i) {
     const ValueId out = added->outputs[i];
@@ -423,12 +464,15 @@ Status LoopBuilder::keep() {
     const ValueId returned = iteration_->outputs[i + (is_scan_ ? 0 : 1)];
     Shape shape = output_shape(out, i);
     graph::Value& v = g_.value(out);
+    if (i < carried_.size()) v.items = carried_items_[i];
     v.dtype = iteration_->value(returned).dtype;
     v.shape = std::move(shape);
     v.has_shape = true;
-    RP_TRY(name_output(i, out));
+    const bool wrapped = i < carried_.size() && wrapped_[i];
+    RP_TRY(wrapped ? unwrap(i, out) : name_output(i, out));
   }
-  return b_.check_outputs(scope_, n_, *added);
+  const bool any = std::find(wrapped_.begin(), wrapped_.end(), true) != wrapped_.end();
+  return any ? Status() : b_.check_outputs(scope_, n_, *added);
 }
 
 Status LoopBuilder::run() {

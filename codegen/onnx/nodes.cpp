@@ -53,6 +53,7 @@ Status Builder::add_node(Scope& scope, const wire::Node& n) {
   }
   if (domain.empty() && n.op_type() == "If") return add_if(scope, n);
   if (domain.empty() && (n.op_type() == "Loop" || n.op_type() == "Scan")) return add_loop(scope, n);
+  if (is_sequence_map(n, domain)) return add_sequence_map(scope, n).with_context(node_text(n));
   if (is_flex_attention(n, domain)) return add_flex_attention(scope, n);
   return add_operator(scope, n, domain);
 }
@@ -162,7 +163,7 @@ void Builder::collect_unknown(const NodeList& nodes, std::set<std::string>& out)
   for (const wire::Node& n : nodes) {
     const std::string domain = canonical_domain(n.domain());
     const bool special = (domain.empty() && (n.op_type() == "Constant" || n.op_type() == "If")) ||
-                         is_flex_attention(n, domain);
+                         is_flex_attention(n, domain) || is_sequence_map(n, domain);
     if (!special && !function_of(n, domain) && !ops::find(domain, n.op_type())) {
       out.insert(operator_text(n.op_type().substr(0, 200), domain.substr(0, 200)));
     }

@@ -78,7 +78,8 @@ Status Builder::omit(Scope& scope, const wire::Node& n) {
     if (a.has_g()) RP_TRY(omit_body(scope, a.g()));
   }
   const std::string domain = canonical_domain(n.domain());
-  if (!is_flex_attention(n, domain) && ops::find(domain, n.op_type()) == nullptr)
+  if (!is_flex_attention(n, domain) && !is_sequence_map(n, domain) &&
+      ops::find(domain, n.op_type()) == nullptr)
     return unknown_operator(scope, n, domain);
   omit_outputs(scope, n);
   return {};
@@ -112,7 +113,8 @@ void Builder::omit_outputs(Scope& scope, const wire::Node& n) {
 ValueId Builder::declared_input(Scope& scope, const std::string& name) {
   const bool is_model = scope.outer == nullptr && scope.frame->calls.empty();
   const auto declared = scope.declared.find(name);
-  if (!is_model || declared == scope.declared.end()) return kNone;
+  if (!is_model || declared == scope.declared.end() || !declared->second->type().has_tensor_type())
+    return kNone;
   const wire::TensorType& type = declared->second->type().tensor_type();
   const Result<DType> dtype = dtype_of(type.elem_type());
   if (!dtype.ok() || !type.has_shape() || type.shape().dim_size() > 64) return kNone;

@@ -45,6 +45,7 @@ void rewrite_dims(Graph& g, const std::function<Expr(const Expr&)>& f) {
   for (const graph::ValueId id : g.values().ids()) {
     graph::Value& v = g.value(id);
     each(v.shape);
+    each(v.items.shape);
     if (v.elements) each(*v.elements);
   }
   for (const auto& n : g.nodes()) {

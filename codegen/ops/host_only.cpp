@@ -123,7 +123,8 @@ constexpr OpDef control_flow(std::string_view name) {
           .list_may_omit = true,
           .max_outputs = kVariadic,
           .attributes = kControlFlowAttrs,
-          .low_bit = true};
+          .low_bit = true,
+          .containers = true};
 }
 
 }  // namespace

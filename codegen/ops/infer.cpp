@@ -127,6 +127,12 @@ void InferContext::set_output(size_t i, DType dtype, Shape shape) {
   v.elements.reset();
 }
 
+void InferContext::set_container(size_t i, DType dtype, graph::Items items) {
+  set_output(i, dtype, {});
+  if (i < n_.outputs.size() && n_.outputs[i] != graph::kNone)
+    g_.value(n_.outputs[i]).items = std::move(items);
+}
+
 void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
   if (!has_output(i)) return;
   graph::Value& v = g_.value(n_.outputs[i]);
@@ -297,15 +303,18 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
   return {};
 }
 
-/// Most operators compute with numbers, which codes of low-bit types are not.
-Status check_low_bit(const InferContext& ctx, const OpDef& def, const graph::Graph& g,
-                     std::span<const graph::ValueId> values) {
+/// Most operators compute with numbers, which codes of low-bit types and containers are not.
+Status check_dtypes(const InferContext& ctx, const OpDef& def, const graph::Graph& g,
+                    std::span<const graph::ValueId> values) {
   for (const graph::ValueId id : values) {
-    if (def.low_bit || id == graph::kNone || !is_low_bit(g.value(id).dtype)) continue;
-    return ctx.error(Code::Unsupported, "'" + g.value(id).name + "' is " +
-                                            std::string(name_of(g.value(id).dtype)) + ", which " +
-                                            std::string(def.name) +
-                                            " does not take; convert it with Cast");
+    if (id == graph::kNone) continue;
+    const DType t = g.value(id).dtype;
+    const bool container = is_container(t);
+    if (container ? def.containers : def.low_bit || !is_low_bit(t)) continue;
+    return ctx.error(container ? Code::InvalidModel : Code::Unsupported,
+                     "'" + g.value(id).name + "' is " + std::string(name_of(t)) + ", which " +
+                         std::string(def.name) + " does not take" +
+                         (container ? "; it takes tensors" : "; convert it with Cast"));
   }
   return {};
 }
@@ -322,10 +331,10 @@ Status infer(graph::Graph& g, graph::Node& n) {
                          "; see docs/architecture.md for how to add one");
   }
   RP_TRY(check_form(ctx, *def, g, n));
-  RP_TRY(check_low_bit(ctx, *def, g, n.inputs));
+  RP_TRY(check_dtypes(ctx, *def, g, n.inputs));
   RP_TRY(def->infer(ctx));
   RP_TRY(ctx.status());
-  RP_TRY(check_low_bit(ctx, *def, g, n.outputs));
+  RP_TRY(check_dtypes(ctx, *def, g, n.outputs));
   if (def->contents != nullptr) {
     ContentsContext known(g, n);
     def->contents(known);

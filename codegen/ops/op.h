@@ -46,6 +46,8 @@ class InferContext {
   /// The contents of an input if it is a constant of integers.
   std::optional<std::vector<int64_t>> constant_ints(size_t i) const;
   void set_output(size_t i, DType dtype, Shape shape);
+  /// The same for a sequence, an optional or a map.
+  void set_container(size_t i, DType dtype, graph::Items items);
   /// A new symbol for dim `axis` of output `output`, which only a run can determine (NonZero, a
   /// Reshape that depends on data). If a node is inferred again, the same dim gets the same symbol.
   Expr fresh_symbol(size_t output, size_t axis, int64_t max = (int64_t{1} << 31) - 1);
@@ -245,6 +247,8 @@ struct OpDef {
   /// The result depends on dims only, which kernels read from their parameter block.
   bool dims_only = false;
   bool random = false;  // equal inputs may give different results
+  /// Takes or returns sequences, optionals or maps. Others refuse them.
+  bool containers = false;
   /// Whether the result is input 0 with other dims, its elements in the same row-major order.
   bool (*is_reshape)(const graph::Graph&, const graph::Node&) = nullptr;
   /// Whether the result is input 0, if dtypes and shapes are equal.

@@ -293,6 +293,7 @@ Result<bool> dropout(Rewriter& rw) {
 }
 
 Result<bool> identity(Rewriter& rw) {
+  if (is_container_output(rw)) return false;
   RP_TRY(rw.replace(0, rw.node().inputs[0]));
   return true;
 }
@@ -366,6 +367,7 @@ std::span<const OpDef> reshape_ops() {
        .decompose = identity,
        .host_rounding = HostRounding::Moves,
        .low_bit = true,
+       .containers = true,
        .is_identity = always_identity},
       {.name = "Dropout",
        .infer = infer_dropout,

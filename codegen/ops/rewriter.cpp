@@ -135,6 +135,7 @@ Status Rewriter::replace(size_t i, graph::ValueId v) {
     output.dtype = result.dtype;
     output.shape = result.shape;
     output.has_shape = result.has_shape;
+    output.items = result.items;
     output.elements = result.elements;
   }
   if (g_.value(old).dtype != g_.value(v).dtype) {

@@ -64,7 +64,16 @@ bool always_identity(const graph::Node&) {
 
 void merge_into_last(graph::Node&, const graph::Node&) {}
 
+bool is_container_output(Rewriter& rw) {
+  const graph::ValueId v = rw.node().outputs[0];
+  return is_container(rw.graph().value(v).dtype) && rw.graph().is_output(v);
+}
+
 Status infer_same(InferContext& ctx) {
+  if (is_container(ctx.dtype(0))) {
+    ctx.set_container(0, ctx.dtype(0), ctx.input(0).items);
+    return {};
+  }
   ctx.set_output(0, ctx.dtype(0), ctx.shape(0));
   return {};
 }

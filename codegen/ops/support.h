@@ -28,6 +28,10 @@ bool always_identity(const graph::Node& n);
 /// OpDef::merge for operators where the last one alone determines the result.
 void merge_into_last(graph::Node& n, const graph::Node& producer);
 
+/// Whether output 0 is an output of the graph that no other value can replace, as no operator but
+/// Identity copies a container.
+bool is_container_output(Rewriter& rw);
+
 /// Output 0 has the dtype and shape of input 0.
 Status infer_same(InferContext& ctx);
 /// The same, and requires input 0 to be floating point.

@@ -6,17 +6,8 @@ namespace reprise::ops {
 
 namespace {
 
-constexpr std::string_view kMl = "ai.onnx.ml";
-
-constexpr std::string_view kSequence = "sequences of tensors are not supported";
-constexpr std::string_view kStack =
-    "export the model with tensors instead of lists (in PyTorch, torch.stack or torch.cat)";
-constexpr std::string_view kOptional = "optional values are not supported";
-constexpr std::string_view kNoOptional =
-    "export the model with a tensor that is always there, or one model for each case";
 constexpr std::string_view kCut =
     "cut the model behind it (onnx.utils.extract_model), and give the run what it computes";
-constexpr std::string_view kMap = "maps are not supported";
 
 constexpr std::string_view kMicrosoftDomain = "com.microsoft";
 constexpr std::string_view kGeneration = "loops that generate text are left to the application";
@@ -36,25 +27,6 @@ constexpr std::string_view kExtended =
 constexpr std::string_view kFourier = "transforms of ONNX Runtime's own are not supported";
 
 constexpr Unsupported kRows[] = {
-    {"", "SequenceAt", kSequence, kStack},
-    {"", "SequenceConstruct", kSequence, kStack},
-    {"", "SequenceEmpty", kSequence, kStack},
-    {"", "SequenceErase", kSequence, kStack},
-    {"", "SequenceInsert", kSequence, kStack},
-    {"", "SequenceLength", kSequence, kStack},
-    {"", "SequenceMap", kSequence, kStack},
-    {"", "ConcatFromSequence", kSequence, kStack},
-    {"", "SplitToSequence", kSequence,
-     "export the model with Split, which gives tensors (in PyTorch, torch.split with constant "
-     "sizes)"},
-    {"", "Optional", kOptional, kNoOptional},
-    {"", "OptionalGetElement", kOptional, kNoOptional},
-    {"", "OptionalHasElement", kOptional, kNoOptional},
-    {kMl, "ZipMap", "it makes a sequence of maps",
-     "convert the model without it: skl2onnx.to_onnx(..., options={'zipmap': False}), which gives "
-     "the probabilities as a tensor"},
-    {kMl, "CastMap", kMap, "convert the model for a tensor as input (FloatTensorType)"},
-    {kMl, "DictVectorizer", kMap, "convert the model for a tensor as input (FloatTensorType)"},
     {"ai.onnx.preview.training", "Gradient", "training is not supported",
      "export the model for inference"},
     {kMicrosoftDomain, "BeamSearch", kGeneration, kDecoder},

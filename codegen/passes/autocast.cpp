@@ -94,7 +94,7 @@ bool runs_on_host(const Graph& g, const Node& n) {
   const auto foreign = [&](ValueId v) {
     if (v == kNone) return false;
     const DType t = g.value(v).dtype;
-    return t == DType::F64 || t == DType::U64 || t == DType::String || t == DType::Invalid;
+    return t == DType::F64 || t == DType::U64 || is_host_only(t) || t == DType::Invalid;
   };
   return std::any_of(n.inputs.begin(), n.inputs.end(), foreign) ||
          std::any_of(n.outputs.begin(), n.outputs.end(), foreign);

@@ -8,7 +8,7 @@ namespace {
 
 /// Whether the value has no elements in any run.
 bool is_empty(const graph::Value& v) {
-  return v.dtype != DType::String && v.has_shape && is_static(v.shape) &&
+  return !is_host_only(v.dtype) && v.has_shape && is_static(v.shape) &&
          element_count(v.shape).is_const(0);
 }
 

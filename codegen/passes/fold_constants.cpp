@@ -53,7 +53,7 @@ bool foldable(const graph::Graph& g, const graph::Node& n) {
   for (graph::ValueId v : n.outputs) {
     if (v == graph::kNone) continue;
     const graph::Value& out = g.value(v);
-    if (g.is_output(v) || !out.has_shape) return false;
+    if (g.is_output(v) || !out.has_shape || is_container(out.dtype)) return false;
     // A slice of a constant may have a dynamic size.
     if (!is_static(out.shape) || element_count(out.shape).value() > kMaxElements) return false;
   }

@@ -76,7 +76,8 @@ typedef enum reprise_dtype {
   REPRISE_U32 = 10,
   REPRISE_I64 = 11,
   REPRISE_U64 = 12,
-  REPRISE_BOOL = 13, /* one byte, 0 or 1 */
+  REPRISE_BOOL = 13,   /* one byte, 0 or 1 */
+  REPRISE_STRING = 14, /* a reprise_string; in host memory only */
   /* Types of fewer bits. Each element has a byte of its own, of whose bits those above the
    * element's are not read; in results they repeat an integer's sign or are zero. */
   REPRISE_I4 = 15,
@@ -91,7 +92,25 @@ typedef enum reprise_dtype {
   REPRISE_F8E8M0 = 24
 } reprise_dtype;
 
-/* Returns the bytes of one element, or 0 for an unknown dtype. */
+/* An element of a tensor of strings: `size` bytes, without a terminating zero. */
+typedef struct reprise_string {
+  const char* data; /* may be null if `size` is 0 */
+  size_t size;
+} reprise_string;
+
+/* What a value is. The numbers never change. */
+typedef enum reprise_kind {
+  REPRISE_KIND_TENSOR = 0,
+  REPRISE_KIND_SEQUENCE = 1,          /* of tensors */
+  REPRISE_KIND_OPTIONAL = 2,          /* a tensor or nothing */
+  REPRISE_KIND_OPTIONAL_SEQUENCE = 3, /* a sequence of tensors or nothing */
+  REPRISE_KIND_INT64_MAP = 4,         /* from int64 */
+  REPRISE_KIND_STRING_MAP = 5,        /* from strings */
+  REPRISE_KIND_SEQUENCE_OF_INT64_MAPS = 6,
+  REPRISE_KIND_SEQUENCE_OF_STRING_MAPS = 7
+} reprise_kind;
+
+/* Returns the bytes of one element, or 0 for strings and for an unknown dtype. */
 size_t reprise_dtype_size(reprise_dtype dtype);
 /* Returns the version, such as "0.1.0". */
 const char* reprise_version(void);
@@ -259,13 +278,16 @@ typedef struct reprise_slot {
   reprise_dtype dtype;
   uint32_t rank;
   int64_t dims[REPRISE_MAX_RANK]; /* -1: depends on the inputs of a run */
+  reprise_kind kind; /* of anything but a tensor, `dtype` is that of its tensors, of a map that of
+                      * its values, and there are no dims */
 } reprise_slot;
-#define REPRISE_SLOT_INIT                         \
-  {                                               \
-    sizeof(reprise_slot), NULL, REPRISE_F32, 0, { \
-      0                                           \
-    }                                             \
-  }
+#define REPRISE_SLOT_INIT \
+  { sizeof(reprise_slot), NULL, REPRISE_F32, 0, {0}, REPRISE_KIND_TENSOR }
+
+/* --- values that are no tensors ---
+ * Sequences, optionals and maps live in host memory. A value never changes, and its copies of
+ * tensors are its own. */
+typedef struct reprise_value reprise_value;
 
 /* A dense, row-major tensor of the caller, in host memory or in a device buffer. */
 typedef struct reprise_tensor {
@@ -278,9 +300,37 @@ typedef struct reprise_tensor {
   size_t bytes;                   /* size of `data` */
   reprise_buffer* buffer;         /* device memory; setting both this and `data` is an error */
   uint64_t offset;                /* in `buffer`, in bytes; a multiple of 16 */
+  const reprise_value* value;     /* for inputs: a value instead of all of the above but the name */
 } reprise_tensor;
 #define REPRISE_TENSOR_INIT \
-  { sizeof(reprise_tensor), NULL, REPRISE_F32, 0, {0}, NULL, 0, NULL, 0 }
+  { sizeof(reprise_tensor), NULL, REPRISE_F32, 0, {0}, NULL, 0, NULL, 0, NULL }
+
+typedef struct reprise_value_info {
+  size_t struct_size;
+  reprise_kind kind;
+  reprise_dtype dtype; /* of the tensors; of a map, that of its values */
+  size_t count;        /* how many items it has; 0 for a tensor */
+} reprise_value_info;
+#define REPRISE_VALUE_INFO_INIT \
+  { sizeof(reprise_value_info), REPRISE_KIND_TENSOR, REPRISE_F32, 0 }
+
+/* Makes a value of a tensor in host memory, which is copied. Its name is not used. */
+reprise_status reprise_value_from_tensor(const reprise_tensor* tensor, reprise_value** out,
+                                         reprise_error* error);
+/* Makes a value of its items: the tensors or maps of a sequence, what an optional holds or nothing,
+ * or the keys of a map and its values, which are two tensors of rank 1 and equal length. */
+reprise_status reprise_value_create(reprise_kind kind, reprise_dtype dtype,
+                                    const reprise_value* const* items, size_t count,
+                                    reprise_value** out, reprise_error* error);
+reprise_status reprise_value_get_info(const reprise_value* value, reprise_value_info* info,
+                                      reprise_error* error);
+/* Gets an item as a value of its own. */
+reprise_status reprise_value_get_item(const reprise_value* value, size_t index, reprise_value** out,
+                                      reprise_error* error);
+/* Gets a value that is a tensor. `data` lives as long as the value; do not write to it. */
+reprise_status reprise_value_get_tensor(const reprise_value* value, reprise_tensor* tensor,
+                                        reprise_error* error);
+void reprise_value_free(reprise_value* value);
 
 typedef struct reprise_run_stats {
   size_t struct_size;
@@ -319,7 +369,11 @@ reprise_status reprise_session_run(reprise_session* session, const reprise_tenso
                                    size_t input_count, reprise_tensor* outputs, size_t output_count,
                                    reprise_results** results, reprise_run_stats* stats,
                                    reprise_error* error);
-/* Gets output `index` of the model. `data` lives as long as the results; do not write to it. */
+/* Gets output `index` of the model as a value of its own, whatever its kind. */
+reprise_status reprise_results_get_value(const reprise_results* results, size_t index,
+                                         reprise_value** out, reprise_error* error);
+/* Gets output `index` of the model, a tensor. `data` lives as long as the results; do not write to
+ * it. */
 reprise_status reprise_results_get(const reprise_results* results, size_t index,
                                    reprise_tensor* tensor, reprise_error* error);
 void reprise_results_free(reprise_results* results);

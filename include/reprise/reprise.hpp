@@ -146,10 +146,84 @@ REPRISE_DTYPE_OF(uint64_t, REPRISE_U64);
 REPRISE_DTYPE_OF(bool, REPRISE_BOOL);
 #undef REPRISE_DTYPE_OF
 
+/// A sequence, an optional, a map or a tensor, in host memory. Copies share it.
+class Value {
+ public:
+  Value() = default;
+  /// Takes ownership of the handle.
+  explicit Value(reprise_value* owned) : handle_(owned, reprise_value_free) {}
+  template <typename T>
+  static Result<Value> tensor(const T* data, std::initializer_list<int64_t> dims) {
+    reprise_tensor t = REPRISE_TENSOR_INIT;
+    t.dtype = DTypeOf<T>::value;
+    t.data = const_cast<T*>(data);  // it is copied
+    t.bytes = sizeof(T);
+    for (const int64_t d : dims) {
+      t.bytes *= static_cast<size_t>(d);
+      if (t.rank < REPRISE_MAX_RANK) t.dims[t.rank++] = d;
+    }
+    return made([&](reprise_value** out, reprise_error* e) {
+      return reprise_value_from_tensor(&t, out, e);
+    });
+  }
+  /// A tensor of rank 1.
+  static Result<Value> strings(const std::vector<std::string>& list) {
+    std::vector<reprise_string> data;
+    for (const std::string& s : list) data.push_back({s.data(), s.size()});
+    reprise_tensor t = REPRISE_TENSOR_INIT;
+    t.dtype = REPRISE_STRING;
+    t.rank = 1;
+    t.dims[0] = static_cast<int64_t>(data.size());
+    t.data = data.data();
+    t.bytes = data.size() * sizeof(reprise_string);
+    return made([&](reprise_value** out, reprise_error* e) {
+      return reprise_value_from_tensor(&t, out, e);
+    });
+  }
+  /// reprise_value_create describes the items. `dtype` is that of the tensors.
+  static Result<Value> of(reprise_kind kind, reprise_dtype dtype, const std::vector<Value>& items) {
+    std::vector<const reprise_value*> list;
+    for (const Value& v : items) list.push_back(v.get());
+    return made([&](reprise_value** out, reprise_error* e) {
+      return reprise_value_create(kind, dtype, list.data(), list.size(), out, e);
+    });
+  }
+
+  reprise_value_info info() const {
+    reprise_value_info i = REPRISE_VALUE_INFO_INIT;
+    reprise_value_get_info(get(), &i, nullptr);
+    return i;
+  }
+  Result<Value> item(size_t index) const {
+    return made([&](reprise_value** out, reprise_error* e) {
+      return reprise_value_get_item(get(), index, out, e);
+    });
+  }
+  /// The tensor that this value is. Its data live as long as the value.
+  Result<reprise_tensor> as_tensor() const {
+    reprise_error e{};
+    reprise_tensor t = REPRISE_TENSOR_INIT;
+    if (reprise_value_get_tensor(get(), &t, &e) != REPRISE_OK) return e;
+    return t;
+  }
+  reprise_value* get() const { return handle_.get(); }
+
+ private:
+  template <typename Make>
+  static Result<Value> made(Make make) {
+    reprise_error e{};
+    reprise_value* v = nullptr;
+    if (make(&v, &e) != REPRISE_OK) return e;
+    return Value(v);
+  }
+  std::shared_ptr<reprise_value> handle_;
+};
+
 /// Memory of the caller as an input or output of the model with that name. It is not owned and must
 /// outlive the run.
 class Tensor {
  public:
+  Tensor(const char* name, const Value& value) : Tensor(name, {}) { raw_.value = value.get(); }
   template <typename T>
   Tensor(const char* name, const T* data, std::initializer_list<int64_t> dims)
       : Tensor(name, dims) {
@@ -180,6 +254,8 @@ struct Output {
   reprise_dtype dtype = REPRISE_F32;
   std::vector<int64_t> dims;
   std::vector<unsigned char> bytes;  // empty if the run wrote to the caller's memory
+  std::vector<std::string> strings;  // of dtype REPRISE_STRING
+  Value value;                       // a sequence, an optional or a map, which has no bytes
 
   /// Returns the elements; empty if they are not of this type.
   template <typename T>
@@ -217,12 +293,18 @@ class Session {
     const Handle<reprise_results, reprise_results_free> results(raw);
     std::vector<Output> all(reprise_session_output_count(get()));
     for (size_t i = 0; i < all.size(); ++i) {
+      reprise_slot slot = REPRISE_SLOT_INIT;
+      if (reprise_session_output(get(), i, &slot, &e) != REPRISE_OK) return e;
+      if (slot.kind != REPRISE_KIND_TENSOR) {
+        reprise_value* value = nullptr;
+        if (reprise_results_get_value(raw, i, &value, &e) != REPRISE_OK) return e;
+        all[i].dtype = slot.dtype;
+        all[i].value = Value(value);
+        continue;
+      }
       reprise_tensor t = REPRISE_TENSOR_INIT;
       if (reprise_results_get(raw, i, &t, &e) != REPRISE_OK) return e;
-      all[i].dtype = t.dtype;
-      all[i].dims.assign(t.dims, t.dims + t.rank);
-      const auto* bytes = static_cast<const unsigned char*>(t.data);
-      if (bytes) all[i].bytes.assign(bytes, bytes + t.bytes);
+      read(t, all[i]);
     }
     return all;
   }
@@ -230,6 +312,19 @@ class Session {
 
  private:
   explicit Session(reprise_session* owned) : handle_(owned) {}
+  static void read(const reprise_tensor& from, Output& to) {
+    to.dtype = from.dtype;
+    to.dims.assign(from.dims, from.dims + from.rank);
+    if (!from.data) return;
+    if (from.dtype == REPRISE_STRING) {
+      const auto* s = static_cast<const reprise_string*>(from.data);
+      for (size_t k = 0; k < from.bytes / sizeof(*s); ++k)
+        to.strings.emplace_back(s[k].data, s[k].size);
+      return;
+    }
+    const auto* bytes = static_cast<const unsigned char*>(from.data);
+    to.bytes.assign(bytes, bytes + from.bytes);
+  }
   Handle<reprise_session, reprise_session_free> handle_;
 };
 

@@ -71,6 +71,26 @@ Comparison exact(const HostTensor& a, const HostTensor& b, std::span<const doubl
   return c;
 }
 
+/// The worst of the comparisons of all items.
+Comparison compare_items(const HostTensor& a, const HostTensor& b, const Tolerance& t) {
+  Comparison c;
+  const size_t n = a.items().size();
+  if (n != b.items().size()) {
+    c = {false, kInf, kInf, 1, {}};
+    c.reason = "has " + std::to_string(n) + " items, expected " + std::to_string(b.items().size());
+    return c;
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const Comparison item = compare(a.items()[i], b.items()[i], t);
+    if (c.ok && !item.ok) c.reason = "item " + std::to_string(i) + ": " + item.reason;
+    c.ok = c.ok && item.ok;
+    c.max_error = std::max(c.max_error, item.max_error);
+    c.max_relative = std::max(c.max_relative, item.max_relative);
+    c.differing += item.differing;
+  }
+  return c;
+}
+
 double largest_finite(const std::vector<double>& v) {
   double m = 0;
   for (const double x : v) {
@@ -85,6 +105,16 @@ std::string bit_difference(const HostTensor& first, const HostTensor& later) {
   if (first.dtype() != later.dtype() || first.dims() != later.dims()) {
     return "is " + describe(first.dtype(), first.dims()) + " and " +
            describe(later.dtype(), later.dims());
+  }
+  if (is_container(first.dtype())) {
+    const auto &a = first.items(), &b = later.items();
+    if (a.size() != b.size())
+      return "has " + std::to_string(a.size()) + " and " + std::to_string(b.size()) + " items";
+    for (size_t i = 0; i < a.size(); ++i) {
+      const std::string difference = bit_difference(a[i], b[i]);
+      if (!difference.empty()) return "item " + std::to_string(i) + ": " + difference;
+    }
+    return {};
   }
   const auto differs = [](int64_t i, const std::string& a, const std::string& b) {
     return "element " + std::to_string(i) + " is " + a + " and " + b;
@@ -163,6 +193,7 @@ std::vector<double> to_double(const HostTensor& t) {
 }
 
 Tolerance tolerance(Rule rule, DType dtype) {
+  dtype = element_of(dtype);
   if (!is_float(dtype)) return {};
   if (rule == Rule::Operator) return {1e-3, 1e-7, 0};
   if (dtype == DType::F16) return {0, 0, 1e-2};
@@ -171,7 +202,7 @@ Tolerance tolerance(Rule rule, DType dtype) {
 }
 
 Tolerance widened(Tolerance t, DType precision, DType dtype) {
-  if (is_float(dtype) && precision != DType::F32)
+  if (is_float(element_of(dtype)) && precision != DType::F32)
     t.of_max = std::max(t.of_max, tolerance(Rule::Model, precision).of_max);
   return t;
 }
@@ -188,6 +219,7 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
                describe(expected.dtype(), expected.dims());
     return c;
   }
+  if (is_container(actual.dtype())) return compare_items(actual, expected, t);
   if (!is_float(actual.dtype())) return exact(actual, expected, slack);
   const std::vector<double> a = to_double(actual);
   const std::vector<double> b = to_double(expected);

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <string>
 
 namespace reprise {
 namespace {
@@ -45,10 +46,47 @@ const Row& row(DType t) {
   return i < kRows.size() ? kRows[i] : kRows[0];
 }
 
+struct ContainerRow {
+  std::string_view before, after;  // the name of the element type
+  Container item;
+};
+
+constexpr std::array<ContainerRow, 8> kContainers{
+    {{"", "", Container::None},
+     {"seq(", ")", Container::None},
+     {"optional(", ")", Container::None},
+     {"optional(seq(", "))", Container::Sequence},
+     {"map(int64,", ")", Container::None},
+     {"map(string,", ")", Container::None},
+     {"seq(map(int64,", "))", Container::IntMap},
+     {"seq(map(string,", "))", Container::StringMap}}};
+
+const ContainerRow& container_row(DType t) {
+  return kContainers[static_cast<size_t>(container_of(t))];
+}
+
+/// The names of all containers, by number.
+std::array<std::string, 256> container_names() {
+  std::array<std::string, 256> names;
+  for (size_t i = 32; i < names.size(); ++i) {
+    const auto t = static_cast<DType>(i);
+    const ContainerRow& c = container_row(t);
+    names[i].append(c.before).append(row(element_of(t)).name).append(c.after);
+  }
+  return names;
+}
+
 }  // namespace
 
 bool is_dtype(uint8_t number) {
-  return number > 0 && number < kRows.size();
+  return (number & 31) > 0 && (number & 31) < kRows.size();
+}
+
+DType item_type_of(DType t) {
+  const Container c = container_of(t);
+  if (c == Container::None || c == Container::IntMap || c == Container::StringMap)
+    return DType::Invalid;
+  return in_container(container_row(t).item, element_of(t));
 }
 
 size_t size_of(DType t) {
@@ -60,12 +98,16 @@ int bits_of(DType t) {
 }
 
 std::string_view name_of(DType t) {
-  return row(t).name;
+  if (!is_container(t)) return row(t).name;
+  static const std::array<std::string, 256> names = container_names();
+  return names[static_cast<size_t>(t)];
 }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
-  for (size_t i = 1; i < kRows.size(); ++i) {
-    if (kRows[i].name == name) return static_cast<DType>(i);
+  const size_t end = name.ends_with(')') ? 256 : kRows.size();
+  for (size_t i = 1; i < end; ++i) {
+    const auto t = static_cast<DType>(i);
+    if (is_dtype(static_cast<uint8_t>(i)) && name_of(t) == name) return t;
   }
   return std::nullopt;
 }

@@ -41,17 +41,55 @@ enum class DType : uint8_t {
   F8E8M0 = 24,
 };
 
-/// Whether the number is that of a dtype that tensors can have.
+/// What a value holds that is no tensor but a container of tensors. Only the host has such values
+/// (HostTensor::items()). The upper three bits of a DType are the container, the lower five the
+/// type of the elements of its tensors.
+enum class Container : uint8_t {
+  None,
+  Sequence,
+  Optional,          // of a tensor
+  OptionalSequence,  // of a sequence of tensors
+  IntMap,            // from int64
+  StringMap,         // from strings
+  SequenceOfIntMaps,
+  SequenceOfStringMaps,
+};
+constexpr Container container_of(DType t) {
+  return static_cast<Container>(static_cast<uint8_t>(t) >> 5);
+}
+/// The type of the elements of the tensors in a container; of a map, that of its values.
+constexpr DType element_of(DType t) {
+  return static_cast<DType>(static_cast<uint8_t>(t) & 31);
+}
+constexpr bool is_container(DType t) {
+  return container_of(t) != Container::None;
+}
+constexpr DType in_container(Container c, DType element) {
+  return static_cast<DType>((static_cast<uint8_t>(c) << 5) | static_cast<uint8_t>(element));
+}
+/// The type of what a container holds: a tensor's, a sequence's or a map's. Invalid for a map,
+/// which holds two tensors: its keys and its values.
+DType item_type_of(DType t);
+constexpr bool is_optional(DType t) {
+  return container_of(t) == Container::Optional || container_of(t) == Container::OptionalSequence;
+}
+/// Strings and containers, which no device has.
+constexpr bool is_host_only(DType t) {
+  return t == DType::String || is_container(t);
+}
+
+/// Whether the number is that of a dtype that values can have.
 bool is_dtype(uint8_t number);
-/// Bytes of one element in memory; 0 for String and Invalid.
+/// Bytes of one element in memory; 0 for String, containers and Invalid.
 size_t size_of(DType t);
-/// Bits of one element, of which a byte in memory may have more; 0 for String and Invalid.
+/// Bits of one element, of which a byte in memory may have more; 0 where size_of() is.
 int bits_of(DType t);
 /// The name as NumPy spells it, such as "float32"; for dtypes that NumPy lacks, as its extension
-/// ml_dtypes does, such as "bfloat16" and "float8_e5m2"; "string".
+/// ml_dtypes does, such as "bfloat16" and "float8_e5m2"; "string"; "seq(float32)",
+/// "optional(seq(int64))", "map(string,float32)".
 std::string_view name_of(DType t);
 std::optional<DType> dtype_from_name(std::string_view name);
-/// The number of the dtype in ONNX's TensorProto.DataType; 0 for Invalid.
+/// The number of the dtype in ONNX's TensorProto.DataType; 0 for Invalid and containers.
 int32_t onnx_number_of(DType t);
 /// Invalid if ONNX gives the number to no dtype of ours.
 DType dtype_with_onnx_number(int64_t number);

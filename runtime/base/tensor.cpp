@@ -74,6 +74,16 @@ void HostTensor::borrow_again(DType dtype, std::span<const int64_t> dims,
   strings_ = nullptr;
 }
 
+HostTensor HostTensor::container(DType type, std::vector<HostTensor> items) {
+  return borrow(type, {}, {}, std::make_shared<const std::vector<HostTensor>>(std::move(items)));
+}
+
+const std::vector<HostTensor>& HostTensor::items() const {
+  static const std::vector<HostTensor> none;
+  if (!is_container(dtype_) || !owner_) return none;
+  return *static_cast<const std::vector<HostTensor>*>(owner_.get());
+}
+
 HostTensor HostTensor::reshaped(std::vector<int64_t> dims) const {
   HostTensor t = *this;
   assert(product(dims) == count_);
@@ -82,6 +92,11 @@ HostTensor HostTensor::reshaped(std::vector<int64_t> dims) const {
 }
 
 HostTensor HostTensor::detached() const {
+  if (is_container(dtype_)) {
+    std::vector<HostTensor> detached_items;
+    for (const HostTensor& item : items()) detached_items.push_back(item.detached());
+    return container(dtype_, std::move(detached_items));
+  }
   if (storage_ || owner_) return *this;
   HostTensor t(dtype_, dims_);
   if (!bytes_.empty()) std::memcpy(t.storage_->data(), bytes_.data(), bytes_.size());
@@ -90,6 +105,7 @@ HostTensor HostTensor::detached() const {
 
 std::string describe(DType dtype, std::span<const int64_t> dims) {
   std::string s(name_of(dtype));
+  if (is_container(dtype) && dims.empty()) return s;
   s += '[';
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i) s += ',';

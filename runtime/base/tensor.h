@@ -1,5 +1,5 @@
-// A dense, row-major tensor in host memory. Copies of a tensor share its bytes, so a caller must
-// not write to a tensor that it has copied.
+// A dense, row-major tensor in host memory, or a container of such tensors. Copies of a tensor
+// share its bytes, so a caller must not write to a tensor that it has copied.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,12 @@ class HostTensor {
   /// from memory that nothing keeps alive.
   HostTensor detached() const;
 
+  /// A sequence, an optional or a map. A map has two items, its keys and its values, which have
+  /// rank 1; the items of an optional are the one that it has, if it has one.
+  static HostTensor container(DType type, std::vector<HostTensor> items);
+  /// What a container holds; nothing for a tensor.
+  const std::vector<HostTensor>& items() const;
+
   // Require a tensor of DType::String, which only the host supports.
   const std::vector<std::string>& strings() const { return *strings_; }
   std::vector<std::string>& mutable_strings() { return *strings_; }
@@ -65,7 +71,7 @@ class HostTensor {
   int64_t count_ = 0;
   std::span<const std::byte> bytes_;
   std::shared_ptr<std::vector<std::byte>> storage_;
-  std::shared_ptr<const void> owner_;
+  std::shared_ptr<const void> owner_;  // of a container: its items
   std::shared_ptr<std::vector<std::string>> strings_;
 };
 

@@ -23,13 +23,17 @@ constexpr TableFunction kFamilies[] = {
     loss_table,     recurrent_table, ml_encode_table, ml_linear_table,
     ml_trees_table, col2im_table,    signal_table,    linear_attention_table,
     ml_svm_table,   strings_table,   random_table,    ngrams_table,
-    image_table,
+    image_table,    sequences_table, ml_maps_table,
 };
+/// The last families: the only ones that take sequences, optionals and maps.
+constexpr size_t kContainerFamilies = 2;
 
-const Entry* find_entry(std::string_view op) {
-  for (const TableFunction family : kFamilies) {
-    for (const Entry& e : family()) {
-      if (e.name == op) return &e;
+const Entry* find_entry(std::string_view op, bool* takes_containers = nullptr) {
+  for (size_t f = 0; f < std::size(kFamilies); ++f) {
+    for (const Entry& e : kFamilies[f]()) {
+      if (e.name != op) continue;
+      if (takes_containers) *takes_containers = f + kContainerFamilies >= std::size(kFamilies);
+      return &e;
     }
   }
   return nullptr;
@@ -49,8 +53,13 @@ auto without_exceptions(F&& f) -> decltype(f()) {
 }
 
 KernelResult run(const Call& c) {
-  const Entry* e = find_entry(c.op);
+  bool containers = false;
+  const Entry* e = find_entry(c.op, &containers);
   if (e == nullptr) return internal_error("no host kernel for " + std::string(c.op));
+  for (const HostTensor* t : c.inputs) {
+    if (!containers && t != nullptr && is_container(t->dtype()))
+      return invalid_model("it takes tensors, but an input is " + std::string(name_of(t->dtype())));
+  }
   return without_exceptions([&] { return e->kernel(c); });
 }
 

@@ -1,4 +1,5 @@
-// Operators of ai.onnx.ml that look values up: LabelEncoder, CategoryMapper, OneHotEncoder.
+// Operators of ai.onnx.ml that look values up: LabelEncoder, CategoryMapper, OneHotEncoder, and
+// those on maps: ZipMap, DictVectorizer, CastMap.
 #include <cmath>
 #include <map>
 #include <optional>
@@ -167,12 +168,101 @@ KernelResult one_hot_encoder(const Call& c) {
   return one(std::move(y));
 }
 
+// --- maps
+
+Status require_map(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  const Container kind = container_of(input(c, 0).dtype());
+  const bool map = kind == Container::IntMap || kind == Container::StringMap;
+  return map && input(c, 0).items().size() == 2 ? Status() : wrong_dtype(c, 0, "map", "a map");
+}
+
+/// A map from the class labels to the elements of each row.
+KernelResult zip_map(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  const HostTensor& x = input(c, 0);
+  const std::optional<HostTensor> labels = list_attribute(c, "classlabels");
+  if (!labels || domain_of(labels->dtype()) == Domain::Float)
+    return invalid_model("it has no class labels");
+  RP_TRY(require_rank(c, 0, "X", 1, 2));
+  if (x.dims().back() != labels->count()) {
+    return invalid_input("rows of " + std::to_string(x.dims().back()) + " elements do not fit " +
+                         std::to_string(labels->count()) + " class labels");
+  }
+  const bool strings = labels->dtype() == DType::String;
+  Tensors maps;
+  for (int64_t row = 0; row < (x.rank() == 1 ? 1 : x.dims()[0]); ++row) {
+    RP_ASSIGN(HostTensor values, allocate(x.dtype(), {labels->count()}));
+    copy_block(values, 0, x, row * labels->count(), labels->count());
+    maps.push_back(HostTensor::container(
+        in_container(strings ? Container::StringMap : Container::IntMap, x.dtype()),
+        {*labels, std::move(values)}));
+  }
+  return one(HostTensor::container(
+      in_container(strings ? Container::SequenceOfStringMaps : Container::SequenceOfIntMaps,
+                   x.dtype()),
+      std::move(maps)));
+}
+
+/// The map's values at the keys of the vocabulary.
+KernelResult dict_vectorizer(const Call& c) {
+  RP_TRY(require_map(c));
+  const auto* strings = c.attrs.get<std::vector<std::string>>("string_vocabulary");
+  const auto* integers = c.attrs.get<std::vector<int64_t>>("int64_vocabulary");
+  if (strings == nullptr && integers == nullptr) return invalid_model("it has no vocabulary");
+  HostTensor keys =
+      strings ? strings_tensor(*strings)
+              : HostTensor::from(DType::I64, {static_cast<int64_t>(integers->size())}, *integers);
+  keys = keys.reshaped({1, keys.count()});
+  const HostTensor& values = input(c, 0).items()[1];
+  const HostTensor* inputs[] = {&keys};
+  return look_up({.op = c.op, .attrs = c.attrs, .inputs = inputs}, input(c, 0).items()[0], values,
+                 HostTensor(values.dtype(), {1}));
+}
+
+/// The map's values in the order of its keys, or each at the position that its key is.
+KernelResult cast_map(const Call& c) {
+  RP_TRY(require_map(c));
+  const HostTensor& keys = input(c, 0).items()[0];
+  if (keys.dtype() != DType::I64) return wrong_dtype(c, 0, "map", "a map from int64");
+  const auto* key = keys.data<int64_t>();
+  const std::string to = c.attrs.get_string("cast_to", "TO_FLOAT");
+  AttrMap attrs;
+  attrs.set("to", int64_t{onnx_number_of(to == "TO_FLOAT"    ? DType::F32
+                                         : to == "TO_STRING" ? DType::String
+                                                             : DType::I64)});
+  const HostTensor* values = &input(c, 0).items()[1];
+  RP_ASSIGN(const Tensors cast,
+            find("Cast")({.op = "Cast", .attrs = attrs, .inputs = std::span(&values, 1)}));
+  std::map<int64_t, int64_t> order;
+  for (int64_t i = 0; i < keys.count(); ++i) order.emplace(key[i], i);
+  const bool sparse = c.attrs.get_string("map_form", "DENSE") == "SPARSE";
+  const int64_t width = sparse ? c.attrs.get_int("max_map", 1) : std::ssize(order);
+  RP_ASSIGN(HostTensor y, allocate(cast[0].dtype(), {1, width}));
+  int64_t next = 0;
+  for (const auto& [k, i] : order) {
+    const int64_t at = sparse ? k : next++;
+    if (at < 0 || at >= width) {
+      return invalid_input("key " + std::to_string(at) + " is not in [0, " + std::to_string(width) +
+                           "), which 'max_map' states");
+    }
+    copy_block(y, at, cast[0], i, 1);
+  }
+  return one(std::move(y));
+}
+
 }  // namespace
+
+Table ml_maps_table() {
+  static constexpr Entry kTable[] = {{"CastMap", cast_map}, {"DictVectorizer", dict_vectorizer}};
+  return kTable;
+}
 
 Table ml_encode_table() {
   static constexpr Entry kTable[] = {{"CategoryMapper", category_mapper},
                                      {"LabelEncoder", label_encoder},
-                                     {"OneHotEncoder", one_hot_encoder}};
+                                     {"OneHotEncoder", one_hot_encoder},
+                                     {"ZipMap", zip_map}};
   return kTable;
 }
 

@@ -8,11 +8,6 @@ namespace reprise::host {
 
 namespace {
 
-KernelResult identity(const Call& c) {
-  RP_TRY(check_arity(c, 1, 1));
-  return one(input(c, 0));
-}
-
 /// A 0 copies the input's dim (unless allowzero is set), and one -1 takes the remaining elements.
 /// Copied dims cancel, so that the -1 is known for empty inputs as well.
 Result<Dims> complete_shape(Dims shape, const Dims& from, int64_t count, bool allow_zero) {
@@ -167,9 +162,8 @@ KernelResult shape_value(const Call& c) {
 }
 
 constexpr Entry kTable[] = {
-    {"Identity", identity}, {"Reshape", reshape},     {"Flatten", flatten},
-    {"Squeeze", squeeze},   {"Unsqueeze", unsqueeze}, {"Expand", expand},
-    {"Shape", shape},       {"Size", size},           {"ShapeValue", shape_value},
+    {"Reshape", reshape}, {"Flatten", flatten}, {"Squeeze", squeeze}, {"Unsqueeze", unsqueeze},
+    {"Expand", expand},   {"Shape", shape},     {"Size", size},       {"ShapeValue", shape_value},
 };
 
 }  // namespace

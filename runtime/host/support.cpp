@@ -228,6 +228,23 @@ AxisSplit split_at(const Dims& dims, int64_t axis) {
           product_range(dims, axis + 1, static_cast<int64_t>(dims.size()))};
 }
 
+Dims without(Dims dims, int64_t axis) {
+  dims.erase(dims.begin() + axis);
+  return dims;
+}
+
+Result<HostTensor> slice_of(const HostTensor& t, int64_t axis, int64_t begin, int64_t size) {
+  const AxisSplit from = split_at(t.dims(), axis);
+  Dims dims = t.dims();
+  at(dims, axis) = size;
+  RP_ASSIGN(HostTensor out, allocate(t.dtype(), std::move(dims)));
+  for (int64_t o = 0; o < from.outer; ++o) {
+    copy_block(out, o * size * from.inner, t, (o * from.size + begin) * from.inner,
+               size * from.inner);
+  }
+  return out;
+}
+
 Result<Broadcast> broadcast(std::span<const HostTensor* const> inputs) {
   Broadcast b;
   RP_ASSIGN(b.dims, broadcast_dims(inputs));

@@ -230,5 +230,8 @@ struct AxisSplit {
   int64_t outer = 1, size = 1, inner = 1;
 };
 AxisSplit split_at(const Dims& dims, int64_t axis);
+Dims without(Dims dims, int64_t axis);
+/// Elements [begin, begin + size) along the axis.
+Result<HostTensor> slice_of(const HostTensor& t, int64_t axis, int64_t begin, int64_t size);
 
 }  // namespace reprise::host

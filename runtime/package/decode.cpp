@@ -129,7 +129,7 @@ class Decoder : private MetadataReader {
   template <typename T>
   Result<int64_t> check_tensor(const T& from, std::vector<int64_t>& dims, uint64_t bytes) {
     const auto dtype = static_cast<DType>(from.dtype());
-    if (!is_dtype(from.dtype())) {
+    if (!is_dtype(from.dtype()) || is_container(dtype)) {
       return malformed("element type " + std::to_string(from.dtype()) + " does not exist");
     }
     RP_TRY(numbers(from.dims(), dims));

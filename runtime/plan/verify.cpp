@@ -22,10 +22,6 @@ bool in_range(int64_t index, size_t size) {
   return index >= 0 && index < static_cast<int64_t>(size);
 }
 
-bool valid(DType t) {
-  return is_dtype(static_cast<uint8_t>(t));
-}
-
 Status check_expr(const Expr& e, const Interface& io, const std::string& where) {
   if (e.is_overflow()) return malformed(where, "a size overflows 64 bits");
   const std::vector<SymbolId> ids = e.symbols();
@@ -37,7 +33,13 @@ Status check_expr(const Expr& e, const Interface& io, const std::string& where) 
   return {};
 }
 
-Status check_shape(const Shape& shape, const Interface& io, const std::string& where) {
+Status check_type(DType dtype, const Shape& shape, const Interface& io, const std::string& where) {
+  if (!is_dtype(static_cast<uint8_t>(dtype))) {
+    return malformed(where,
+                     "element type " + number(static_cast<int64_t>(dtype)) + " does not exist");
+  }
+  if (is_container(dtype) && !shape.empty())
+    return malformed(where, std::string(name_of(dtype)) + " has no dims");
   for (const Expr& dim : shape) {
     RP_TRY(check_expr(dim, io, where));
     if (dim.is_const() && dim.value() < 0) {
@@ -52,11 +54,7 @@ Status check_slots(const std::vector<Slot>& slots, const Interface& io, const st
   for (const Slot& slot : slots) {
     const std::string where = kind + " '" + slot.name + "'";
     if (!names.insert(slot.name).second) return malformed(where, "the name is used twice");
-    if (!valid(slot.dtype)) {
-      return malformed(
-          where, "element type " + number(static_cast<int64_t>(slot.dtype)) + " does not exist");
-    }
-    RP_TRY(check_shape(slot.shape, io, where));
+    RP_TRY(check_type(slot.dtype, slot.shape, io, where));
   }
   return {};
 }
@@ -146,11 +144,7 @@ class Verifier {
 
   Status buffer(const Buffer& b, BufferId id) {
     const std::string where = "buffer '" + b.name + "'";
-    if (!valid(b.dtype)) {
-      return malformed(where,
-                       "element type " + number(static_cast<int64_t>(b.dtype)) + " does not exist");
-    }
-    RP_TRY(check_shape(b.shape, io_, where));
+    RP_TRY(check_type(b.dtype, b.shape, io_, where));
     switch (b.kind) {
       case BufferKind::Input:
         return slot(b, id, io_.inputs, inputs_, where);
@@ -271,8 +265,10 @@ class Verifier {
     for (size_t i = 0; i < l.buffers.size(); ++i) {
       RP_TRY(buffer_id(l.buffers[i], l.writes[i], where));
       const Buffer& b = p_.buffers[l.buffers[i]];
-      if (b.dtype == DType::String)
-        return malformed(where, "strings ('" + b.name + "') on a device");
+      if (is_host_only(b.dtype)) {
+        return malformed(
+            where, "'" + b.name + "', of type " + std::string(name_of(b.dtype)) + ", on a device");
+      }
     }
     for (const Expr& e : l.scalars) RP_TRY(check_expr(e, io_, where));
     RP_TRY(check_expr(l.iterations, io_, where));

@@ -36,6 +36,46 @@ TEST(DType, NamesAndSizes) {
   EXPECT_TRUE(is_signed_int(DType::I16) && !is_signed_int(DType::U16));
 }
 
+TEST(DType, ContainersHaveNamesAndItems) {
+  int found = 0;
+  for (int n = 32; n < 256; ++n) {
+    const auto t = static_cast<DType>(n);
+    EXPECT_TRUE(is_container(t) && is_host_only(t));
+    EXPECT_EQ(size_of(t), 0U);
+    EXPECT_EQ(onnx_number_of(t), 0);
+    EXPECT_FALSE(is_float(t) || is_int(t) || is_low_bit(t));
+    if (!is_dtype(static_cast<uint8_t>(n))) continue;
+    ++found;
+    EXPECT_EQ(in_container(container_of(t), element_of(t)), t);
+    EXPECT_EQ(dtype_from_name(name_of(t)), std::optional(t)) << name_of(t);
+  }
+  EXPECT_EQ(found, 7 * 24);
+  const auto of = [](Container c) { return in_container(c, DType::F32); };
+  EXPECT_EQ(name_of(of(Container::OptionalSequence)), "optional(seq(float32))");
+  EXPECT_EQ(name_of(of(Container::SequenceOfStringMaps)), "seq(map(string,float32))");
+  EXPECT_EQ(item_type_of(of(Container::Sequence)), DType::F32);
+  EXPECT_EQ(item_type_of(of(Container::OptionalSequence)), of(Container::Sequence));
+  EXPECT_EQ(item_type_of(of(Container::SequenceOfIntMaps)), of(Container::IntMap));
+  EXPECT_EQ(item_type_of(of(Container::StringMap)), DType::Invalid);
+  EXPECT_FALSE(is_container(DType::String) || is_container(DType::F8E8M0));
+}
+
+TEST(Tensor, ContainersHoldTensors) {
+  const std::vector<float> data{1, 2};
+  const HostTensor borrowed =
+      HostTensor::borrow(DType::F32, {2}, std::as_bytes(std::span(data)), nullptr);
+  const DType type = in_container(Container::Sequence, DType::F32);
+  const HostTensor list = HostTensor::container(type, {borrowed, borrowed});
+  EXPECT_EQ(list.items().size(), 2U);
+  EXPECT_EQ(list.rank(), 0);
+  EXPECT_TRUE(list.bytes().empty());
+  EXPECT_EQ(describe(list.dtype(), list.dims()), "seq(float32)");
+  EXPECT_EQ(list.items()[0].bytes().data(), borrowed.bytes().data());
+  EXPECT_NE(list.detached().items()[0].bytes().data(), borrowed.bytes().data());
+  EXPECT_TRUE(HostTensor(type, {}).items().empty());
+  EXPECT_TRUE(borrowed.items().empty());
+}
+
 TEST(DType, EveryHalfRoundTrips) {
   for (uint32_t n = 0; n < 65536; ++n) {
     const auto bits = static_cast<uint16_t>(n);

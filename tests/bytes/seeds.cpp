@@ -63,6 +63,18 @@ std::vector<std::string> packages() {
   return out;
 }
 
+/// The inputs and outputs of the cases of sequences, optionals and maps.
+std::vector<std::string> value_files() {
+  std::vector<fs::path> paths;
+  const fs::path cases = source_dir() / "tests/conformance/sequences/cases";
+  for (const auto& entry : fs::recursive_directory_iterator(cases))
+    if (entry.path().extension() == ".pb") paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> out;
+  for (const fs::path& path : paths) out.push_back(read_file(path));
+  return out;
+}
+
 std::vector<std::string> npy_files() {
   std::vector<std::string> out;
   for (const DType dtype :
@@ -82,6 +94,7 @@ std::vector<std::string> npy_files() {
 std::vector<std::string> seeds_of(const std::string& target) {
   if (target == "onnx") return suite_files("model.onnx", 8);
   if (target == "tensor") return suite_files("input_0.pb", 16);
+  if (target == "value") return value_files();
   if (target == "package") return packages();
   if (target == "graph") return graph_texts();
   return npy_files();

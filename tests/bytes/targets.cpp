@@ -10,6 +10,7 @@
 #include "codegen/graph/graph.h"
 #include "codegen/onnx/importer.h"
 #include "runtime/session.h"
+#include "runtime/session_io.h"
 #include "tests/bytes/mutators.h"
 
 namespace reprise::test {
@@ -107,6 +108,20 @@ std::string run_tensor(Bytes bytes) {
   return whole ? "" : "a tensor has not the bytes of its shape";
 }
 
+/// A sequence, an optional or a map: whatever the bytes are read as.
+std::string run_value(Bytes bytes) {
+  for (const char* name :
+       {"seq(float32)", "optional(string)", "optional(seq(int64))", "map(int64,float32)",
+        "map(string,string)", "seq(map(string,float32))"}) {
+    const DType type = *dtype_from_name(name);
+    const auto v = onnx::read_value_bytes(bytes, type);
+    if (!v.ok() && v.status().message().empty()) return "an error without a message";
+    if (v.ok() && v->tensor.dtype() != type) return "a value of another type";
+    if (v.ok() && !check_items(v->tensor).ok()) return "a value whose items are of another type";
+  }
+  return {};
+}
+
 std::string run_package(Bytes bytes) {
   const std::string sealed = with_checksums(std::string(text_of(bytes)));
   const auto owner = std::make_shared<std::string>(sealed);
@@ -146,7 +161,7 @@ std::string run_npy(Bytes bytes) {
 constexpr ByteTarget kTargets[] = {
     {"onnx", run_onnx, mutate_protobuf},      {"tensor", run_tensor, mutate_protobuf},
     {"package", run_package, mutate_package}, {"graph", run_graph, mutate_text},
-    {"npy", run_npy, mutate_bytes},
+    {"npy", run_npy, mutate_bytes},           {"value", run_value, mutate_protobuf},
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(Conformance, OperatorsOnEveryDevice) {
 
 /// Models whose results ONNX Runtime or formulas computed (make_cases.py in each folder).
 constexpr int64_t kControlFlowCases = 17, kHostCases = 28, kMlCases = 59, kMicrosoftCases = 259,
-                  kOldCases = 87, kPreviewCases = 8;
+                  kOldCases = 87, kPreviewCases = 8, kSequenceCases = 25;
 
 void expect_own_cases(const std::string& device) {
   SCOPED_TRACE(device);
@@ -76,6 +76,7 @@ void expect_own_cases(const std::string& device) {
   expect_clean(run_cases(folder / "microsoft/cases", device), kMicrosoftCases);
   expect_clean(run_cases(folder / "old/cases", device), kOldCases);
   expect_clean(run_cases(folder / "preview/cases", device), kPreviewCases);
+  expect_clean(run_cases(folder / "sequences/cases", device), kSequenceCases);
 }
 
 TEST(Conformance, OwnCasesOnEveryDevice) {

@@ -12,6 +12,7 @@
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/ops/op.h"
+#include "runtime/base/compare.h"
 #include "runtime/session.h"
 #include "tests/empty/cases.h"
 #include "tests/support/tensors.h"
@@ -95,6 +96,10 @@ Result<std::vector<HostTensor>> run(Session& session, const std::vector<HostTens
 void expect_equal(const HostTensor& expected, const HostTensor& actual, const std::string& name) {
   ASSERT_EQ(describe(actual.dtype(), actual.dims()), describe(expected.dtype(), expected.dims()))
       << name;
+  if (is_container(expected.dtype())) {
+    ASSERT_EQ(bit_difference(expected, actual), "") << name;
+    return;
+  }
   if (expected.dtype() == DType::String) {
     ASSERT_EQ(actual.strings(), expected.strings()) << name;
     return;

@@ -46,7 +46,7 @@ std::string first_type(const Case& c) {
   if (!g.ok()) return {};
   for (const auto& n : (*g)->nodes()) {
     if (n->op.str() == c.op() && !n->inputs.empty() && n->inputs[0] != graph::kNone)
-      return std::string(name_of((*g)->value(n->inputs[0]).dtype));
+      return std::string(name_of(element_of((*g)->value(n->inputs[0]).dtype)));
   }
   return {};
 }
@@ -210,7 +210,8 @@ constexpr const char* kHead =
     "means "
     "that the\n  result is known when the model is compiled. `reprise explain` tells it for a "
     "model.\n\n"
-    "If, Loop, Scan and FlexAttention (of ai.onnx.preview) have bodies, which the importer "
+    "If, Loop, Scan, SequenceMap and FlexAttention (of ai.onnx.preview) have bodies, which the "
+    "importer "
     "handles\n"
     "([architecture.md](architecture.md)).\n";
 

@@ -96,12 +96,12 @@ const Case kCases[] = {
      std::string("node 'Foo(z)' (Foo, domain 'ai.onnx', version 17)") + kHowTo,
      [](Model& m) { m.node("Foo", {"x"}, {"z"}); }},
     {"KnownUnsupportedOperator", Code::Unsupported,
-     "node 'n' (ZipMap, domain 'ai.onnx.ml') of the model is not supported: it makes a sequence of "
-     "maps; convert the model without it: skl2onnx.to_onnx(..., options={'zipmap': False}), which "
-     "gives the probabilities as a tensor; the model also needs: Optional",
+     "node 'n' (Gradient, domain 'ai.onnx.preview.training') of the model is not supported: "
+     "training is not supported; export the model for inference; the model also needs: "
+     "com.microsoft::PagedAttention",
      [](Model& m) {
-       m.node("ZipMap", {"x"}, {"z"}, "n")->set_domain("ai.onnx.ml");
-       m.node("Optional", {}, {"u"});
+       m.node("Gradient", {"x"}, {"z"}, "n")->set_domain("ai.onnx.preview.training");
+       m.node("PagedAttention", {}, {"u"})->set_domain("com.microsoft");
      }},
     {"Cycle", Code::InvalidModel, "node 'b' (Neg) is on a cycle: it needs its own output",
      [](Model& m) {
@@ -124,12 +124,67 @@ const Case kCases[] = {
      [](Model& m) { m.input("x", kFloat, {1}); }},
     {"InputWithoutName", Code::InvalidModel, "an input has no name",
      [](Model& m) { m.input("", kFloat, {1}); }},
-    {"InputSequence", Code::Unsupported,
-     "input 's': is not a tensor; sequences, maps and optionals are not supported",
+    {"InputSequenceOfSequences", Code::Unsupported,
+     "input 's': has a type that is neither a tensor, nor a sequence, an optional or a map of "
+     "tensors, nor a sequence of maps or an optional sequence",
      [](Model& m) {
        wire::ValueInfo* v = m.graph().add_input();
        v->set_name("s");
-       v->mutable_type()->set_sequence_type("");
+       v->mutable_type()
+           ->mutable_sequence_type()
+           ->mutable_elem_type()
+           ->mutable_sequence_type()
+           ->mutable_elem_type()
+           ->mutable_tensor_type()
+           ->set_elem_type(kFloat);
+     }},
+    {"InputMapFromFloats", Code::Unsupported,
+     "input 'm': is a map from float32; maps from int64 and strings are supported",
+     [](Model& m) {
+       wire::ValueInfo* v = m.graph().add_input();
+       v->set_name("m");
+       wire::MapType* type = v->mutable_type()->mutable_map_type();
+       type->set_key_type(kFloat);
+       type->mutable_value_type()->mutable_tensor_type()->set_elem_type(kFloat);
+     }},
+    {"SequenceForTensor", Code::InvalidModel,
+     "node 'n' (Relu): 's' is seq(float32), which Relu does not take; it takes tensors",
+     [](Model& m) {
+       m.node("SequenceConstruct", {"x"}, {"s"}, "c");
+       m.node("Relu", {"s"}, {"t"}, "n");
+     }},
+    {"SequenceOfTwoTypes", Code::InvalidModel,
+     "node 'n' (SequenceInsert): a tensor of int64 cannot be inserted into a seq(float32)",
+     [](Model& m) {
+       m.node("SequenceConstruct", {"x"}, {"s"}, "c");
+       m.node("Shape", {"x"}, {"d"}, "d");
+       m.node("SequenceInsert", {"s", "d"}, {"t"}, "n");
+     }},
+    {"RankOfItems", Code::Unsupported,
+     "node 'n' (SequenceAt): the rank of the tensors in 's' is not known; declare their shape in "
+     "the model, or state it with --shape if it is an input",
+     [](Model& m) {
+       wire::ValueInfo* v = m.graph().add_input();
+       v->set_name("s");
+       v->mutable_type()
+           ->mutable_sequence_type()
+           ->mutable_elem_type()
+           ->mutable_tensor_type()
+           ->set_elem_type(kFloat);
+       m.node("SequenceLength", {"s"}, {"i"}, "l");
+       m.node("SequenceAt", {"s", "i"}, {"t"}, "n");
+     }},
+    {"NoItem", Code::InvalidModel, "node 'n' (SequenceAt): 'e' holds no tensor",
+     [](Model& m) {
+       m.node("SequenceEmpty", {}, {"e"}, "e");
+       m.node("SequenceLength", {"e"}, {"i"}, "l");
+       m.node("SequenceAt", {"e", "i"}, {"t"}, "n");
+     }},
+    {"SplitSizes", Code::InvalidModel,
+     "node 'n' (SplitToSequence): the sizes of the parts sum to 9, but axis 0 of [2, 3] has 2",
+     [](Model& m) {
+       add_int64(m.graph(), "sizes", {4, 5});
+       m.node("SplitToSequence", {"x", "sizes"}, {"s"}, "n");
      }},
     {"InputWithoutRank", Code::Unsupported,
      "input 'u': it has no declared rank; fix its shape with --shape",

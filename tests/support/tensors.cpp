@@ -8,7 +8,28 @@
 
 namespace reprise::test {
 
+namespace {
+
+/// Two tensors, of 2 and 1 rows of three; or what an optional holds, or a map with two keys.
+HostTensor random_container(DType dtype, std::mt19937& rng) {
+  const DType held = item_type_of(dtype);
+  if (held == DType::Invalid) {
+    HostTensor keys = HostTensor::from<int64_t>(DType::I64, {2}, {1, 2});
+    if (container_of(dtype) == Container::StringMap) {
+      keys = HostTensor(DType::String, {2});
+      keys.mutable_strings() = {"a", "b"};
+    }
+    return HostTensor::container(dtype, {keys, random_tensor(element_of(dtype), {2}, rng)});
+  }
+  std::vector<HostTensor> items{random_tensor(held, {2, 3}, rng)};
+  if (!is_optional(dtype)) items.push_back(random_tensor(held, {1, 3}, rng));
+  return HostTensor::container(dtype, std::move(items));
+}
+
+}  // namespace
+
 HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt19937& rng) {
+  if (is_container(dtype)) return random_container(dtype, rng);
   HostTensor t(dtype, dims);
   std::uniform_real_distribution<float> real(-2, 2);
   std::uniform_int_distribution<int> whole(0, 3);

@@ -99,7 +99,7 @@ class Maker {
   /// How many bodies this one is in.
   int depth() const { return depth_; }
   /// A value that the operator passes to this body: in the first iteration, these.
-  V passed(DType t, const Shape& s, std::vector<HostTensor> values);
+  V passed(DType t, const Shape& s, std::vector<HostTensor> values, graph::Items items = {});
   /// The values of a tensor in each run.
   std::vector<HostTensor> values_of(V v);
   /// A value of `outer` in this body; kNone if bodies cannot name its dims.
@@ -115,6 +115,7 @@ class Maker {
   struct Type {
     DType dtype;
     std::vector<std::optional<Expr>> dims;
+    graph::Items items = {};
   };
   struct BodyOf {
     std::string label;
@@ -134,6 +135,8 @@ class Maker {
   const graph::Node* some_node();
 
  private:
+  /// Makes it a value that any() may give, unless it is a sequence or an optional.
+  void offer(V v);
   bool acceptable(V v) const;
   void attempt(const graph::Node& n);
   bool computable_with_bodies(const graph::Node& n);

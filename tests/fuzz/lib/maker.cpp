@@ -273,6 +273,10 @@ void Maker::add_sizes() {
   }
 }
 
+void Maker::offer(V v) {
+  if (!is_container(dtype(v))) pool_.push_back(v);
+}
+
 bool Maker::acceptable(V v) const {
   const graph::Value& x = value(v);
   if (!x.has_shape || std::ssize(x.shape) > kMostRank) return false;
@@ -409,7 +413,7 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
   for (const V v : last_) {
     // What is large, or depends on data in its size, is used again by few recipes: left to end
     // here.
-    if (most_elements(shape(v)) <= kMostElements) pool_.push_back(v);
+    if (most_elements(shape(v)) <= kMostElements) offer(v);
   }
   return true;
 }
@@ -447,6 +451,7 @@ Result<Program> Maker::finish() {
   std::vector<V> sinks, others;
   for (const auto& n : g_->nodes()) {
     for (const V v : n->outputs) {
+      if (is_container(dtype(v))) continue;  // what takes tensors out of it is compared
       (g_->users(v).empty() ? sinks : others).push_back(v);
     }
   }

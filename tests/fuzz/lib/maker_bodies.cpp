@@ -64,14 +64,16 @@ Maker::Maker(Maker& outer)
   copy_symbols(*outer.g_, 0, *g_);
 }
 
-Maker::V Maker::passed(DType t, const Shape& s, std::vector<HostTensor> values) {
+Maker::V Maker::passed(DType t, const Shape& s, std::vector<HostTensor> values,
+                       graph::Items items) {
   const V v = g_->add_value("p" + std::to_string(g_->values().size()), t, s);
+  g_->value(v).items = std::move(items);
   g_->inputs.push_back(v);
   for (size_t r = 0; r < held_.size(); ++r) {
     held_[r].resize(g_->values().size());
     held_[r][v] = std::move(values[r]);
   }
-  pool_.push_back(v);
+  offer(v);
   return v;
 }
 
@@ -98,13 +100,14 @@ Maker::V Maker::capture(V outer) {
   if (!outer_->is_nameable(outer_->shape(outer))) return kNone;
   const V v = g_->add_value("k" + std::to_string(g_->values().size()), outer_->dtype(outer),
                             outer_->shape(outer));
+  g_->value(v).items = outer_->value(outer).items;
   const std::vector<HostTensor> values = outer_->values_of(outer);
   for (size_t r = 0; r < held_.size(); ++r) {
     held_[r].resize(g_->values().size());
     held_[r][v] = values[r];
   }
   captured_.emplace_back(outer, v);
-  pool_.push_back(v);
+  offer(v);
   return v;
 }
 
@@ -221,6 +224,7 @@ bool Maker::add_with_bodies(std::string_view op, std::vector<V> inputs, AttrMap 
     graph::Value& value = g_->value(v);
     value.dtype = type.dtype;
     value.shape = std::move(shape);
+    value.items = type.items;
     value.has_shape = true;
     n.outputs.push_back(v);
   }
@@ -233,7 +237,7 @@ bool Maker::add_with_bodies(std::string_view op, std::vector<V> inputs, AttrMap 
     return false;
   }
   last_ = node->outputs;
-  pool_.insert(pool_.end(), last_.begin(), last_.end());
+  std::ranges::for_each(last_, [this](V v) { offer(v); });
   return true;
 }
 

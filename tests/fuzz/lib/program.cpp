@@ -157,7 +157,7 @@ class Reader {
     if (v == kNone) return {};
     const graph::Value& value = g.value(v);
     Block::Input in{value.name, value.dtype, {}};
-    for (const Expr& d : value.shape) in.dims.push_back(dim(g, d));
+    in.dims = dims(g, value);
     return in;
   }
 
@@ -181,8 +181,18 @@ class Reader {
 
   std::string type(const Graph& g, ValueId v) {
     std::string out = std::string(name_of(g.value(v).dtype)) + "[";
-    for (const Expr& d : g.value(v).shape) out += (out.back() == '[' ? "" : ",") + dim(g, d);
+    for (const std::string& d : dims(g, g.value(v))) out += (out.back() == '[' ? "" : ",") + d;
     return out + "]";
+  }
+
+  /// Of a container, those of its tensors.
+  std::vector<std::string> dims(const Graph& g, const graph::Value& value) {
+    const bool container = is_container(value.dtype);
+    if (container && !value.items.has_rank())
+      return {value.items.kind == graph::Items::Kind::None ? "_" : "*"};
+    std::vector<std::string> out;
+    for (const Expr& d : container ? value.items.shape : value.shape) out.push_back(dim(g, d));
+    return out;
   }
 
   std::string dim(const Graph& g, const Expr& e) {

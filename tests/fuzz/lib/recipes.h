@@ -44,6 +44,7 @@ std::span<const Recipe> pattern_recipes();
 std::span<const Recipe> control_recipes();
 std::span<const Recipe> long_recipes();
 std::span<const Recipe> ml_recipes();
+std::span<const Recipe> list_recipes();
 
 /// Something that a graph is made of: an operator of the registry or a pattern.
 struct Source {

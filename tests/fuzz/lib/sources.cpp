@@ -85,7 +85,7 @@ std::map<std::string_view, Make> recipe_table() {
   for (const auto& recipes :
        {view_recipes(), index_recipes(), product_recipes(), window_recipes(), norm_recipes(),
         quantize_recipes(), sequence_recipes(), signal_recipes(), pattern_recipes(),
-        control_recipes(), long_recipes(), ml_recipes()}) {
+        control_recipes(), long_recipes(), ml_recipes(), list_recipes()}) {
     for (const Recipe& r : recipes) out.emplace(r.op, r.make);
   }
   return out;
@@ -101,6 +101,9 @@ std::string reason_against(const ops::OpDef& def) {
                                                     "StringNormalizer", "StringSplit"};
   if (std::ranges::find(kOfStrings, def.name) != std::end(kOfStrings))
     return "its inputs are strings";
+  static constexpr std::string_view kOfMaps[] = {"CastMap", "DictVectorizer", "ZipMap"};
+  if (std::ranges::find(kOfMaps, def.name) != std::end(kOfMaps))
+    return "its inputs or results are maps";
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
   static constexpr std::string_view kMade[] = {"CountedRows", "FlatIndex", "ScatterSorted",
                                                "SelectBoxes", "TreeLeaves"};
