@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/fuzz/lib/injected.h"
+#include "tests/fuzz/lib/process.h"
 #include "tests/fuzz/lib/recipes.h"
 #include "tests/fuzz/lib/session.h"
 #include "tests/support/paths.h"
@@ -119,6 +120,16 @@ TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
       "SqrtNative", "RsqrtNative", "LogNative", "Log2Native", "ExpNative", "Exp2Native"};
   for (const std::string& op : without) {
     EXPECT_TRUE(known.count(op) != 0) << op << " has no source: give it a recipe";
+  }
+}
+
+TEST(Fuzz, AProcessHangsIfItDoesNothingOrNeverEnds) {
+  for (const char* script : {"exec sleep 100", "while :; do :; done"}) {
+    Process process({"/bin/sh", "-c", script}, 0.2);
+    ASSERT_TRUE(process.start());
+    bool hung = false;
+    EXPECT_FALSE(process.receive(hung).has_value());
+    EXPECT_TRUE(hung) << script;
   }
 }
 
