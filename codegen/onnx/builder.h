@@ -66,7 +66,7 @@ struct Fork {
 class Builder {
  public:
   /// `file` names the model in messages; empty for a model in memory.
-  Builder(std::shared_ptr<const wire::Model> model, ExternalData external, std::string file,
+  Builder(const std::shared_ptr<const wire::Model>& model, ExternalData external, std::string file,
           const ImportOptions& options)
       : made_(std::make_shared<Made>(model)),
         model_(made_, model.get()),

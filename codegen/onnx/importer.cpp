@@ -10,7 +10,7 @@ Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path, const
   RP_ASSIGN(std::shared_ptr<const wire::Model> model, read_model(path));
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
-  Builder builder(std::move(model), ExternalData(std::move(folder)), path, o);
+  Builder builder(model, ExternalData(std::move(folder)), path, o);
   Result<std::unique_ptr<graph::Graph>> g = builder.run();
   if (!g.ok() && g.status().message().find(" of " + path + " ") == std::string::npos) {
     return g.status().with_context(path);
@@ -21,7 +21,7 @@ Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path, const
 Result<std::unique_ptr<graph::Graph>> import_bytes(std::span<const std::byte> bytes,
                                                    const ImportOptions& o) {
   RP_ASSIGN(std::shared_ptr<const wire::Model> model, parse_model(bytes));
-  return Builder(std::move(model), ExternalData(), "", o).run();
+  return Builder(model, ExternalData(), "", o).run();
 }
 
 namespace {

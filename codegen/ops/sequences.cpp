@@ -131,13 +131,35 @@ Parts first_parts(Graph& g, graph::Node* n) {
   return parts;
 }
 
+/// The Optional that gives the value; null if another node does.
+const graph::Node* maker_of(const Graph& g, ValueId optional) {
+  const graph::Node* n = g.value(optional).producer;
+  const bool made = n != nullptr && n->op == "Optional" && n->domain.empty();
+  return made && !n->inputs.empty() && n->inputs[0] != kNone ? n : nullptr;
+}
+
+/// The node that makes a sequence, behind those that pass it on.
+graph::Node* origin_of(const Graph& g, ValueId sequence) {
+  graph::Node* n = g.value(sequence).producer;
+  while (n != nullptr && (n->op == "Identity" || n->op == "OptionalGetElement")) {
+    ValueId from = n->inputs[0];
+    if (is_optional(g.value(from).dtype)) {
+      const graph::Node* maker = maker_of(g, from);
+      if (maker == nullptr) return nullptr;
+      from = maker->inputs[0];
+    }
+    n = g.value(from).producer;
+  }
+  return n;
+}
+
 Parts parts_of(Graph& g, ValueId sequence) {
   std::vector<graph::Node*> edits;  // the last one first
-  graph::Node* n = g.value(sequence).producer;
+  graph::Node* n = origin_of(g, sequence);
   while (n != nullptr && (n->op == "SequenceInsert" || n->op == "SequenceErase")) {
     if (static_cast<int64_t>(edits.size()) == kMaxParts) return std::nullopt;
     edits.push_back(n);
-    n = g.value(n->inputs[0]).producer;
+    n = origin_of(g, n->inputs[0]);
   }
   Parts parts = first_parts(g, n);
   while (parts && !edits.empty()) {
@@ -266,28 +288,52 @@ Status infer_split(InferContext& ctx) {
   return {};
 }
 
-Status infer_concat(InferContext& ctx) {
-  RP_TRY(require_sequence(ctx));
+/// The shape of all tensors side by side, or stacked along a new axis. Nothing if they are unknown.
+Result<std::optional<Shape>> joined_shape(InferContext& ctx) {
   const bool stacks = ctx.attrs().get_int("new_axis") != 0;
-  RP_ASSIGN(Shape shape, item_shape(ctx));
+  const Parts parts = parts_of(ctx.graph(), ctx.node().inputs[0]);
+  if (!parts || parts->empty()) return std::optional<Shape>();
+  Shape shape = (*parts)[0].shape;
   const auto rank = static_cast<int64_t>(shape.size()) + (stacks ? 1 : 0);
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), rank));
   const auto a = static_cast<size_t>(axis);
-  if (stacks) shape.insert(shape.begin() + axis, Expr(1));
-  const Parts parts = parts_of(ctx.graph(), ctx.node().inputs[0]);
-  if (parts) {
-    shape[a] = 0;
-    for (const Part& part : *parts) shape[a] += stacks ? Expr(1) : part.shape[a];
-  } else {
-    shape[a] = ctx.fresh_symbol(0, a);
+  for (size_t i = 1; i < parts->size(); ++i) {
+    const Shape& other = (*parts)[i].shape;
+    if (other.size() != shape.size()) {
+      return ctx.invalid("the tensors differ in rank: " + ctx.str(shape) + " and " +
+                         ctx.str(other));
+    }
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (d == a && !stacks) {
+        shape[d] += other[d];
+        continue;
+      }
+      RP_ASSIGN(shape[d], ctx.unify(shape[d], other[d], "dims of the tensors"));
+    }
   }
-  // Symbols of dims that differ between the tensors are those of another axis where one is added.
-  for (size_t d = 0; d < shape.size(); ++d) {
-    const size_t from = stacks && d > a ? d - 1 : d;
-    if (d != a && ctx.input(0).items.shape[from].is_const(Items::kDiffers))
-      shape[d] = ctx.fresh_symbol(0, d);
+  if (stacks) shape.insert(shape.begin() + axis, Expr(static_cast<int64_t>(parts->size())));
+  return std::optional(std::move(shape));
+}
+
+Status infer_concat(InferContext& ctx) {
+  RP_TRY(require_sequence(ctx));
+  RP_ASSIGN(auto known, joined_shape(ctx));
+  if (!known) {
+    const bool stacks = ctx.attrs().get_int("new_axis") != 0;
+    RP_ASSIGN(Shape item, item_shape(ctx));
+    RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"),
+                                           static_cast<int64_t>(item.size()) + (stacks ? 1 : 0)));
+    const auto a = static_cast<size_t>(axis);
+    if (stacks) item.insert(item.begin() + axis, Expr(0));
+    // Symbols of dims that differ between the tensors are those of the result's axes.
+    const Shape common = ctx.input(0).items.shape;
+    for (size_t d = 0; d < item.size(); ++d) {
+      const size_t from = stacks && d > a ? d - 1 : d;
+      if (d == a || common[from].is_const(Items::kDiffers)) item[d] = ctx.fresh_symbol(0, d);
+    }
+    known = std::move(item);
   }
-  ctx.set_output(0, element_of(ctx.dtype(0)), std::move(shape));
+  ctx.set_output(0, element_of(ctx.dtype(0)), std::move(*known));
   return {};
 }
 
@@ -328,17 +374,12 @@ Status infer_has_element(InferContext& ctx) {
   return {};
 }
 
-/// The Optional that gives input 0; null if another node does.
-const graph::Node* maker_of(const InferContext& ctx) {
-  const graph::Node* n = ctx.input(0).producer;
-  return n != nullptr && n->op == "Optional" && n->domain.empty() ? n : nullptr;
-}
-
 void has_element_contents(ContentsContext& ctx) {
   if (!ctx.has_input(0)) return ctx.set_elements(0, {Expr(0)});
   if (!is_optional(ctx.dtype(0))) return ctx.set_elements(0, {Expr(1)});
-  if (const graph::Node* n = maker_of(ctx))
-    ctx.set_elements(0, {Expr(n->inputs.empty() || n->inputs[0] == kNone ? 0 : 1)});
+  const graph::Node* n = ctx.input(0).producer;
+  if (n != nullptr && n->op == "Optional" && n->domain.empty())
+    ctx.set_elements(0, {Expr(maker_of(ctx.graph(), ctx.node().inputs[0]) ? 1 : 0)});
 }
 
 // --- decompositions ------------------------------------------------------------------------------
@@ -363,7 +404,9 @@ Result<bool> decompose_at(Rewriter& rw) {
   if (!values) return false;
   const InferContext ctx(rw.graph(), rw.node());
   const auto at = position_of(ctx, 1, values->size(), static_cast<int64_t>(values->size()) - 1, 0);
-  if (!at) return false;
+  // Inference may have known less: then the shape has symbols that only a run of this node gives.
+  const Shape& inferred = rw.graph().value(rw.node().outputs[0]).shape;
+  if (!at || rw.graph().value((*values)[*at]).shape != inferred) return false;
   RP_TRY(rw.replace(0, (*values)[*at]));
   return true;
 }
@@ -371,6 +414,9 @@ Result<bool> decompose_at(Rewriter& rw) {
 Result<bool> decompose_concat(Rewriter& rw) {
   auto values = values_of(rw.graph(), rw.node().inputs[0]);
   if (!values || values->empty()) return false;
+  InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const auto shape, joined_shape(ctx));
+  if (!shape || *shape != rw.graph().value(rw.node().outputs[0]).shape) return false;
   Composer c(rw);
   int64_t axis = c.attrs().get_int("axis");
   if (c.attrs().get_int("new_axis") != 0) {
@@ -391,8 +437,8 @@ Result<bool> decompose_get_element(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   ValueId held = rw.node().inputs[0];
   if (is_optional(ctx.dtype(0))) {
-    const graph::Node* n = maker_of(ctx);
-    if (n == nullptr || n->inputs.empty() || n->inputs[0] == kNone) return false;
+    const graph::Node* n = maker_of(rw.graph(), held);
+    if (n == nullptr) return false;
     held = n->inputs[0];
   }
   RP_TRY(rw.replace(0, held));
