@@ -76,6 +76,10 @@ constexpr Form kForms[] = {
      "z = ConstantOfShape<value=uint32[1]{4294967295}>(i) @9"},
     {"Shape", "y = Shape<start=-1>(a) @15\nz = Shape(n) @15"},
     {"Size", "y = Size(a) @13\nz = Size(n) @13"},
+    {"SequenceLength",
+     "w = SequenceConstruct(a, b, a) @11\nx = SequenceErase(w) @11\ny = SequenceLength(x) @11"},
+    {"OptionalHasElement",
+     "o = Optional(a) @15\ny = OptionalHasElement(o) @18\nz = OptionalHasElement(a) @18"},
     {"ShapeValue", "y = ShapeValue<elements=(3, -4), dtype=6>()"},
 };
 
