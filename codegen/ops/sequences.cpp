@@ -422,10 +422,10 @@ Result<bool> decompose_concat(Rewriter& rw) {
   if (c.attrs().get_int("new_axis") != 0) {
     if (axis < 0) axis += static_cast<int64_t>(c.shape(rw.node().outputs[0]).size());
     for (V& v : *values) {
-      Shape shape = c.shape(v);
-      if (static_cast<size_t>(axis) > shape.size()) return false;
-      shape.insert(shape.begin() + axis, Expr(1));
-      v = c.reshape(v, std::move(shape));
+      Shape stacked = c.shape(v);
+      if (static_cast<size_t>(axis) > stacked.size()) return false;
+      stacked.insert(stacked.begin() + axis, Expr(1));
+      v = c.reshape(v, std::move(stacked));
     }
   }
   c.replace(0, c.model("Concat", std::move(*values), attributes({{"axis", axis}})));
