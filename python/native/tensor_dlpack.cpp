@@ -98,6 +98,34 @@ void bind_dlpack(nb::class_<Tensor>& c) {
       nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
 }
 
+void bind_transfers(nb::class_<Tensor>& c) {
+  c.def("write", &Tensor::write, nb::arg("array"),
+        nb::sig("def write(self, array: object) -> None"),
+        "Copies an array of the same dtype to the device. The shape becomes that of the array.");
+  c.def("numpy", &Tensor::numpy, nb::sig("def numpy(self) -> typing.Any"),
+        "A copy on the host, as a NumPy array.");
+  c.def("read_into", &Tensor::read_into, nb::arg("array"),
+        nb::sig("def read_into(self, array: object) -> None"),
+        "Copies the elements to a writable array of the same dtype and shape.");
+  c.def("free", &Tensor::free,
+        "Frees the memory now, or when the runs that use it have ended. Later uses are an error.");
+  c.def_prop_ro("freed", &Tensor::freed);
+  c.def(
+      "__array__",
+      [](const Tensor& t, nb::handle dtype, nb::handle copy) {
+        if (!copy.is_none() && !nb::cast<bool>(copy)) {
+          PyErr_SetString(PyExc_ValueError, "a copy from the device cannot be avoided");
+          nb::raise_python_error();
+        }
+        nb::object out = t.numpy();
+        return dtype.is_none() ? out : nb::object(out.attr("astype")(dtype));
+      },
+      nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
+      nb::sig(
+          "def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"));
+  c.def("__repr__", &Tensor::repr);
+}
+
 }  // namespace
 
 dlpack::Device dlpack_device_of(const Tensor& tensor) {
@@ -186,31 +214,7 @@ Args:
                                 : reinterpret_cast<uint64_t>(memory->mapped());
       },
       "Where the memory is, in the device's addresses.");
-  c.def("write", &Tensor::write, nb::arg("array"),
-        nb::sig("def write(self, array: object) -> None"),
-        "Copies an array of the same dtype to the device. The shape becomes that of the array.");
-  c.def("numpy", &Tensor::numpy, nb::sig("def numpy(self) -> typing.Any"),
-        "A copy on the host, as a NumPy array.");
-  c.def("read_into", &Tensor::read_into, nb::arg("array"),
-        nb::sig("def read_into(self, array: object) -> None"),
-        "Copies the elements to a writable array of the same dtype and shape.");
-  c.def("free", &Tensor::free,
-        "Frees the memory now, or when the runs that use it have ended. Later uses are an error.");
-  c.def_prop_ro("freed", &Tensor::freed);
-  c.def(
-      "__array__",
-      [](const Tensor& t, nb::handle dtype, nb::handle copy) {
-        if (!copy.is_none() && !nb::cast<bool>(copy)) {
-          PyErr_SetString(PyExc_ValueError, "a copy from the device cannot be avoided");
-          nb::raise_python_error();
-        }
-        nb::object out = t.numpy();
-        return dtype.is_none() ? out : nb::object(out.attr("astype")(dtype));
-      },
-      nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
-      nb::sig(
-          "def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"));
-  c.def("__repr__", &Tensor::repr);
+  bind_transfers(c);
   bind_dlpack(c);
 }
 

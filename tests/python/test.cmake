@@ -16,4 +16,12 @@ if(TARGET reprise_native)
     set_tests_properties(python_cuda PROPERTIES LABELS quick TIMEOUT ${quick_timeout}
       ENVIRONMENT "${python_environment};LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib/cuda-standin;REPRISE_KEEP_SOURCE=1")
   endif()
+  # The backend of torch.compile. Where PyTorch is not installed, it is skipped and says so.
+  set(REPRISE_TORCH_PYTHON ${REPRISE_PYTHON} CACHE FILEPATH "An interpreter that has PyTorch")
+  set(torch_tests ${CMAKE_CURRENT_SOURCE_DIR}/python/torch)
+  foreach(tier quick full)
+    add_test(NAME python_torch_${tier} COMMAND ${REPRISE_TORCH_PYTHON} ${torch_tests}/run.py ${tier})
+    set_tests_properties(python_torch_${tier} PROPERTIES LABELS ${tier} SKIP_RETURN_CODE 77
+      TIMEOUT 3600 ENVIRONMENT "${python_environment}")
+  endforeach()
 endif()

@@ -1,0 +1,69 @@
+"""`torch.compile(model, backend="reprise")`: PyTorch models, forward and backward, on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def backend(
+    gm: Any,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Callable[..., Any]:
+    """The backend that `torch.compile(..., backend="reprise")` finds by its entry point.
+
+    `options` may have "device", "precision", "freeze" and "cache_dir"; see `Options`.
+    """
+    from .aot import compile_module
+
+    return compile_module(gm, example_inputs, mode=mode, options=options)
+
+
+def explain(
+    model: Callable[..., Any],
+    *inputs: Any,
+    mode: str | None = None,
+    options: Mapping[str, object] | None = None,
+    **keywords: Any,
+) -> Any:
+    """Compiles a model for these inputs and returns an `Explanation` of what became of it.
+
+    It lists each compiled graph with its kernels and launches, each operator that PyTorch runs with
+    the reason and the line of the model, and graph breaks.
+    """
+    from .explanation import explain as explain_model
+
+    return explain_model(model, *inputs, mode=mode, options=options, **keywords)
+
+
+def export(
+    model: Any,
+    args: Sequence[Any],
+    path: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    targets: str | Sequence[str] | None = None,
+    precision: str = "fp32",
+) -> Any:
+    """Compiles a model for inference and returns the package, which it saves at `path` if given.
+
+    Args:
+        model: a module, in the state (eval or not) in which it is to run.
+        args, kwargs: example inputs, for `torch.export.export`. The inputs of the package have the
+            names of the arguments, and its parameters are constants.
+        dynamic_shapes: which dims may vary, as in `torch.export.export`.
+        targets, precision: as in `reprise.compile`.
+
+    Raises:
+        reprise.Unsupported: the message lists each operator that cannot be compiled.
+    """
+    from .exporting import export_model
+
+    return export_model(
+        model, args, path, kwargs=kwargs, dynamic_shapes=dynamic_shapes, targets=targets,
+        precision=precision,
+    )  # fmt: skip

@@ -1,0 +1,63 @@
+"""The backend that Dynamo calls: AOTAutograd around the compiler of single graphs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from functorch.compile import (  # type: ignore[import-untyped]
+    min_cut_rematerialization_partition,
+)
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from . import engine
+from .compiler import Job, compile_graph
+from .decompositions import decompositions
+from .options import Options
+
+
+def compile_module(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Callable[..., Any]:
+    """Compiles a graph that Dynamo captured; see `reprise.torch.backend`."""
+    chosen = Options.of(mode, options)
+    opened = engine.open_engine(chosen)
+
+    def compiler(
+        kind: str,
+    ) -> Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]:
+        def run(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            static = _static_inputs() if kind != "backward" else frozenset()
+            freeze = chosen.freeze and kind == "inference"
+            return compile_graph(graph, Job(opened, kind, static), freeze)
+
+        return run
+
+    trace = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions(),
+        partition_fn=functools.partial(
+            min_cut_rematerialization_partition, compiler="inductor"
+        ),
+    )
+    # The math form of attention is made of operators whose gradients the compiler fuses.
+    with sdpa_kernel([SDPBackend.MATH]):
+        return trace(gm, example_inputs)
+
+
+def _static_inputs() -> frozenset[int]:
+    """Returns the positions of parameters and buffers among the arguments of the forward graph."""
+    context = TracingContext.try_get()
+    if context is None or context.fw_metadata is None:
+        return frozenset()
+    return frozenset(context.fw_metadata.static_input_indices)

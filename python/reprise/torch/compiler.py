@@ -1,0 +1,145 @@
+"""Compiles one functional graph: lowers it, or what of it can be and leaves PyTorch the rest."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
+from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
+
+from . import report
+from .engine import CompileError, Engine
+from .errors import MISFITS, Unsupported
+from .freezing import Frozen
+from .lowering import lower, source_of
+from .partition import PREFIX, cut, unsupported
+from .region import Region
+
+log = logging.getLogger("reprise.torch")
+
+#: How many nodes the compiler may refuse before the whole graph is left to PyTorch.
+_MAX_REFUSALS = 16
+
+
+@dataclass(frozen=True)
+class Job:
+    """How a graph is compiled: the engine, what the report calls it, and its unchanging arguments.
+
+    `static` are the positions of parameters and buffers, which stay on the device between runs.
+    """
+
+    engine: Engine
+    kind: str
+    static: frozenset[int] = frozenset()
+
+
+def compile_graph(
+    gm: GraphModule, job: Job, freeze: bool = False
+) -> Callable[..., Any]:
+    """Returns a callable in AOTAutograd's boxed convention.
+
+    With `freeze`, static arguments become constants, which are known when it is called first.
+    """
+    if freeze and job.static:
+        free = Job(job.engine, job.kind)
+        return make_boxed_func(  # type: ignore[no-any-return]
+            Frozen(gm, sorted(job.static), lambda frozen: _new_graph(frozen, free))
+        )
+    return make_boxed_func(_new_graph(gm, job))  # type: ignore[no-any-return]
+
+
+def _new_graph(gm: GraphModule, job: Job) -> Callable[..., Any]:
+    entry = report.GraphReport(
+        job.kind, sum(n.op == "call_function" for n in gm.graph.nodes)
+    )
+    report.add(entry)
+    with _disable_current_modes():  # constants are real tensors, not fake ones
+        return _compiled(gm, job, entry)
+
+
+def _compiled(
+    gm: GraphModule, job: Job, entry: report.GraphReport
+) -> Callable[..., Any]:
+    try:
+        return _region(gm, job, entry, job.static)
+    except (Unsupported, CompileError) as error:
+        log.debug("the graph is cut: %s", error)
+        entry.regions.clear()
+        refused = _blamed(gm, error)
+    return _partitioned(gm, job, entry, refused)
+
+
+def _region(
+    gm: GraphModule,
+    job: Job,
+    entry: report.GraphReport,
+    static: frozenset[int] = frozenset(),
+) -> Region:
+    try:
+        lowered = lower(gm)
+    except MISFITS as error:
+        raise Unsupported(
+            f"its arguments have a form that is not supported ({error})"
+        ) from error
+    program = job.engine.compile(lowered.model)
+    entry.regions.append(program)
+    return Region(lowered, program, static)
+
+
+def _blamed(gm: GraphModule, error: Exception) -> dict[str, str]:
+    """Returns the FX node that a refusal of the compiler names."""
+    if not isinstance(error, CompileError):
+        return {}
+    words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", str(error)))
+    for word in list(words):
+        words.add(re.sub(r"_v$", "", word))
+    names = [
+        n.name for n in gm.graph.nodes if n.op == "call_function" and n.name in words
+    ]
+    return {max(names, key=len): f"the compiler refuses it: {error}"} if names else {}
+
+
+def _partitioned(
+    gm: GraphModule, job: Job, entry: report.GraphReport, refused: dict[str, str]
+) -> Callable[..., Any]:
+    for _ in range(_MAX_REFUSALS):
+        entry.regions.clear()
+        reasons = unsupported(gm, refused)
+        parts = cut(copy.deepcopy(gm), reasons)
+        try:
+            for name, module in list(parts.named_children()):
+                if name.startswith(PREFIX) and isinstance(module, GraphModule):
+                    setattr(parts, name, _region(module, job, entry))
+        except (CompileError, Unsupported) as error:
+            blamed = _blamed(gm, error)
+            if not blamed or not set(blamed) - set(refused):
+                return _eager(gm, entry, str(error))
+            refused = {**refused, **blamed}
+            continue
+        parts.recompile()
+        for node, reason in reasons.items():
+            entry.fallbacks.append(
+                report.Fallback(str(node.target), reason, source_of(node))
+            )
+            log.info("%s runs in PyTorch: %s. %s", node.target, reason, source_of(node))
+        return parts.forward
+    return _eager(gm, entry, "the compiler refuses too many of its operators")
+
+
+def _eager(
+    gm: GraphModule, entry: report.GraphReport, reason: str
+) -> Callable[..., Any]:
+    entry.regions.clear()
+    for node in gm.graph.nodes:
+        if node.op == "call_function":
+            entry.fallbacks.append(
+                report.Fallback(str(node.target), reason, source_of(node))
+            )
+    log.info("a graph of %d operators runs in PyTorch: %s", entry.operators, reason)
+    return gm.forward

@@ -1,0 +1,69 @@
+"""Which operators PyTorch rewrites as simpler ones before the table sees them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+from . import resampling  # noqa: F401  (it registers formulas)
+from .formulas import FORMULAS
+
+#: Beyond core ATen: layers whose formulas fuse better than a kernel of their own.
+_ALSO = (
+
+    "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
+    "_native_batch_norm_legit_functional", "native_layer_norm", "native_group_norm",
+    "native_dropout", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
+    "replication_pad1d", "replication_pad2d", "replication_pad3d", "reflection_pad1d_backward",
+    "reflection_pad2d_backward", "reflection_pad3d_backward", "logaddexp", "logaddexp2", "trace",
+    "tril_indices", "triu_indices", "softplus", "softplus_backward", "smooth_l1_loss",
+    "smooth_l1_loss_backward", "soft_margin_loss", "soft_margin_loss_backward",
+    "rrelu_with_noise_backward", "addmv", "nansum", "_softmax_backward_data",
+    "_log_softmax_backward_data", "select_backward", "slice_backward", "threshold",
+    "threshold_backward", "sinc", "sgn", "special_entr", "special_log_ndtr", "xlogy",
+    "special_xlog1py", "dist", "renorm", "std_mean", "roll", "rot90", "log_sigmoid_forward",
+    "unfold_backward", "unfold_copy", "im2col", "col2im", "channel_shuffle", "pixel_shuffle",
+    "pixel_unshuffle", "index_fill", "tril", "heaviside", "lcm", "nan_to_num",
+    "isposinf", "isneginf", "bernoulli", "mvlgamma", "glu", "glu_backward", "hardshrink",
+    "softshrink", "softshrink_backward", "hardswish", "hardsigmoid", "mish", "mish_backward",
+    "celu", "silu_backward", "gelu_backward", "elu_backward", "prelu", "_prelu_kernel",
+    "_prelu_kernel_backward", "aminmax", "floor_divide_", "block_diag", "addr", "_euclidean_dist",
+    "multi_margin_loss", "_fused_adam", "_fused_adamw", "_fused_sgd", "norm",
+    "binary_cross_entropy_with_logits", "rad2deg", "deg2rad", "logit", "diag_embed",
+    "split_with_sizes_copy", "unbind_copy", "_chunk_cat", "lerp", "frac", "zero",
+)  # fmt: skip
+#: Rewritten by core ATen, but the table has a shorter way.
+_NOT = (
+
+    "aten.embedding_dense_backward", "aten.index_add", "aten.index_copy", "aten.arange",
+    "aten.masked_fill", "aten.logsumexp", "aten.tril", "aten.triu", "aten.floor_divide", "aten.eye",
+    "aten.lerp", "aten.elu", "aten.clamp_min", "aten.clamp_max", "aten.dot", "aten.mv", "aten.vdot",
+    "aten.var_mean", "aten.std", "aten.var", "aten.baddbmm", "aten.addcmul", "aten.addcdiv",
+    "aten.unsafe_split",
+)  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Returns the table that AOTAutograd gets."""
+    table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    aten = torch.ops.aten
+    for name in _ALSO:
+        packet = getattr(aten, name, None)
+        if packet is not None:
+            table.update(get_decompositions([packet]))
+    for name in _NOT:
+        packet = getattr(aten, name.removeprefix("aten."), None)
+        if packet is None:
+            continue
+        for overload in packet.overloads():
+            table.pop(getattr(packet, overload), None)
+    table.update(FORMULAS)
+    return table

@@ -1,0 +1,113 @@
+"""`reprise.torch.explain`: what of a model was compiled, and why not all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch.utils import _pytree as pytree
+
+from . import backend, report
+
+
+@dataclass
+class GraphBreak:
+    """A place where Dynamo ends a graph, with the user's line."""
+
+    reason: str
+    source: str
+
+
+@dataclass
+class Explanation:
+    """Compiled graphs, with their kernels and what PyTorch runs, and graph breaks.
+
+    Printed, it is a table for people.
+    """
+
+    graphs: list[report.GraphReport] = field(default_factory=list)
+    breaks: list[GraphBreak] = field(default_factory=list)
+
+    @property
+    def launches(self) -> int:
+        """How many kernels a run of all graphs launches."""
+        return sum(r.kernels().launches for g in self.graphs for r in g.regions)
+
+    @property
+    def fallbacks(self) -> list[report.Fallback]:
+        """Operators that PyTorch runs."""
+        return [f for g in self.graphs for f in g.fallbacks]
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for number, graph in enumerate(self.graphs):
+            launches = sum(r.kernels().launches for r in graph.regions)
+            lines.append(
+                f"graph {number}, {graph.kind}: {graph.operators} operators, "
+                f"{len(graph.regions)} compiled regions, {launches} launches"
+            )
+            for region in graph.regions:
+                kernels = region.kernels()
+                lines += [f"  kernel {name}" for name in kernels.names]
+                lines += [f"  on the host: {reason}" for reason in kernels.host]
+            for f in graph.fallbacks:
+                where = f" ({f.source})" if f.source else ""
+                lines.append(f"  PyTorch runs {f.operator}: {f.reason}{where}")
+        for found in self.breaks:
+            lines.append(f"graph break: {found.reason} ({found.source})")
+        return "\n".join(lines)
+
+
+def _breaks(function: Callable[..., Any], args: Any, kwargs: Any) -> list[GraphBreak]:
+    torch._dynamo.reset()
+    found = torch._dynamo.explain(function)(*args, **kwargs)
+    breaks = []
+    for reason in found.break_reasons:
+        if not reason.graph_break:
+            continue
+        stack = reason.user_stack
+        source = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
+        breaks.append(GraphBreak(str(reason.reason).strip().splitlines()[0], source))
+    return breaks
+
+
+def explain(
+    model: Callable[..., Any],
+    *inputs: Any,
+    mode: str | None = None,
+    options: Mapping[str, object] | None = None,
+    **keywords: Any,
+) -> Explanation:
+    """Compiles `model`, runs it once with the inputs, and tells what became of it.
+
+    If a result needs a gradient, the backward graph is compiled and run as well; gradients of the
+    model's parameters are left as they were.
+    """
+    breaks = _breaks(model, inputs, keywords)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, backend=backend, mode=mode, options=options)  # type: ignore[arg-type]
+    with report.collect() as graphs:
+        result = compiled(*inputs, **keywords)
+        outputs = [
+            t
+            for t in pytree.tree_leaves(result)
+            if isinstance(t, torch.Tensor) and t.requires_grad
+        ]
+        if outputs:
+            leaves = _leaves(model, inputs, keywords)
+            seeds = [torch.ones_like(o) for o in outputs]
+            torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+    return Explanation(graphs, breaks)
+
+
+def _leaves(model: Any, inputs: Any, keywords: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    if isinstance(model, torch.nn.Module):
+        found += model.parameters()
+    found += [
+        t for t in pytree.tree_leaves((inputs, keywords)) if isinstance(t, torch.Tensor)
+    ]
+    return [t for t in found if t.requires_grad]

@@ -1,0 +1,359 @@
+"""Operators that the backend writes in terms of others of PyTorch, before the table sees them.
+
+These are formulas where PyTorch has none of its own that leads to operators of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+aten = torch.ops.aten
+FORMULAS: dict[Any, Callable[..., Any]] = {}
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def formula(*names: str) -> Callable[[_F], _F]:
+    """Makes a function the formula of overloads of aten, by name; "default" may be left out."""
+
+    def register(function: _F) -> _F:
+        for name in names:
+            packet, _, overload = name.partition(".")
+            found = getattr(getattr(aten, packet, None), overload or "default", None)
+            if found is not None:
+                FORMULAS[found] = function
+        return function
+
+    return register
+
+
+@formula("_cdist_forward")
+def _cdist(
+    a: torch.Tensor, b: torch.Tensor, p: float, _mode: int | None = None
+) -> torch.Tensor:
+    size = (a.unsqueeze(-2) - b.unsqueeze(-3)).abs()
+    return _norm(size, p)
+
+
+def _norm(size: torch.Tensor, p: float) -> torch.Tensor:
+    """The p-norm of the last dim of numbers that are not negative."""
+    if p == 0:
+        return (size != 0).to(size.dtype).sum(-1)
+    if p == 1:
+        return size.sum(-1)
+    if p == float("inf"):
+        return size.amax(-1) if size.shape[-1] else size.sum(-1)
+    return size.square().sum(-1).sqrt() if p == 2 else size.pow(p).sum(-1).pow(1 / p)
+
+
+@formula("_cdist_backward")
+def _cdist_backward(
+    grad: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    p: float,
+    distance: torch.Tensor,
+) -> torch.Tensor:
+    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
+    share = _norm_gradient(difference, p, distance.unsqueeze(-1))
+    return (grad.unsqueeze(-1) * share).sum(-2)
+
+
+def _norm_gradient(
+    difference: torch.Tensor, p: float, norm: torch.Tensor
+) -> torch.Tensor:
+    """The derivative of the p-norm of `difference`; 0 where the norm is 0."""
+    sign = difference.sign()
+    if p == 0:
+        return torch.zeros_like(difference)
+    if p == 1:
+        return sign
+    size = difference.abs()
+    if p == float("inf"):
+        return sign * (size == norm)
+    safe = torch.where(norm == 0, 1.0, norm)
+    share = difference / safe if p == 2 else sign * (size / safe).pow(p - 1)
+    return torch.where(norm == 0, 0.0, share)
+
+
+def _pairs(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    first, second = torch.triu_indices(count, count, 1)
+    return first, second
+
+
+@formula("_pdist_forward")
+def _pdist(x: torch.Tensor, p: float = 2) -> torch.Tensor:
+    first, second = _pairs(x.shape[0])
+    return _norm((x[first] - x[second]).abs(), p)
+
+
+@formula("_pdist_backward")
+def _pdist_backward(
+    grad: torch.Tensor, x: torch.Tensor, p: float, distance: torch.Tensor
+) -> torch.Tensor:
+    first, second = _pairs(x.shape[0])
+    share = _norm_gradient(
+        x[first] - x[second], p, distance.unsqueeze(-1)
+    ) * grad.unsqueeze(-1)
+    return torch.zeros_like(x).index_add(0, first, share).index_add(0, second, -share)
+
+
+@formula("isin.Tensor_Tensor")
+def _isin(
+    x: torch.Tensor,
+    among: torch.Tensor,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> torch.Tensor:
+    found = (x.unsqueeze(-1) == among.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
+@formula("searchsorted.Tensor")
+def _searchsorted(
+    lines: torch.Tensor, values: torch.Tensor, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
+    if sorter is not None:
+        lines = lines.gather(-1, sorter)
+    last = right if side is None else side == "right"
+    spread = values.unsqueeze(-1)
+    if lines.dim() > 1:
+        lines = lines.unsqueeze(-2)
+    # A NaN comes after all numbers.
+    before = lines <= spread if last else lines < spread
+    if spread.is_floating_point():
+        before = before | spread.isnan() & (~lines.isnan() | last)
+    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+@formula("searchsorted.Scalar")
+def _searchsorted_number(
+    lines: torch.Tensor, value: float, **options: Any
+) -> torch.Tensor:
+    values = torch.full((1,), value, dtype=lines.dtype)
+    return _searchsorted(lines, values, **options).reshape(())
+
+
+@formula("bucketize.Tensor")
+def _bucketize(
+    x: torch.Tensor,
+    bounds: torch.Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+) -> torch.Tensor:
+    return _searchsorted(bounds, x, out_int32=out_int32, right=right)
+
+
+@formula("ldexp.Tensor")
+def _ldexp(x: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
+    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+    return (x.to(wide) * torch.pow(2.0, exponent.to(wide))).to(dtype)
+
+
+@formula("index_reduce")
+def _index_reduce(
+    x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, reduce: str, *,
+    include_self: bool = True,
+) -> torch.Tensor:  # fmt: skip
+    if x.dim() == 0:
+        source = source.reshape(index.shape)
+        spread = x.reshape(1).scatter_reduce(
+            0, index.reshape(-1), source.reshape(-1), reduce, include_self=include_self
+        )
+        return spread.reshape(())
+    shape = [1] * x.dim()
+    shape[dim] = -1
+    places = index.reshape(shape).expand_as(source)
+    return x.scatter_reduce(dim, places, source, reduce, include_self=include_self)
+
+
+@formula("cummax")
+def _cummax(x: torch.Tensor, dim: int) -> Any:
+    return _cumulative_extreme(x, dim, largest=True)
+
+
+@formula("cummin")
+def _cummin(x: torch.Tensor, dim: int) -> Any:
+    return _cumulative_extreme(x, dim, largest=False)
+
+
+def _cumulative_extreme(x: torch.Tensor, dim: int, largest: bool) -> Any:
+    """Compares each element with all before it; of equal ones the last counts."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    lines = x.movedim(dim, -1)
+    count = lines.shape[-1]
+    if count > 1024 or count == 0:
+        return NotImplemented
+    later, earlier = lines.unsqueeze(-1), lines.unsqueeze(-2)
+    at = torch.arange(count)
+    # Element j is the extreme of 0..i if no element of 0..i is better, or equal and after j.
+    better = earlier > later if largest else earlier < later
+    if x.is_floating_point():
+        better = (better & ~later.isnan()) | (earlier.isnan() & ~later.isnan())
+        equal = (earlier == later) | (earlier.isnan() & later.isnan())
+    else:
+        equal = earlier == later
+    beats = better | (equal & (at.unsqueeze(-2) > at.unsqueeze(-1)))
+    beaten = beats.to(torch.int32).cumsum(-1) > 0
+    best = ~beaten & (at.unsqueeze(-2) >= at.unsqueeze(-1))
+    places = best.to(torch.int32).argmax(-2)
+    return lines.gather(-1, places).movedim(-1, dim), places.movedim(-1, dim)
+
+
+@formula("masked_scatter")
+def _masked_scatter(
+    x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor
+) -> torch.Tensor:
+    x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]
+    flat = mask.reshape(-1)
+    number = flat.to(torch.int64).cumsum(0) - 1
+    taken = source.reshape(-1)[number.clamp(0, max(source.numel() - 1, 0))]
+    return torch.where(flat, taken, x.reshape(-1)).reshape(x.shape)
+
+
+@formula("masked_scatter_backward")
+def _masked_scatter_backward(
+    grad: torch.Tensor, mask: torch.Tensor, sizes: Sequence[int]
+) -> torch.Tensor:
+    count = 1
+    for s in sizes:
+        count *= s
+    flat = mask.expand_as(grad).reshape(-1)
+    number = flat.to(torch.int64).cumsum(0) - 1
+    places = torch.where(flat, number, count)
+    room = torch.zeros(count + 1 + flat.numel(), dtype=grad.dtype)
+    return room.scatter(0, places, grad.reshape(-1))[:count].reshape(list(sizes))
+
+
+@formula("logcumsumexp")
+def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
+    if x.dim() == 0:
+        return x.clone()
+    lines = x.movedim(dim, -1)
+    count = lines.shape[-1]
+    if count > 1024 or count == 0:
+        return NotImplemented
+    at = torch.arange(count)
+    earlier = at <= at.unsqueeze(-1)
+    spread = torch.where(earlier, lines.unsqueeze(-2), float("-inf"))
+    return spread.logsumexp(-1).movedim(-1, dim)
+
+
+@formula("_trilinear")
+def _trilinear(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, expand_a: Sequence[int],
+    expand_b: Sequence[int], expand_c: Sequence[int], sum_dims: Sequence[int], _unroll: int = 1,
+) -> torch.Tensor:  # fmt: skip
+    def spread(x: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+        for axis in axes:
+            x = x.unsqueeze(axis)
+        return x
+
+    product = spread(a, expand_a) * spread(b, expand_b) * spread(c, expand_c)
+    return product.sum(list(sum_dims)) if sum_dims else product
+
+
+@formula("narrow_copy")
+def _narrow_copy(x: torch.Tensor, dim: int, start: int, length: int) -> torch.Tensor:
+    return x.narrow(dim, start, length).clone()
+
+
+@formula("take")
+def _take(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return x.reshape(-1)[index]
+
+
+@formula("put")
+def _put(
+    x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False
+) -> torch.Tensor:
+    places, values = index.reshape(-1), source.reshape(-1)
+    flat = x.reshape(-1).index_put((places,), values, accumulate)
+    return flat.reshape(x.shape)
+
+
+@formula("nanmedian.dim")
+def _nanmedian_dim(
+    x: torch.Tensor, dim: int, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    values, places = x.sort(dim)
+    count = (~x.isnan()).sum(dim, keepdim=True)
+    middle = ((count - 1) // 2).clamp(min=0)
+    value, place = values.gather(dim, middle), places.gather(dim, middle)
+    return (value, place) if keepdim else (value.squeeze(dim), place.squeeze(dim))
+
+
+@formula("nanmedian")
+def _nanmedian(x: torch.Tensor) -> Any:
+    if x.numel() == 0:
+        return NotImplemented
+    return _nanmedian_dim(x.reshape(-1), 0)[0]
+
+
+def _scores(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    causal: bool,
+    mask: torch.Tensor | None,
+    scale: float,
+) -> torch.Tensor:
+    scores = torch.matmul(query, key.transpose(-1, -2)) * scale
+    if causal:
+        rows, columns = torch.arange(query.shape[-2]), torch.arange(key.shape[-2])
+        scores = torch.where(columns <= rows.unsqueeze(-1), scores, float("-inf"))
+    if mask is None:
+        return scores
+    return (
+        torch.where(mask, scores, float("-inf"))
+        if mask.dtype == torch.bool
+        else scores + mask
+    )
+
+
+@formula("_scaled_dot_product_flash_attention_for_cpu")
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout_p: float = 0.0,
+    is_causal: bool = False, *, attn_mask: torch.Tensor | None = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    if dropout_p:
+        return NotImplemented
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = _scores(query.float(), key.float(), is_causal, attn_mask, factor)
+    result = torch.matmul(scores.softmax(-1), value.float())
+    result = result.transpose(1, 2).contiguous().transpose(1, 2)  # as PyTorch stores it
+    return result.to(query.dtype), scores.logsumexp(-1)
+
+
+@formula("_scaled_dot_product_flash_attention_for_cpu_backward")
+def _attention_backward(
+    grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
+    out: torch.Tensor, logsumexp: torch.Tensor, dropout_p: float, is_causal: bool, *,
+    attn_mask: torch.Tensor | None = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    if dropout_p:
+        return NotImplemented
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    q, k, v, g = (t.float() for t in (query, key, value, grad))
+    weights = torch.exp(
+        _scores(q, k, is_causal, attn_mask, factor) - logsumexp.float().unsqueeze(-1)
+    )
+    share = torch.matmul(g, v.transpose(-1, -2)) - (g * out.float()).sum(
+        -1, keepdim=True
+    )
+    pull = weights * share * factor
+    results = (
+        torch.matmul(pull, k), torch.matmul(pull.transpose(-1, -2), q),
+        torch.matmul(weights.transpose(-1, -2), g),
+    )  # fmt: skip
+    return tuple(r.to(query.dtype) for r in results)

@@ -1,0 +1,49 @@
+"""Parameters as constants of a compiled program, for inference."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+
+def with_constants(gm: GraphModule, values: dict[int, torch.Tensor]) -> GraphModule:
+    """Returns a copy of a graph in which arguments, by position, are constants."""
+    frozen = copy.deepcopy(gm)
+    placeholders = [n for n in frozen.graph.nodes if n.op == "placeholder"]
+    for number, value in values.items():
+        node, name = placeholders[number], f"frozen_{number}"
+        frozen.register_buffer(name, value.detach())
+        with frozen.graph.inserting_after(placeholders[-1]):
+            constant = frozen.graph.get_attr(name)
+        constant.meta = dict(node.meta)
+        node.replace_all_uses_with(constant)
+    frozen.recompile()
+    return frozen
+
+
+class Frozen:
+    """Compiles a graph with the values that its parameters have, and again after they change."""
+
+    def __init__(
+        self, gm: GraphModule, static: Sequence[int],
+        compile_graph: Callable[[GraphModule], Callable[..., Any]],
+    ) -> None:  # fmt: skip
+        self._gm, self._static, self._compile = gm, list(static), compile_graph
+        self._state: list[tuple[int, int]] = []
+        self._compiled: Callable[..., Any] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        state = [(arguments[i].data_ptr(), arguments[i]._version) for i in self._static]
+        with self._lock:
+            if self._compiled is None or state != self._state:
+                values = {i: arguments[i] for i in self._static}
+                self._compiled = self._compile(with_constants(self._gm, values))
+                self._state = state
+            compiled = self._compiled
+        return compiled(*arguments)

@@ -1,0 +1,339 @@
+"""Builds the ONNX graph of one compiled region: values, nodes, constants and symbolic sizes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+
+from . import proto
+from .dtypes import elem_type, raw_bytes
+from .errors import Unsupported
+from .symbols import Size, expression, static
+
+#: The newest version of ai.onnx whose operators rows use.
+OPSET = 26
+_DOMAINS = {"": OPSET, "com.microsoft": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor of the graph. `dims` is None where no row needed to know the shape."""
+
+    name: str
+    dtype: torch.dtype
+    dims: tuple[Size, ...] | None = None
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The dims, as the traced program knows them."""
+        if self.dims is None:
+            raise AssertionError(f"the shape of {self.name} is not known")
+        return self.dims
+
+    @property
+    def rank(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
+
+
+#: What a row may use as an operand: a number is a constant of the other operand's dtype.
+Operand = Value | int | float | bool | torch.SymInt
+
+
+@dataclass
+class Meta:
+    """Dtype and shape of a result, as PyTorch's fake tensors have them."""
+
+    dtype: torch.dtype
+    shape: tuple[Size, ...]
+
+
+@dataclass
+class Graph:
+    """Collects nodes. Rows of the operator table get it as their first argument.
+
+    `outs` has the results that the current node must have, `name` and `target` are its name and
+    operator in the FX graph, and `fake` is the fake tensor of its first operand.
+    """
+
+    nodes: list[bytes] = field(default_factory=list)
+    initializers: list[bytes] = field(default_factory=list)
+    inputs: list[bytes] = field(default_factory=list)
+    outputs: list[bytes] = field(default_factory=list)
+    outs: list[Meta] = field(default_factory=list)
+    name: str = "graph"
+    target: str = ""
+    fake: Any = None
+    _names: set[str] = field(default_factory=set)
+    _constants: dict[bytes, Value] = field(default_factory=dict)
+    _symbols: dict[sympy.Symbol, tuple[Value, int]] = field(default_factory=dict)
+    _sizes: dict[sympy.Expr, Value] = field(default_factory=dict)
+    #: Inputs that follow those of arguments: a symbol that no argument has as a dim becomes an
+    #: empty tensor with dims [symbol, 0], and None is the seed of random numbers.
+    extra_inputs: list[sympy.Symbol | None] = field(default_factory=list)
+    #: How many random nodes there are; each draws from a stream of its own.
+    streams: int = 0
+    _seed: tuple[Value, Value] | None = None
+
+    @property
+    def out(self) -> Meta:
+        """The first result of the current node."""
+        return self.outs[0]
+
+    def unique(self, stem: str) -> str:
+        """Returns a name that no other node or value has."""
+        name, count = stem, 1
+        while name in self._names:
+            name, count = f"{stem}.{count}", count + 1
+        self._names.add(name)
+        return name
+
+    # Inputs and outputs
+
+    def add_input(self, name: str, dtype: torch.dtype, dims: Sequence[Size]) -> Value:
+        """Adds an input. Its symbolic dims give later nodes the values of their symbols."""
+        value = Value(self.unique(name), dtype, tuple(dims))
+        declared: list[proto.Dim] = []
+        for axis, dim in enumerate(dims):
+            expr = expression(dim)
+            if expr.is_Integer:
+                declared.append(int(expr))
+                continue
+            declared.append(
+                str(expr) if expr.is_Symbol else self.unique(f"{value.name}_dim{axis}")
+            )
+            if expr.is_Symbol:
+                self._symbols.setdefault(expr, (value, axis))
+        self.inputs.append(proto.value_info(value.name, elem_type(dtype), declared))
+        return value
+
+    def seed_words(self) -> tuple[Value, Value]:
+        """Returns the two words that each run draws for its random numbers, as uint32."""
+        if self._seed is None:
+            seed = self.add_input("seed", torch.uint32, [2])
+            self.extra_inputs.append(None)
+            first, second = (
+                self.op("Gather", seed, self.constant(torch.tensor(i)), axis=0)
+                for i in (0, 1)
+            )
+            self._seed = (first, second)
+        return self._seed
+
+    def add_output(self, value: Value) -> str:
+        """Makes a value an output, under a name of its own."""
+        name = self.unique("output")
+        self._emit("Identity", (value.name,), (name,), "", {})
+        dims = [
+            int(e)
+            if (e := expression(d)).is_Integer
+            else self.unique(f"{name}_dim{axis}")
+            for axis, d in enumerate(value.shape)
+        ]
+        self.outputs.append(proto.value_info(name, elem_type(value.dtype), dims))
+        return name
+
+    def model(self) -> bytes:
+        """Returns the ModelProto."""
+        return proto.model(
+            self.nodes, self.initializers, self.inputs, self.outputs, _DOMAINS
+        )
+
+    # Nodes
+
+    def _emit(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        domain: str,
+        attributes: dict[str, proto.Attribute],
+    ) -> None:
+        encoded = [proto.attribute(k, v) for k, v in attributes.items()]
+        name = self.unique(self.name)
+        self.nodes.append(proto.node(op, inputs, outputs, name, domain, encoded))
+
+    def op(
+        self,
+        op: str,
+        *inputs: Value | None,
+        dtype: torch.dtype | None = None,
+        dims: Sequence[Size] | None = None,
+        **attributes: proto.Attribute,
+    ) -> Value:
+        """Adds a node with one result. Its dtype is that of the first input unless it is given."""
+        if dtype is None:
+            first = next((i for i in inputs if i is not None), None)
+            dtype = first.dtype if first is not None else self.out.dtype
+        out = Value(
+            self.unique(f"{self.name}_v"), dtype, None if dims is None else tuple(dims)
+        )
+        names = ["" if i is None else i.name for i in inputs]
+        self._emit(op, names, (out.name,), "", attributes)
+        return out
+
+    def ops(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        dtypes: Sequence[torch.dtype],
+        **attributes: proto.Attribute,
+    ) -> list[Value]:
+        """Adds a node with several results, whose dtypes are given."""
+        outs = [Value(self.unique(f"{self.name}_v"), d) for d in dtypes]
+        names = ["" if i is None else i.name for i in inputs]
+        self._emit(op, names, [o.name for o in outs], "", attributes)
+        return outs
+
+    # Constants and sizes
+
+    def constant(self, value: torch.Tensor) -> Value:
+        """Returns a constant; equal ones are one."""
+        raw = raw_bytes(value)
+        number = elem_type(value.dtype)
+        dims = tuple(int(d) for d in value.shape)
+        head = f"{number}:{dims}:".encode()
+        key = head + (hashlib.sha256(raw).digest() if len(raw) > 64 else raw)
+        found = self._constants.get(key)
+        if found is None:
+            found = Value(self.unique("constant"), value.dtype, dims)
+            self.initializers.append(proto.tensor(found.name, number, dims, raw))
+            self._constants[key] = found
+        return found
+
+    def scalar(self, value: Operand, dtype: torch.dtype) -> Value:
+        """Returns a number as a 0-d tensor; a tensor is cast."""
+        if isinstance(value, Value):
+            return self.cast(value, dtype)
+        if isinstance(value, torch.SymInt):
+            return self.cast(self.size(value), dtype)
+        if isinstance(value, (torch.SymFloat, torch.SymBool, complex)):
+            raise Unsupported(
+                f"a number of type {type(value).__name__} is not supported"
+            )
+        if not dtype.is_floating_point and isinstance(value, float):
+            value = int(value)
+        if not dtype.is_floating_point and dtype != torch.bool:
+            info = torch.iinfo(dtype)
+            span = info.max - info.min + 1
+            value = (int(value) - info.min) % span + info.min
+        return self.constant(torch.tensor(value, dtype=dtype))
+
+    def ints(self, values: Sequence[int]) -> Value:
+        """Returns a constant list of int64."""
+        return self.constant(torch.tensor(list(values), dtype=torch.int64))
+
+    def size(self, dim: Size) -> Value:
+        """Returns a size as a 0-d int64 tensor."""
+        return self._expression(expression(dim))
+
+    def shape(self, dims: Sequence[Size]) -> Value:
+        """Returns sizes as a list of int64, a constant if all are known."""
+        if all(static(d) for d in dims):
+            return self.ints([int(d) for d in dims])
+        parts = [
+            self.ints([int(d)])
+            if static(d)
+            else self.op("Reshape", self.size(d), self.ints([1]))
+            for d in dims
+        ]
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
+
+    def _symbol(self, symbol: sympy.Symbol) -> Value:
+        if symbol not in self._symbols:
+            name = f"size_{symbol}"
+            self.extra_inputs.append(symbol)
+            value = Value(self.unique(name), torch.float32)
+            self.inputs.append(proto.value_info(value.name, 1, [str(symbol), 0]))
+            self._symbols[symbol] = (value, 0)
+        value, axis = self._symbols[symbol]
+        shape = self.op("Shape", value, dtype=torch.int64)
+        return self.op("Gather", shape, self.constant(torch.tensor(axis)), axis=0)
+
+    def _expression(self, expr: sympy.Expr) -> Value:
+        found = self._sizes.get(expr)
+        if found is None:
+            found = self._sizes[expr] = self._new_expression(expr)
+        return found
+
+    def _new_expression(self, expr: sympy.Expr) -> Value:
+        if expr.is_Integer:
+            return self.constant(torch.tensor(int(expr)))
+        if expr.is_Symbol:
+            return self._symbol(expr)
+        name = type(expr).__name__
+        if name == "Pow" and expr.args[1].is_Integer and expr.args[1] > 0:
+            return self._fold("Mul", [expr.args[0]] * int(expr.args[1]))
+        op = {
+            "Add": "Add", "Mul": "Mul", "Max": "Max", "Min": "Min", "FloorDiv": "Div",
+            "CleanDiv": "Div", "IntTrueDiv": "Div", "Mod": "Mod", "PythonMod": "Mod",
+        }.get(name)  # fmt: skip
+        if op is None:
+            raise Unsupported(f"the size {expr} has a form that is not supported")
+        return self._fold(op, list(expr.args))
+
+    def _fold(self, op: str, terms: list[sympy.Expr]) -> Value:
+        total = self._expression(terms[0])
+        for term in terms[1:]:
+            total = self.op(op, total, self._expression(term))
+        return total
+
+    # Operators that many rows use
+
+    def cast(self, value: Value, dtype: torch.dtype) -> Value:
+        """Converts as PyTorch does; nothing happens if the dtype is the same."""
+        if value.dtype == dtype:
+            return value
+        if dtype == torch.bool:
+            zero = self.scalar(0, value.dtype)
+            equal = self.op("Equal", value, zero, dtype=torch.bool, dims=value.dims)
+            return self.op("Not", equal, dims=value.dims)
+        return self.op("Cast", value, dtype=dtype, dims=value.dims, to=elem_type(dtype))
+
+    def reshape(self, value: Value, dims: Sequence[Size]) -> Value:
+        """Gives a tensor other dims; -1 is not allowed."""
+        return self.op("Reshape", value, self.shape(dims), dims=dims, allowzero=1)
+
+    def expand(self, value: Value, dims: Sequence[Size]) -> Value:
+        """Broadcasts a tensor to dims."""
+        return self.op("Expand", value, self.shape(dims), dims=dims)
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        """Permutes dims."""
+        if list(perm) == list(range(len(perm))):
+            return value
+        dims = None if value.dims is None else [value.dims[p] for p in perm]
+        return self.op("Transpose", value, dims=dims, perm=[int(p) for p in perm])
+
+    def unsqueeze(self, value: Value, axes: Sequence[int]) -> Value:
+        """Inserts dims of 1 at axes of the result."""
+        return self.op("Unsqueeze", value, self.ints(axes))
+
+    def slice(
+        self, value: Value, axis: int, start: Size, end: Size, step: int = 1
+    ) -> Value:
+        """Takes a range along one axis."""
+        return self.op(
+            "Slice", value, self.shape([start]), self.shape([end]), self.ints([axis]),
+            self.ints([step]),
+        )  # fmt: skip
+
+    def full(self, value: Operand, dtype: torch.dtype, dims: Sequence[Size]) -> Value:
+        """Returns a tensor with one value everywhere."""
+        return self.expand(self.scalar(value, dtype), dims)
+
+    def where(self, condition: Value, yes: Value, no: Value) -> Value:
+        """Selects elements."""
+        return self.op("Where", condition, yes, no, dtype=yes.dtype)
+
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        """Compares elements of one dtype."""
+        return self.op(op, a, b, dtype=torch.bool)
+
+    def logical_not(self, value: Value) -> Value:
+        """Negates a bool."""
+        return self.op("Not", value)

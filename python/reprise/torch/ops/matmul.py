@@ -1,0 +1,194 @@
+"""Matrix products and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..errors import Unsupported
+from ..graph import Graph, Operand, Value
+from ..symbols import Size
+from ..table import row
+from .common import compute_dtype, is_float, known
+
+
+@row("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.matmul.default")
+@row("aten.dot.default", "aten.vdot.default")
+def _matmul(g: Graph, a: Value, b: Value) -> Value:
+    if a.dtype == torch.bool or (
+        not is_float(a.dtype) and a.dtype not in (torch.int32, torch.int64)
+    ):
+        wide = g.op("MatMul", g.cast(a, torch.int32), g.cast(b, torch.int32))
+        return g.cast(wide, g.out.dtype)
+    return g.op("MatMul", a, b)
+
+
+def _plus(g: Graph, product: Value, x: Value, beta: Operand, alpha: Operand) -> Value:
+    dtype = g.out.dtype
+    if alpha != 1:
+        product = g.op("Mul", product, g.scalar(alpha, dtype))
+    if isinstance(beta, (int, float)) and beta == 0:
+        return g.expand(product, g.out.shape)
+    if beta != 1:
+        x = g.op("Mul", x, g.scalar(beta, dtype))
+    return g.op("Add", product, x)
+
+
+@row("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default")
+def _addmm(
+    g: Graph, x: Value, a: Value, b: Value, *, beta: Operand = 1, alpha: Operand = 1
+) -> Value:
+    return _plus(g, _matmul(g, a, b), x, beta, alpha)
+
+
+@row("aten.addbmm.default")
+def _addbmm(
+    g: Graph, x: Value, a: Value, b: Value, *, beta: Operand = 1, alpha: Operand = 1
+) -> Value:
+    product = g.op("ReduceSum", _matmul(g, a, b), g.ints([0]), keepdims=0)
+    return _plus(g, product, x, beta, alpha)
+
+
+def _spatial(values: Sequence[int], rank: int) -> list[int]:
+    listed = [known(v, "a parameter") for v in values]
+    return listed * rank if len(listed) == 1 else listed
+
+
+@row("aten.convolution.default")
+def _convolution(
+    g: Graph, x: Value, weight: Value, bias: Value | None, stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], transposed: bool,
+    output_padding: Sequence[int], groups: int,
+) -> Value:  # fmt: skip
+    if not is_float(x.dtype):
+        raise Unsupported("convolutions of integers are not supported")
+    rank = weight.rank - 2
+    if x.rank != weight.rank:
+        raise Unsupported("convolutions without a batch are not supported")
+    pads = _spatial(padding, rank)
+    strides, dilations = _spatial(stride, rank), _spatial(dilation, rank)
+    operands = [x, weight] if bias is None else [x, weight, bias]
+    if not transposed:
+        return g.op(
+            "Conv", *operands, strides=strides, pads=[*pads, *pads], dilations=dilations,
+            group=groups,
+        )  # fmt: skip
+    return g.op(
+        "ConvTranspose", *operands, strides=strides, pads=[*pads, *pads], dilations=dilations,
+        group=groups, output_padding=_spatial(output_padding, rank),
+    )  # fmt: skip
+
+
+@row("aten.convolution_backward.default")
+def _convolution_backward(
+    g: Graph, grad: Value, x: Value, weight: Value, bias_sizes: Sequence[int] | None,
+    stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], transposed: bool,
+    output_padding: Sequence[int], groups: int, mask: Sequence[bool],
+) -> Sequence[Value | None]:  # fmt: skip
+    rank = weight.rank - 2
+    form = _Convolution(
+        rank,
+        _spatial(stride, rank),
+        _spatial(padding, rank),
+        _spatial(dilation, rank),
+        groups,
+    )
+    results: list[Value | None] = [None, None, None]
+    if transposed:
+        if mask[0]:
+            results[0] = _forward(g, grad, weight, form)
+        if mask[1]:
+            results[1] = _weight_gradient(g, x, grad, weight, form)
+    else:
+        if mask[0]:
+            results[0] = _input_gradient(g, grad, x, weight, form)
+        if mask[1]:
+            results[1] = _weight_gradient(g, grad, x, weight, form)
+    if mask[2]:
+        axes = [0, *range(2, grad.rank)]
+        wide = g.cast(grad, compute_dtype(grad.dtype))
+        total = g.op("ReduceSum", wide, g.ints(axes), keepdims=0)
+        results[2] = g.cast(total, grad.dtype)
+    return results
+
+
+class _Convolution:
+    """The parameters of a convolution over `rank` axes."""
+
+    def __init__(
+        self,
+        rank: int,
+        stride: list[int],
+        padding: list[int],
+        dilation: list[int],
+        groups: int,
+    ) -> None:
+        self.rank, self.stride, self.padding = rank, stride, padding
+        self.dilation, self.groups = dilation, groups
+
+
+def _forward(g: Graph, x: Value, weight: Value, form: _Convolution) -> Value:
+    return g.op(
+        "Conv", x, weight, strides=form.stride, pads=[*form.padding, *form.padding],
+        dilations=form.dilation, group=form.groups,
+    )  # fmt: skip
+
+
+def _input_gradient(
+    g: Graph, grad: Value, x: Value, weight: Value, form: _Convolution
+) -> Value:
+    """The transposed convolution, with as much padding at the end as the forward one left over."""
+    extra = []
+    for i in range(form.rank):
+        window = form.dilation[i] * (known(weight.shape[2 + i], "a dim") - 1) + 1
+        size = known(x.shape[2 + i], "a dim") + 2 * form.padding[i]
+        extra.append((size - window) % form.stride[i])
+    return g.op(
+        "ConvTranspose", grad, weight, strides=form.stride, pads=[*form.padding, *form.padding],
+        dilations=form.dilation, group=form.groups, output_padding=extra,
+    )  # fmt: skip
+
+
+def _weight_gradient(
+    g: Graph, narrow: Value, wide: Value, weight: Value, form: _Convolution
+) -> Value:
+    """Convolves the wide tensor with the narrow one; batch and channels change places.
+
+    `wide` is the input of a convolution and `narrow` the gradient of its result (for a transposed
+    one the other way around). Groups become parts of the batch, so that one convolution with
+    `groups` groups computes all of them.
+    """
+    batch = wide.shape[0]
+    groups = form.groups
+    pads = list(form.padding)
+    ends = []
+    for i in range(form.rank):
+        taps = known(weight.shape[2 + i], "a dim")
+        reach = form.stride[i] * (known(narrow.shape[2 + i], "a dim") - 1) + 1
+        need = form.dilation[i] * (taps - 1) + reach
+        ends.append(need - known(wide.shape[2 + i], "a dim") - pads[i])
+    spatial = list(range(2, 2 + form.rank))
+    image = _channels_to_batch(g, wide, batch, groups)
+    filters = g.transpose(narrow, [1, 0, *spatial])
+    if any(e < 0 for e in ends):
+        for i, e in enumerate(ends):
+            if e < 0:
+                size = known(wide.shape[2 + i], "a dim")
+                image = g.slice(image, 2 + i, 0, size + e)
+        ends = [max(e, 0) for e in ends]
+    result = g.op(
+        "Conv", image, filters, strides=form.dilation, pads=[*pads, *ends],
+        dilations=form.stride, group=groups,
+    )  # fmt: skip
+    return g.op("Transpose", result, perm=[1, 0, *spatial])
+
+
+def _channels_to_batch(g: Graph, x: Value, batch: Size, groups: int) -> Value:
+    """[N, G * C, ...] becomes [C, G * N, ...]."""
+    spatial = x.shape[2:]
+    per_group = x.shape[1] // groups
+    split = g.reshape(x, [batch, groups, per_group, *spatial])
+    tail = [3 + i for i in range(len(spatial))]
+    moved = g.op("Transpose", split, perm=[2, 1, 0, *tail])
+    return g.reshape(moved, [per_group, groups * batch, *spatial])

@@ -1,0 +1,340 @@
+"""Operators that move elements: views, joins, pads and their inverses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..errors import Unsupported
+from ..graph import Graph, Operand, Value
+from ..symbols import Size, static
+from ..table import row
+from .common import known, known_shape, numel
+
+_END = 2**63 - 1
+
+
+@row("aten.view.default", "aten._unsafe_view.default", "aten.reshape.default")
+@row(
+    "aten._reshape_alias.default",
+    "aten.unsqueeze.default",
+    "aten.squeeze",
+    "aten.flatten",
+)
+def _view(g: Graph, x: Value, *_: object, **__: object) -> Value:
+    return g.reshape(x, g.out.shape)
+
+
+@row("aten.expand.default", "aten.broadcast_to.default")
+def _expand(g: Graph, x: Value, *_: object, **__: object) -> Value:
+    return g.expand(x, g.out.shape)
+
+
+@row("aten.copy.default")
+def _copy(g: Graph, x: Value, source: Value, *_: object) -> Value:
+    return g.expand(g.cast(source, x.dtype), x.shape)
+
+
+@row("aten.permute.default")
+def _permute(g: Graph, x: Value, dims: Sequence[int]) -> Value:
+    return g.transpose(x, [d % max(x.rank, 1) for d in dims])
+
+
+@row("aten.transpose.int", "aten.swapaxes.default")
+def _transpose(g: Graph, x: Value, a: int, b: int) -> Value:
+    perm = list(range(x.rank))
+    if x.rank:
+        perm[a], perm[b] = perm[b], perm[a]
+    return g.transpose(x, perm)
+
+
+@row("aten.t.default", "aten.numpy_T.default")
+def _t(g: Graph, x: Value) -> Value:
+    return g.transpose(x, list(reversed(range(x.rank))))
+
+
+def _bound(value: Operand | None, size: Size, default: Size) -> Size:
+    """Returns a bound of a slice in 0..size, as Python clips it."""
+    if value is None:
+        return default
+    if isinstance(value, (Value, float)):
+        raise Unsupported("its bounds depend on data")
+    if not static(value):
+        return value
+    bound = int(value)
+    if not static(size):
+        return bound if bound < _END else default
+    last = int(size)
+    return min(max(bound + last if bound < 0 else bound, 0), last)
+
+
+@row("aten.slice.Tensor")
+def _slice(
+    g: Graph, x: Value, dim: int = 0, start: Operand | None = None, end: Operand | None = None,
+    step: int = 1,
+) -> Value:  # fmt: skip
+    dim %= x.rank
+    first = _bound(start, x.shape[dim], 0)
+    last = _bound(end, x.shape[dim], x.shape[dim])
+    return g.slice(x, dim, first, last, step)
+
+
+@row("aten.select.int")
+def _select(g: Graph, x: Value, dim: int, index: Operand) -> Value:
+    if isinstance(index, (Value, float)):
+        raise Unsupported("its index depends on data")
+    position = (
+        g.size(index)
+        if isinstance(index, torch.SymInt)
+        else g.constant(torch.tensor(index))
+    )
+    return g.op("Gather", x, position, axis=dim % x.rank)
+
+
+@row("aten.split.Tensor", "aten.unsafe_split.Tensor")
+def _split(g: Graph, x: Value, size: Size, dim: int = 0) -> Sequence[Value]:
+    extent, part = known(x.shape[dim], "a dim"), known(size, "a size")
+    if part == 0:
+        return [x]
+    sizes = [min(part, extent - at) for at in range(0, extent, part)] or [0]
+    return _split_with_sizes(g, x, sizes, dim)
+
+
+@row("aten.split_with_sizes.default", "aten.unsafe_split_with_sizes.default")
+@row("aten.split_with_sizes_copy.default")
+def _split_with_sizes(
+    g: Graph, x: Value, sizes: Sequence[Size], dim: int = 0
+) -> Sequence[Value]:
+    outputs = [x.dtype] * len(sizes)
+    return g.ops("Split", [x, g.shape(sizes)], outputs, axis=dim % x.rank)
+
+
+@row("aten.unbind.int")
+def _unbind(g: Graph, x: Value, dim: int = 0) -> Sequence[Value]:
+    count = known(x.shape[dim], "the number of results")
+    return [
+        g.op("Gather", x, g.constant(torch.tensor(i)), axis=dim % x.rank)
+        for i in range(count)
+    ]
+
+
+@row("aten.cat.default", "aten.concat.default")
+def _cat(g: Graph, tensors: Sequence[Value], dim: int = 0) -> Value:
+    # An empty list of one dim joins with anything.
+    real = [
+        t
+        for t in tensors
+        if not (t.rank == 1 and static(t.shape[0]) and t.shape[0] == 0)
+    ]
+    rank = len(g.out.shape)
+    if not real:
+        return g.full(0, g.out.dtype, g.out.shape)
+    parts = [g.cast(t, g.out.dtype) for t in real]
+    return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis=dim % rank)
+
+
+@row("aten.stack.default")
+def _stack(g: Graph, tensors: Sequence[Value], dim: int = 0) -> Value:
+    axis = dim % len(g.out.shape)
+    parts = [g.unsqueeze(g.cast(t, g.out.dtype), [axis]) for t in tensors]
+    return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis=axis)
+
+
+@row("aten.repeat.default", "aten.tile.default")
+def _repeat(g: Graph, x: Value, repeats: Sequence[Size]) -> Value:
+    missing = len(repeats) - x.rank
+    wide = g.reshape(x, [*([1] * missing), *x.shape]) if missing > 0 else x
+    return g.op("Tile", wide, g.shape([*([1] * -missing), *repeats]))
+
+
+@row("aten.flip.default")
+def _flip(g: Graph, x: Value, dims: Sequence[int]) -> Value:
+    if not dims or x.rank == 0:
+        return x
+    axes = [d % x.rank for d in dims]
+    many = len(axes)
+    return g.op(
+        "Slice", x, g.ints([-1] * many), g.ints([-_END] * many), g.ints(axes),
+        g.ints([-1] * many),
+    )  # fmt: skip
+
+
+@row("aten.constant_pad_nd.default")
+def _constant_pad(g: Graph, x: Value, pad: Sequence[Size], value: Operand = 0) -> Value:
+    rank = x.rank
+    begin: list[Size] = [0] * rank
+    end: list[Size] = [0] * rank
+    for i in range(len(pad) // 2):
+        begin[rank - 1 - i], end[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
+    fill = g.scalar(value, x.dtype)
+    return g.op("Pad", x, g.shape([*begin, *end]), fill, mode="constant")
+
+
+def _strided_places(
+    g: Graph,
+    x: Value,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    offset: Size | None,
+) -> torch.Tensor:
+    """Returns which elements of the flat tensor a view by strides has."""
+    base = g.fake
+    if base is not None and not base.is_contiguous():
+        raise Unsupported("it views a tensor whose elements are not in C order")
+    dims = [known(s, "a dim") for s in size]
+    start = known(offset or 0, "an offset")
+    if base is not None and offset is None:
+        start = known(base.storage_offset(), "an offset")
+    if base is not None:
+        start -= known(base.storage_offset(), "an offset")
+    index = torch.tensor(start)
+    for axis, (extent, step) in enumerate(zip(dims, stride, strict=True)):
+        shape = [1] * len(dims)
+        shape[axis] = extent
+        index = index + torch.arange(extent).reshape(shape) * known(step, "a stride")
+    if index.numel() and (int(index.max()) >= _known_numel(x) or int(index.min()) < 0):
+        raise Unsupported("it views memory outside of the tensor")
+    return index
+
+
+@row("aten.as_strided.default", "aten.as_strided_copy.default")
+def _as_strided(
+    g: Graph,
+    x: Value,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    offset: Size | None = None,
+) -> Value:
+    """Gathers from the flat tensor. A base whose elements are not in C order is refused."""
+    index = _strided_places(g, x, size, stride, offset)
+    return g.op("Gather", g.reshape(x, [numel(x.shape)]), g.constant(index), axis=0)
+
+
+@row("aten.as_strided_scatter.default")
+def _as_strided_scatter(
+    g: Graph, x: Value, source: Value, size: Sequence[Size], stride: Sequence[Size],
+    offset: Size | None = None,
+) -> Value:  # fmt: skip
+    index = _strided_places(g, x, size, stride, offset).reshape(-1)
+    if len(set(index.tolist())) != index.numel():
+        raise Unsupported("it writes an element several times")
+    flat = g.reshape(x, [numel(x.shape)])
+    lines = g.reshape(source, [index.numel()])
+    written = _put_lines(g, flat, lines, 0, index.tolist())
+    return g.reshape(written, x.shape)
+
+
+def _known_numel(x: Value) -> int:
+    return known(numel(x.shape), "a number of elements")
+
+
+@row("aten.unfold.default")
+def _unfold(g: Graph, x: Value, dim: int, size: int, step: int) -> Value:
+    if x.rank == 0:
+        return g.reshape(x, [1])
+    dim %= x.rank
+    count = known(g.out.shape[dim], "the number of windows")
+    index = torch.arange(count).reshape(-1, 1) * step + torch.arange(size).reshape(
+        1, -1
+    )
+    windows = g.op("Gather", x, g.constant(index), axis=dim)
+    # The window's elements follow the windows; they belong at the end.
+    rank = x.rank + 1
+    perm = [a for a in range(rank) if a != dim + 1] + [dim + 1]
+    return g.op("Transpose", windows, perm=perm)
+
+
+@row("aten.diagonal.default")
+def _diagonal(
+    g: Graph, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    a, b = dim1 % x.rank, dim2 % x.rank
+    shape = known_shape(x)
+    rows, columns = shape[a], shape[b]
+    length = known(g.out.shape[-1], "a dim")
+    at = torch.arange(length)
+    flat = (at - min(offset, 0)) * columns + at + max(offset, 0)
+    rest = [i for i in range(x.rank) if i not in (a, b)]
+    moved = g.transpose(x, [*rest, a, b])
+    joined = g.reshape(moved, [*(shape[i] for i in rest), rows * columns])
+    return g.op("Gather", joined, g.constant(flat), axis=len(rest))
+
+
+@row("aten.slice_scatter.default")
+def _slice_scatter(
+    g: Graph, x: Value, source: Value, dim: int = 0, start: Operand | None = None,
+    end: Operand | None = None, step: int = 1,
+) -> Value:  # fmt: skip
+    dim %= x.rank
+    extent = known(x.shape[dim], "a dim")
+    first = known(_bound(start, extent, 0), "a bound")
+    last = known(_bound(end, extent, extent), "a bound")
+    inside = list(range(first, last, step))
+    if not inside:
+        return x
+    source = g.expand(source, [*x.shape[:dim], len(inside), *x.shape[dim + 1 :]])
+    if step == 1:
+        parts = []
+        if first > 0:
+            parts.append(g.slice(x, dim, 0, first))
+        parts.append(source)
+        if last < extent:
+            parts.append(g.slice(x, dim, last, extent))
+        return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis=dim)
+    return _put_lines(g, x, source, dim, inside)
+
+
+def _put_lines(
+    g: Graph, x: Value, source: Value, dim: int, positions: Sequence[int]
+) -> Value:
+    """Replaces the lines of `x` at positions along `dim` by those of `source`, in order."""
+    extent = known(x.shape[dim], "a dim")
+    taken = torch.zeros(extent, dtype=torch.int64)
+    mask = torch.zeros(extent, dtype=torch.bool)
+    for number, position in enumerate(positions):
+        taken[position], mask[position] = number, True
+    spread = g.op("Gather", source, g.constant(taken), axis=dim)
+    shape = [1] * x.rank
+    shape[dim] = extent
+    return g.where(g.constant(mask.reshape(shape)), spread, x)
+
+
+@row("aten.select_scatter.default")
+def _select_scatter(g: Graph, x: Value, source: Value, dim: int, index: int) -> Value:
+    dim %= x.rank
+    extent = known(x.shape[dim], "a dim")
+    line = g.unsqueeze(source, [dim])
+    return _put_lines(g, x, line, dim, [known(index, "an index") % extent])
+
+
+@row("aten.diagonal_scatter.default")
+def _diagonal_scatter(
+    g: Graph, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Value:
+    a, b = dim1 % x.rank, dim2 % x.rank
+    shape = known_shape(x)
+    rest = [i for i in range(x.rank) if i not in (a, b)]
+    order = [*rest, a, b]
+    moved = g.transpose(x, order)
+    joined = g.reshape(moved, [*(shape[i] for i in rest), shape[a] * shape[b]])
+    length = known(source.shape[-1], "a dim")
+    at = torch.arange(length)
+    flat = (at - min(offset, 0)) * shape[b] + at + max(offset, 0)
+    placed = _put_lines(g, joined, source, len(rest), flat.tolist())
+    back = g.reshape(placed, [*(shape[i] for i in rest), shape[a], shape[b]])
+    return g.transpose(back, [order.index(i) for i in range(x.rank)])
+
+
+@row("aten.tril.default")
+def _tril(g: Graph, x: Value, diagonal: int = 0) -> Value:
+    return _triangle(g, x, diagonal, upper=0)
+
+
+@row("aten.triu.default")
+def _triu(g: Graph, x: Value, diagonal: int = 0) -> Value:
+    return _triangle(g, x, diagonal, upper=1)
+
+
+def _triangle(g: Graph, x: Value, diagonal: int, upper: int) -> Value:
+    return g.op("Trilu", x, g.constant(torch.tensor(diagonal)), upper=upper)

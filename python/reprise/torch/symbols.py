@@ -1,0 +1,45 @@
+"""Sizes that only a run knows: PyTorch's SymInts as expressions over symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import sympy  # type: ignore[import-untyped]
+import torch
+
+#: A size: a number, or an expression of the traced program.
+Size = int | torch.SymInt
+
+
+def expression(size: Size) -> sympy.Expr:
+    """Returns a size as an expression in which known symbols are replaced by their values."""
+    if isinstance(size, torch.SymInt):
+        expr = size.node.expr
+        shape_env = size.node.shape_env
+        return (
+            shape_env.replace(shape_env.simplify(expr))
+            if shape_env is not None
+            else expr
+        )
+    return sympy.Integer(int(size))
+
+
+def static(size: Size) -> bool:
+    """Returns whether a size is the same in all runs."""
+    return not isinstance(size, torch.SymInt) or bool(expression(size).is_Integer)
+
+
+def evaluator(
+    sizes: Sequence[Size], symbols: Sequence[sympy.Symbol]
+) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """Returns a function from the values of `symbols` to those of `sizes`."""
+    exprs = [expression(s) for s in sizes]
+    if all(e.is_Integer for e in exprs):
+        known = tuple(int(e) for e in exprs)
+        return lambda values: known
+
+    def evaluate(values: Sequence[int]) -> tuple[int, ...]:
+        table = dict(zip(symbols, values, strict=True))
+        return tuple(int(e) if e.is_Integer else int(e.xreplace(table)) for e in exprs)
+
+    return evaluate

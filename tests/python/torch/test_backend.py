@@ -1,0 +1,239 @@
+"""The backend on small models: forward, gradients, optimisers, fallbacks, dynamic shapes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import unittest
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch.nn.functional as F
+from reprise.torch import backend, explain, report
+from torch import nn
+
+DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")
+OPTIONS = {"device": DEVICE}
+
+
+def compiled(model: Any, **keywords: Any) -> Any:
+    return torch.compile(model, backend=backend, options=OPTIONS, **keywords)
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+
+    def close(self, got: torch.Tensor, want: torch.Tensor, part: float = 1e-5) -> None:
+        self.assertEqual(got.shape, want.shape)
+        self.assertEqual(got.dtype, want.dtype)
+        scale = float(want.abs().max()) if want.numel() else 1.0
+        worst = (
+            float((got.double() - want.double()).abs().max()) if want.numel() else 0.0
+        )
+        self.assertLessEqual(worst, part * max(scale, 1e-6))
+
+    def agree(
+        self, model: nn.Module, *inputs: torch.Tensor, part: float = 1e-5
+    ) -> None:
+        """Compares results and all gradients with eager's; nothing may fall back."""
+        twin = copy.deepcopy(model)
+        with report.collect() as graphs:
+            got = compiled(model)(*inputs)
+            got.square().sum().backward()
+        self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+        self.assertEqual({g.kind for g in graphs}, {"forward", "backward"})
+        want = twin(*inputs)
+        want.square().sum().backward()
+        self.close(got.detach(), want.detach(), part)
+        for (name, mine), theirs in zip(
+            model.named_parameters(), twin.parameters(), strict=True
+        ):
+            with self.subTest(name):
+                assert mine.grad is not None and theirs.grad is not None
+                self.close(mine.grad, theirs.grad, part)
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(16, 32), nn.LayerNorm(32)
+        self.second = nn.Linear(32, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.norm(self.first(x))
+        return self.second(F.gelu(hidden) * torch.sigmoid(hidden))
+
+
+class Convolutions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.depth = nn.Conv2d(8, 16, 3, groups=4, padding=2, dilation=2)
+        self.up = nn.ConvTranspose2d(16, 4, 3, stride=2, padding=1, output_padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.norm(self.first(x)))
+        y = F.max_pool2d(self.depth(y), 2)
+        return F.avg_pool2d(self.up(y), 2)
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(11, 16)
+        self.all = nn.Linear(16, 48)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.all(self.words(tokens)).chunk(3, dim=-1)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+class Models(Case):
+    def test_mlp(self) -> None:
+        self.agree(Mlp(), torch.randn(8, 16))
+
+    def test_convolutions(self) -> None:
+        self.agree(Convolutions(), torch.randn(2, 3, 16, 16))
+
+    def test_channels_last(self) -> None:
+        x = torch.randn(2, 3, 16, 16).to(memory_format=torch.channels_last)
+        model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()).to(
+            memory_format=torch.channels_last
+        )  # type: ignore[call-overload]
+        want = model(x)
+        got = compiled(model)(x)
+        self.close(got.detach(), want.detach())
+        self.assertEqual(got.stride(), want.stride())
+
+    def test_attention(self) -> None:
+        self.agree(Attention(), torch.randint(11, (2, 5)))
+
+    def test_batch_norm_statistics(self) -> None:
+        model = Convolutions()
+        twin = copy.deepcopy(model)
+        x = torch.randn(2, 3, 16, 16)
+        compiled(model)(x)
+        twin(x)
+        assert model.norm.running_var is not None and twin.norm.running_var is not None
+        self.close(model.norm.running_var, twin.norm.running_var)
+        self.assertEqual(int(model.norm.num_batches_tracked or 0), 1)
+
+    def test_loss_and_optimiser(self) -> None:
+        model = Mlp()
+        twin = copy.deepcopy(model)
+        x, y = torch.randn(8, 16), torch.randint(4, (8,))
+        losses = []
+        for net, wrap in ((model, compiled), (twin, lambda f: f)):
+            optimiser = torch.optim.AdamW(net.parameters(), lr=1e-2)
+            step = wrap(lambda n=net: F.cross_entropy(n(x), y))
+            update = wrap(optimiser.step)
+            history = []
+            for _ in range(5):
+                optimiser.zero_grad()
+                loss = step()
+                loss.backward()
+                update()
+                history.append(float(loss.detach()))
+            losses.append(history)
+        for mine, theirs in zip(*losses, strict=True):
+            self.assertAlmostEqual(mine, theirs, delta=1e-3 * abs(theirs))
+
+
+class Behaviour(Case):
+    def test_fallback_is_shown(self) -> None:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.inv(x.sin() + 4 * torch.eye(3)).cos()
+
+        x = torch.randn(3, 3)
+        found = explain(function, x, options=OPTIONS)
+        self.assertTrue(any("inv" in f.operator for f in found.fallbacks), str(found))
+        self.assertTrue(
+            all("test_backend.py" in f.source for f in found.fallbacks), str(found)
+        )
+        torch._dynamo.reset()
+        self.close(compiled(function)(x), function(x))
+
+    def test_dynamic_shapes_compile_once(self) -> None:
+        model = Mlp()
+        with report.collect() as graphs, torch.no_grad():
+            run = compiled(model, dynamic=True)
+            for rows in (3, 5, 8, 2):
+                x = torch.randn(rows, 16)
+                self.close(run(x), model(x))
+        self.assertEqual(len(graphs), 1)
+        self.assertEqual(graphs[0].fallbacks, [])
+
+    def test_sizes_are_numbers_of_the_program(self) -> None:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return x.reshape(x.shape[0] * 2, -1) * x.shape[0] + x.shape[1]
+
+        run = compiled(function, dynamic=True)
+        for rows in (2, 4, 6):
+            x = torch.randn(rows, 8)
+            self.close(run(x), function(x))
+
+    def test_parameters_that_change_are_read_again(self) -> None:
+        model = nn.Linear(4, 4)
+        run = compiled(model)
+        x = torch.randn(2, 4)
+        with torch.no_grad():
+            self.close(run(x), model(x))
+            model.weight.mul_(2)
+            self.close(run(x), model(x))
+
+    def test_frozen_parameters_are_constants(self) -> None:
+        model = Mlp()
+        run = torch.compile(model, backend=backend, options={**OPTIONS, "freeze": True})
+        x = torch.randn(8, 16)
+        with torch.no_grad():
+            self.close(run(x), model(x))
+            model.first.weight.mul_(2)
+            self.close(run(x), model(x))
+        run(x).sum().backward()
+        self.assertIsNotNone(model.first.weight.grad)
+
+    def test_mutations_come_back(self) -> None:
+        def function(
+            cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor
+        ) -> torch.Tensor:
+            cache.index_copy_(0, at, x)
+            return cache.sum(0)
+
+        mine, theirs = torch.zeros(4, 3), torch.zeros(4, 3)
+        at, x = torch.tensor([1, 3]), torch.randn(2, 3)
+        self.close(compiled(function)(mine, at, x), function(theirs, at, x))
+        self.close(mine, theirs)
+
+    def test_dropout_is_reproducible_and_has_its_rate(self) -> None:
+        run = compiled(lambda x: F.dropout(x, 0.25))
+        x = torch.ones(200, 500)
+        torch.manual_seed(3)
+        first = run(x)
+        second = run(x)
+        torch.manual_seed(3)
+        self.assertTrue(torch.equal(first, run(x)))
+        self.assertFalse(torch.equal(first, second))
+        kept = float((first != 0).double().mean())
+        self.assertAlmostEqual(kept, 0.75, delta=5 * (0.25 * 0.75 / x.numel()) ** 0.5)
+        self.close(first[first != 0], torch.full_like(first[first != 0], 1 / 0.75))
+
+    def test_dropout_has_one_mask_in_both_directions(self) -> None:
+        x = torch.ones(64, 64, requires_grad=True)
+        y = compiled(lambda x: F.dropout(x, 0.5))(x)
+        y.sum().backward()
+        assert x.grad is not None
+        self.assertTrue(torch.equal(x.grad, y.detach()))
+
+    def test_options_are_checked(self) -> None:
+        with self.assertRaisesRegex(Exception, "no option 'speed'"):
+            torch.compile(lambda x: x + 1, backend=backend, options={"speed": 1})(
+                torch.ones(2)
+            )
+
+
+if __name__ == "__main__":
+    unittest.main()
