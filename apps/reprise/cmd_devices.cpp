@@ -38,12 +38,10 @@ std::string facts_text(const DeviceFacts& f) {
                     std::to_string(f.max_workgroup_invocations) + ", shared " +
                     format_bytes(f.max_shared_bytes) + ", buffer " +
                     format_bytes(static_cast<int64_t>(f.max_buffer_bytes));
-  const std::pair<bool, const char*> features[] = {{f.int64, "int64"},
-                                                   {f.float16, "float16"},
-                                                   {f.float64, "float64"},
-                                                   {f.storage8, "storage8"},
-                                                   {f.storage16, "storage16"},
-                                                   {!f.matrices.empty(), "cooperative matrix"}};
+  const std::pair<bool, const char*> features[] = {
+      {f.int64, "int64"},         {f.float16, "float16"},
+      {f.float64, "float64"},     {f.storage8, "storage8"},
+      {f.storage16, "storage16"}, {!f.matrices.empty(), "cooperative matrix"}};
   for (const auto& [has, name] : features) {
     if (has) out += std::string(", ") + name;
   }
