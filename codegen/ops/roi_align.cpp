@@ -40,6 +40,14 @@ Status infer_roi_align(InferContext& ctx) {
   return {};
 }
 
+/// Without a sampling ratio, a region may have as many samples as the image has place for. Some
+/// drivers limit loops: those of an image of this size can be unrolled to fit.
+bool has_short_loops(const Shape& x) {
+  constexpr double kMostIterations = 0x1p21;
+  const auto most = [](const Expr& size) { return 2 * static_cast<double>(size.value()) + 17; };
+  return x[2].is_const() && x[3].is_const() && most(x[2]) * most(x[3]) <= kMostIterations;
+}
+
 Result<bool> roi_align(Rewriter& rw) {
   const graph::Node& n = rw.node();
   if (n.opset == 0) return false;
@@ -48,6 +56,7 @@ Result<bool> roi_align(Rewriter& rw) {
   const int64_t ratio = c.attrs().get_int("sampling_ratio");
   const std::string mode = c.attrs().get_string("mode");
   if (ratio < 0 || ratio > kMostSamples || (mode != "avg" && mode != "max")) return false;
+  if (ratio == 0 && !has_short_loops(c.shape(c.in(0)))) return false;
   // Before version 16 there was no shift by half a pixel.
   const std::string by_version = n.opset < 16 ? "output_half_pixel" : "half_pixel";
   AttrMap a;
