@@ -145,7 +145,6 @@ TEST_P(Values, WrongValuesAreRefused) {
                          {*Value::tensor(a, {3}), *Value::tensor(a, {3})}));
   EXPECT_FALSE(Value::of(REPRISE_KIND_STRING_MAP, REPRISE_F32,
                          {*Value::strings({"a"}), *Value::tensor(a, {3})}));
-  EXPECT_FALSE(Value::of(static_cast<reprise_kind>(9), REPRISE_F32, {}));
   EXPECT_FALSE(Value::of(REPRISE_KIND_TENSOR, REPRISE_F32, {}));
   EXPECT_FALSE(one->item(1));
   EXPECT_FALSE(one->as_tensor());
