@@ -16,8 +16,7 @@ namespace reprise {
 
 namespace {
 
-constexpr double kClearlyFaster = 0.97;  // fraction of the default's time that a choice must beat
-constexpr int kMinRounds = 3;            // the fewest rounds for a median
+constexpr int kMinRounds = 3;  // the fewest rounds for a median
 
 using Choice = std::function<size_t(const ScheduleSite&)>;
 
@@ -476,18 +475,6 @@ class Tuner {
 };
 
 }  // namespace
-
-std::string select(std::vector<CandidateTime>& candidates) {
-  if (candidates.empty()) return {};
-  const CandidateTime first = candidates.front();
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const CandidateTime& a, const CandidateTime& b) {
-                     return a.rejected != b.rejected ? b.rejected : a.us < b.us;
-                   });
-  const CandidateTime& best = candidates.front();
-  const bool better = first.rejected || best.us < kClearlyFaster * first.us;
-  return best.rejected || !better ? first.schedule : best.schedule;
-}
 
 Result<TunedPackage> autotune(const CompileModel& model, const CompileOptions& compile,
                               std::shared_ptr<Device>& device, const AutotuneOptions& options,

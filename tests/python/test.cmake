@@ -18,7 +18,7 @@ if(TARGET reprise_native)
   endif()
   # The backend of torch.compile. Where PyTorch is not installed, it is skipped and says so.
   set(REPRISE_TORCH_PYTHON ${REPRISE_PYTHON} CACHE FILEPATH "An interpreter that has PyTorch")
-  set(torch_tests ${CMAKE_CURRENT_SOURCE_DIR}/python/torch)
+  set(torch_tests ${CMAKE_CURRENT_SOURCE_DIR}/python/torch_backend)
   foreach(tier quick full)
     add_test(NAME python_torch_${tier} COMMAND ${REPRISE_TORCH_PYTHON} ${torch_tests}/run.py ${tier})
     set_tests_properties(python_torch_${tier} PROPERTIES LABELS ${tier} SKIP_RETURN_CODE 77

@@ -32,7 +32,7 @@ HostCall& call(Package& p) {
 const Wrong kInterface[] = {
     {"symbols have", [](Package& p) { p.io.sources.pop_back(); }},
     {"the name is used twice", [](Package& p) { p.io.outputs[1].name = "y"; }},
-    {"element type 77", [](Package& p) { p.io.inputs[0].dtype = static_cast<DType>(77); }},
+    {"element type 31", [](Package& p) { p.io.inputs[0].dtype = static_cast<DType>(31); }},
     {"symbol 5 does not exist", [](Package& p) { p.io.inputs[0].shape[0] = Expr::symbol(5); }},
     {"divisor 0", [](Package& p) { p.io.symbols[0].divisor = 0; }},
     {"its range is empty", [](Package& p) { p.io.symbols[0].min = 9999; }},
@@ -93,7 +93,8 @@ const Wrong kSteps[] = {
     {"buffer 99 does not exist", [](Package& p) { launch(p, 0).buffers[0] = plan::BufferId(99); }},
     {"buffer -1 does not exist", [](Package& p) { launch(p, 0).buffers[0] = plan::BufferId(-1); }},
     {"read-only buffer 'w'", [](Package& p) { launch(p, 0).writes[1] = true; }},
-    {"strings", [](Package& p) { device(p).buffers[plan::BufferId(6)].dtype = DType::String; }},
+    {"of type string, on a device",
+     [](Package& p) { device(p).buffers[plan::BufferId(6)].dtype = DType::String; }},
     {"symbol 6 does not exist", [](Package& p) { launch(p, 0).scalars[0] = Expr::symbol(6); }},
     {"a grid of -3", [](Package& p) { launch(p, 0).grid[1] = -3; }},
     {"buffer 50 does not exist", [](Package& p) { call(p).outputs[0] = plan::BufferId(50); }},
