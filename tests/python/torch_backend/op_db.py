@@ -4,7 +4,7 @@
 Each entry of `op_db` is run in float32, float16 and int64, forward and, where PyTorch
 differentiates it, backward. Results are compared with eager's. An entry either runs on our kernels,
 or falls back (with reasons), or is wrong, or crashes. Entries run in child processes, so that a
-crash or a hang is the finding of one entry. `--table` writes the table of docs/pytorch.md.
+crash or a hang is the finding of one entry. `op_table.py` writes the table of docs/pytorch.md.
 
     op_db.py --device vulkan:0 --samples 3 --json results.json
     op_db.py --only add,mul --device host
