@@ -40,10 +40,10 @@ void destroy_unused(PyObject* capsule) {
 }
 
 template <typename Managed>
-nb::object capsule_of(const Tensor& tensor, std::shared_ptr<TensorMemory> memory, void* data,
+nb::object capsule_of(const Tensor& tensor, const std::shared_ptr<TensorMemory>& memory, void* data,
                       dlpack::Device device) {
   auto lent = std::make_unique<Lent<Managed>>();
-  lent->memory = std::move(memory);
+  lent->memory = memory;
   lent->dims = tensor.dims();
   lent->strides = row_major(lent->dims);
   lent->managed.context = lent.get();
@@ -57,7 +57,7 @@ nb::object capsule_of(const Tensor& tensor, std::shared_ptr<TensorMemory> memory
                           0};
   PyObject* capsule = PyCapsule_New(&lent->managed, kCapsule<Managed>, destroy_unused<Managed>);
   if (capsule == nullptr) nb::raise_python_error();
-  lent.release();
+  static_cast<void>(lent.release());  // the capsule owns it
   return nb::steal(capsule);
 }
 
