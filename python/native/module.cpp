@@ -19,6 +19,7 @@ namespace {
 int run_command_line(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "reprise");
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& a : arguments) argv.push_back(a.data());
   argv.push_back(nullptr);
   const nb::gil_scoped_release release;
