@@ -20,6 +20,9 @@ using V = OpBuilder::V;
 
 /// Up to this many updates are compared one after another, without sorting.
 constexpr int64_t kMaxUnsorted = 16;
+/// All updates may reach one element, drivers limit the iterations of a kernel, and an invocation
+/// computes up to 32 elements. Reductions of more updates run on the host.
+constexpr int64_t kMaxReduced = 1024;
 
 // --- The operators of ONNX -----------------------------------------------------------------------
 
@@ -96,6 +99,7 @@ Result<bool> scatter(Rewriter& rw, const Updates& u) {
   if (u.axis < 0) targets.pop_back();
   const Expr count = element_count(targets);
   if (count.is_overflow()) return false;
+  if (u.reduction != "none" && bounds(count, rw.graph().symbols).hi > kMaxReduced) return false;
   const V flat = flat_targets(c, u, count);
   Shape blocks{count};
   blocks.insert(blocks.end(), data.begin() + static_cast<int64_t>(u.depth), data.end());
