@@ -108,8 +108,9 @@ Status bind_output(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.outputs[i];
   RP_TRY(bind(t, call, b));
   if (t.value) {
-    return {Code::Usage, "output '" + b.name + "' has a value; results that are no tensors are "
-                         "returned, not written to the caller's memory"};
+    return {Code::Usage, "output '" + b.name +
+                             "' has a value; results that are no tensors are "
+                             "returned, not written to the caller's memory"};
   }
   if (!t.buffer) b.host_output = {static_cast<std::byte*>(t.data), t.bytes};
   return {};

@@ -21,8 +21,8 @@ using kernel::Value;
 inline constexpr int kSortedRun = 8;       // elements that an invocation sorts
 inline constexpr int kMergedElements = 8;  // elements of the result that an invocation merges
 
-/// An integer that orders the elements: less for elements that come first. Floats are F32 or F64, whose keys are I64. NaN
-/// counts as the largest number, and zeros of either sign are equal.
+/// An integer that orders the elements: less for elements that come first. Floats are F32 or F64,
+/// whose keys are I64. NaN counts as the largest number, and zeros of either sign are equal.
 Value sort_key(kernel::Builder& b, Val element, bool descending);
 
 /// Two buffers with the keys and the positions of elements.

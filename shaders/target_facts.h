@@ -14,18 +14,12 @@ namespace reprise::shaders {
 class TargetFacts {
  public:
   TargetFacts(const Predicate& p)  // NOLINT(google-explicit-constructor): a predicate states facts
-      : values_{p.cpu_type,
-                p.slow_loads,
-                p.needs_float64,
-                p.needs_storage8,
-                p.needs_storage16,
-                p.needs_subgroup_shuffle,
-                p.subgroup_size,
-                p.workgroup_invocations,
-                p.shared_bytes,
-                p.matrix.rows,
-                p.matrix.columns,
-                p.matrix.depth} {}
+      : values_{p.cpu_type,        p.slow_loads,
+                p.needs_float64,   p.needs_storage8,
+                p.needs_storage16, p.needs_subgroup_shuffle,
+                p.subgroup_size,   p.workgroup_invocations,
+                p.shared_bytes,    p.matrix.rows,
+                p.matrix.columns,  p.matrix.depth} {}
 
   bool cpu_type() const { return ask(kCpuType) != 0; }
   bool slow_loads() const { return ask(kSlowLoads) != 0; }

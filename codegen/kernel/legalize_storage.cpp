@@ -19,8 +19,7 @@ Val PackedElements::decode(Val bits) {
     case Ty::BF16:
       return b_.bitcast(b_.scalar_op(ScalarOp::ShiftLeft, {bits, u(16)}), kF32);
     case Ty::F16:
-      return FloatMath(b_, kF32).from_half_bits(
-          b_.scalar_op(ScalarOp::BitAnd, {bits, u(0xffff)}));
+      return FloatMath(b_, kF32).from_half_bits(b_.scalar_op(ScalarOp::BitAnd, {bits, u(0xffff)}));
     default:  // U16
       return b_.scalar_op(ScalarOp::BitAnd, {bits, u(0xffff)});
   }

@@ -221,9 +221,7 @@ class Chooser {
  private:
   Value count() { return {b_, b_.local_load(count_)}; }
   Value bit(int64_t c) { return b_.i32(int64_t{1} << c); }
-  Value shifted(Value bits, Value by) {
-    return b_.scalar_op(ScalarOp::ShiftLeft, {bits, by});
-  }
+  Value shifted(Value bits, Value by) { return b_.scalar_op(ScalarOp::ShiftLeft, {bits, by}); }
   Value both(Value x, Value y) { return b_.scalar_op(ScalarOp::BitAnd, {x, y}); }
   Value either(Value x, Value y) { return b_.scalar_op(ScalarOp::BitOr, {x, y}); }
   /// The bits below bit number c.

@@ -158,9 +158,8 @@ nb::object export_dlpack(const Tensor& tensor, const DlpackRequest& request) {
     data = memory->mapped();
     device = {};
   }
-  if (request.versioned)
-    return capsule_of<dlpack::ManagedVersioned>(tensor, std::move(memory), data, device);
-  return capsule_of<dlpack::Managed>(tensor, std::move(memory), data, device);
+  if (request.versioned) return capsule_of<dlpack::ManagedVersioned>(tensor, memory, data, device);
+  return capsule_of<dlpack::Managed>(tensor, memory, data, device);
 }
 
 void bind_tensors(nb::module_& m) {

@@ -114,8 +114,8 @@ uint16_t float_to_bf16(float v);
 // These round once.
 uint16_t double_to_f16(double v);
 uint16_t double_to_bf16(double v);
-/// Rounds to odd: truncates an inexact result and sets its last bit. A second rounding to fewer bits
-/// then gives the same as rounding once.
+/// Rounds to odd: truncates an inexact result and sets its last bit. A second rounding to fewer
+/// bits then gives the same as rounding once.
 float to_float_odd(double v);
 
 }  // namespace reprise

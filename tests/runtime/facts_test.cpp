@@ -36,7 +36,8 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   facts.subgroup_arithmetic = facts.subgroup_shuffle = facts.subgroup_extended_types = true;
   facts.kind = DeviceKind::Cpu;
   Predicate all;
-  all.needs_int64 = all.needs_float16 = all.needs_float64 = all.needs_storage8 = all.needs_storage16 = true;
+  all.needs_int64 = all.needs_float16 = all.needs_float64 = all.needs_storage8 =
+      all.needs_storage16 = true;
   all.needs_subgroup_arithmetic = all.needs_subgroup_shuffle = all.cpu_type = true;
   all.needs_subgroup_extended_types = true;
   all.subgroup_size = 32;
