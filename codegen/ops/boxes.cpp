@@ -7,6 +7,7 @@
 // so that a run reads back one number.
 #include "codegen/ops/boxes.h"
 
+#include "codegen/ops/counted_rows.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
@@ -32,13 +33,6 @@ Status infer_select_boxes(InferContext& ctx) {
   const Shape& scores = ctx.shape(1);
   ctx.set_output(0, DType::I64, {scores[0] * scores[1] * most[0], Expr(3)});
   ctx.set_output(1, DType::I32, {Expr(1)});
-  return {};
-}
-
-/// The size is a symbol, that of the value that the decomposition replaces.
-Status infer_counted_rows(InferContext& ctx) {
-  if (ctx.graph().value(ctx.node().outputs[0]).has_shape) return {};
-  ctx.set_output(0, DType::Bool, {ctx.fresh_symbol(0, 0), Expr(0)});
   return {};
 }
 
@@ -70,8 +64,7 @@ Result<bool> non_max_suppression(Rewriter& rw) {
   if (!most) return false;
   const graph::ValueId result = rw.node().outputs[0];
   const Expr rows = rw.graph().value(result).shape[0];
-  const auto symbol = rows.as_symbol();
-  if (!symbol) return false;
+  if (!rows.as_symbol()) return false;
 
   AttrMap a;
   a.set("center_point_box", ctx.attrs().get_int("center_point_box"));
@@ -79,11 +72,7 @@ Result<bool> non_max_suppression(Rewriter& rw) {
   std::vector<graph::ValueId> inputs = rw.node().inputs.list();
   if (ctx.elements(2)) inputs[2] = graph::kNone;
   RP_ASSIGN(const auto selected, rw.emit_all("SelectBoxes", std::move(inputs), std::move(a), 2));
-  RP_ASSIGN(const graph::ValueId size,
-            rw.emit_shaped("CountedRows", {selected[1]}, {}, DType::Bool, {rows, Expr(0)}));
-  SymbolSource& source = rw.graph().symbol_sources[static_cast<size_t>(*symbol)];
-  source.index = static_cast<int32_t>(size.number());
-  source.axis = 0;
+  RP_TRY(give_size(rw, selected[1], rows));
   OpBuilder b(rw);
   const graph::ValueId cut = b.slice(selected[0], {0, 0}, {1, 1}, {rows, Expr(3)});
   b.replace(0, cut);
@@ -113,7 +102,6 @@ std::span<const OpDef> box_ops() {
        .attributes = kSelectBoxesAttrs,
        .sensitivity = kernel::Sensitivity::Decision,
        .layout = LayoutRole::Fixed},
-      {.name = "CountedRows", .infer = infer_counted_rows},
   };
   return kOps;
 }

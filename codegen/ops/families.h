@@ -19,6 +19,7 @@ std::span<const OpDef> generator_ops();
 std::span<const OpDef> slice_ops();
 std::span<const OpDef> gather_ops();
 std::span<const OpDef> scatter_ops();
+std::span<const OpDef> select_ops();
 std::span<const OpDef> pad_tile_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> scan_ops();

@@ -10,12 +10,6 @@ namespace reprise::ops {
 
 namespace {
 
-Status require_indices(const InferContext& ctx) {
-  if (ctx.dtype(1) == DType::I32 || ctx.dtype(1) == DType::I64) return {};
-  return ctx.invalid("indices '" + ctx.input(1).name + "' are " +
-                     std::string(name_of(ctx.dtype(1))) + ", expected int32 or int64");
-}
-
 /// Refuses constant indices that are out of range in every run.
 Status check_constant_indices(const InferContext& ctx, const Expr& dim) {
   const auto& index = ctx.input(1);
@@ -101,29 +95,12 @@ Status gather_element(ElementContext& ctx) {
 
 // --- GatherElements ------------------------------------------------------------------------------
 
-/// The indices' other dims must not exceed those of the data.
-Status require_within(const InferContext& ctx, const Expr& dim, const Expr& limit) {
-  const auto table = ctx.graph_symbols();
-  if (proven_le(dim, limit, table)) return {};
-  const auto fits = ctx.unify(min_of(dim, limit, table), dim, "an index dim and its data dim");
-  if (fits.ok()) return {};
-  return ctx.invalid("indices " + ctx.str(ctx.shape(1)) + " exceed the data " +
-                     ctx.str(ctx.shape(0)));
-}
-
 Status infer_gather_elements(InferContext& ctx) {
   RP_TRY(require_indices(ctx));
   RP_TRY(require_rank(ctx, 0, 1));
   RP_ASSIGN(const int64_t axis, axis_of(ctx));
-  if (ctx.rank(0) != ctx.rank(1)) {
-    return ctx.invalid("data " + ctx.str(ctx.shape(0)) + " and indices " + ctx.str(ctx.shape(1)) +
-                       " differ in rank");
-  }
+  RP_TRY(require_indices_within(ctx, axis));
   RP_TRY(check_constant_indices(ctx, ctx.shape(0)[static_cast<size_t>(axis)]));
-  for (size_t d = 0; d < ctx.shape(0).size(); ++d) {
-    if (d == static_cast<size_t>(axis)) continue;
-    RP_TRY(require_within(ctx, ctx.shape(1)[d], ctx.shape(0)[d]));
-  }
   ctx.set_output(0, ctx.dtype(0), ctx.shape(1));
   return {};
 }

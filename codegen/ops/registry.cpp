@@ -43,6 +43,7 @@ std::vector<std::span<const OpDef>> families() {
           slice_ops(),
           gather_ops(),
           scatter_ops(),
+          select_ops(),
           pad_tile_ops(),
           reduce_ops(),
           scan_ops(),

@@ -2,9 +2,9 @@
 // invocations, so each element of the result looks for its updates instead: the targets of the
 // updates are sorted, and a binary search finds those of an element. Updates of one element are
 // applied in their order, so results do not depend on the device.
-#include <bit>
+#include <algorithm>
 
-#include "codegen/ops/element.h"
+#include "codegen/ops/binary_search.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
@@ -20,39 +20,25 @@ using V = OpBuilder::V;
 
 /// Up to this many updates are compared one after another, without sorting.
 constexpr int64_t kMaxUnsorted = 16;
-/// All updates may reach one element, drivers limit the iterations of a kernel, and an invocation
-/// computes up to 32 elements. Reductions of more updates run on the host.
-constexpr int64_t kMaxReduced = 1024;
+/// All updates may reach one element, which one invocation then computes. Reductions of more
+/// updates would exceed the time that drivers give a kernel; the host computes them.
+constexpr int64_t kMaxReduced = int64_t{1} << 20;
 
 // --- The operators of ONNX -----------------------------------------------------------------------
 
 Status infer_scatter(InferContext& ctx) {
+  RP_TRY(require_indices(ctx));
   RP_TRY(require_rank(ctx, 0, 1));
   if (ctx.dtype(2) != ctx.dtype(0))
     return ctx.invalid("data and updates differ in dtype: " + std::string(name_of(ctx.dtype(0))) +
                        " and " + std::string(name_of(ctx.dtype(2))));
-  if (ctx.dtype(1) != DType::I32 && ctx.dtype(1) != DType::I64)
-    return ctx.invalid("indices '" + ctx.input(1).name + "' are " +
-                       std::string(name_of(ctx.dtype(1))) + ", expected int32 or int64");
   return infer_same(ctx);
 }
 
 Status infer_scatter_elements(InferContext& ctx) {
   RP_TRY(infer_scatter(ctx));
-  if (ctx.rank(1) != ctx.rank(0)) {
-    return ctx.invalid("data " + ctx.str(ctx.shape(0)) + " and indices " + ctx.str(ctx.shape(1)) +
-                       " differ in rank");
-  }
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
-  for (size_t d = 0; d < ctx.shape(0).size(); ++d) {
-    if (d == static_cast<size_t>(axis)) continue;
-    const Expr &data = ctx.shape(0)[d], &indices = ctx.shape(1)[d];
-    if (bounds(data - indices, ctx.graph_symbols()).hi < 0) {
-      return ctx.invalid("indices " + ctx.str(ctx.shape(1)) + " exceed the data " +
-                         ctx.str(ctx.shape(0)));
-    }
-    ctx.at_least(data, "a dim of the data", indices, "that of the indices");
-  }
+  RP_TRY(require_indices_within(ctx, axis));
   return require_shape(ctx, 2, "updates", ctx.shape(1));
 }
 
@@ -89,6 +75,26 @@ V flat_targets(OpBuilder& c, const Updates& u, const Expr& count) {
   return c.reshape(c.op("FlatIndex", {c.in(1)}, std::move(a)), {count});
 }
 
+/// The data with the updates, in row-major order.
+Result<V> scattered(OpBuilder& c, const Updates& u, V data, V flat, V updates) {
+  const Expr count = element_count(c.shape(flat));
+  std::vector<V> operands{data, flat, updates};
+  if (!count.is_const() || count.value() > kMaxUnsorted) {
+    AttrMap a;
+    a.set("axis", int64_t{0});
+    a.set("count", std::vector<Expr>{count});
+    a.set("largest", int64_t{0});
+    if (!c.ok()) return graph::kNone;
+    RP_ASSIGN(const auto sorted, c.rewriter().emit_all("TopK", {flat}, std::move(a), 2));
+    operands[kTargets] = sorted[0];
+    operands.push_back(sorted[1]);
+  }
+  AttrMap a;
+  a.set("depth", static_cast<int64_t>(u.depth));
+  a.set("reduction", u.reduction);
+  return c.op("ScatterSorted", std::move(operands), std::move(a));
+}
+
 Result<bool> scatter(Rewriter& rw, const Updates& u) {
   OpBuilder c(rw);
   const Shape data = c.shape(c.in(0));
@@ -99,26 +105,12 @@ Result<bool> scatter(Rewriter& rw, const Updates& u) {
   if (u.axis < 0) targets.pop_back();
   const Expr count = element_count(targets);
   if (count.is_overflow()) return false;
-  if (u.reduction != "none" && bounds(count, rw.graph().symbols).hi > kMaxReduced) return false;
+  if (u.reduction != "none" && bounds(count, rw.graph().symbols).lo > kMaxReduced) return false;
   const V flat = flat_targets(c, u, count);
   Shape blocks{count};
   blocks.insert(blocks.end(), data.begin() + static_cast<int64_t>(u.depth), data.end());
-  const V updates = c.reshape(c.in(2), std::move(blocks));
-  std::vector<V> operands{c.in(0), flat, updates};
-  if (!count.is_const() || count.value() > kMaxUnsorted) {
-    AttrMap a;
-    a.set("axis", int64_t{0});
-    a.set("count", std::vector<Expr>{count});
-    a.set("largest", int64_t{0});
-    if (!c.ok()) return c.finish();
-    RP_ASSIGN(const auto sorted, rw.emit_all("TopK", {flat}, std::move(a), 2));
-    operands[kTargets] = sorted[0];
-    operands.push_back(sorted[1]);
-  }
-  AttrMap a;
-  a.set("depth", static_cast<int64_t>(u.depth));
-  a.set("reduction", u.reduction);
-  c.replace(0, c.op("ScatterSorted", std::move(operands), std::move(a)));
+  RP_ASSIGN(const V result, scattered(c, u, c.in(0), flat, c.reshape(c.in(2), std::move(blocks))));
+  c.replace(0, result);
   return c.finish();
 }
 
@@ -149,6 +141,59 @@ Result<bool> scatter_nd(Rewriter& rw) {
   u.depth = static_cast<size_t>(depth.value());
   RP_ASSIGN(u.reduction, reduction_of(ctx));
   return scatter(rw, u);
+}
+
+/// The shape of the result without output_shape, to which the indices refer.
+Result<Shape> unpooled_shape(const InferContext& ctx) {
+  const auto kernel = ctx.attrs().get_ints("kernel_shape");
+  const size_t n = ctx.shape(0).size() - 2;
+  const auto strides = ctx.attrs().get_or("strides", std::vector<int64_t>(n, 1));
+  const auto pads = ctx.attrs().get_or("pads", std::vector<int64_t>(2 * n, 0));
+  if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n) {
+    return ctx.invalid(
+        "kernel_shape, strides and pads do not have the rank of the spatial dims of " +
+        ctx.str(ctx.shape(0)));
+  }
+  Shape out = ctx.shape(0);
+  for (size_t d = 0; d < n; ++d) {
+    out[2 + d] =
+        (out[2 + d] - 1) * Expr(strides[d]) + Expr(kernel[d]) - Expr(pads[d]) - Expr(pads[n + d]);
+  }
+  return out;
+}
+
+Status infer_max_unpool(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 3));
+  RP_TRY(require_indices(ctx));
+  RP_TRY(require_shape(ctx, 1, "indices", ctx.shape(0)));
+  RP_ASSIGN(Shape out, unpooled_shape(ctx));
+  if (ctx.has_input(2)) {
+    const auto wanted = ctx.elements(2);
+    if (wanted && wanted->size() != out.size())
+      return ctx.invalid("output_shape has " + std::to_string(wanted->size()) +
+                         " entries, expected " + std::to_string(out.size()));
+    out = wanted ? *wanted : ctx.fresh_shape(0, out.size());
+  }
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+/// Without output_shape: zeros, of which the indices replace some.
+Result<bool> max_unpool(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  if (ctx.has_input(2)) return false;
+  OpBuilder c(rw);
+  const Shape out = c.shape(rw.node().outputs[0]);
+  const Expr count = element_count(c.shape(c.in(1))), total = element_count(out);
+  if (count.is_overflow() || total.is_overflow()) return false;
+  AttrMap a;
+  a.set("axis", int64_t{0});
+  a.set("dims", std::vector<Expr>{total});
+  const V flat = c.op("FlatIndex", {c.reshape(c.in(1), {count})}, std::move(a));
+  const V zeros = c.expand(c.scalar(c.dtype(c.in(0)), 0), {total});
+  RP_ASSIGN(const V result, scattered(c, {1, 0, "none"}, zeros, flat, c.reshape(c.in(0), {count})));
+  c.replace(0, c.reshape(result, out));
+  return c.finish();
 }
 
 // --- FlatIndex -----------------------------------------------------------------------------------
@@ -188,10 +233,6 @@ Status flat_index_element(ElementContext& ctx) {
 }
 
 // --- ScatterSorted -------------------------------------------------------------------------------
-
-Status infer_scatter_sorted(InferContext& ctx) {
-  return infer_same(ctx);
-}
 
 class ScatterElement {
  public:
@@ -269,29 +310,7 @@ class ScatterElement {
 
   /// The number of targets that are less than this element or, if `or_equal`, not greater.
   Result<Val> targets_before(bool or_equal) {
-    const int low = b_.local("low", kernel::kI32), high = b_.local("high", kernel::kI32);
-    b_.local_store(low, b_.i32(0));
-    b_.local_store(high, ctx_.value(count_));
-    const int64_t most = std::max<int64_t>(bounds(count_, ctx_.graph().symbols).hi, 1);
-    Status status;
-    ctx_.loop(Expr(std::bit_width(static_cast<uint64_t>(most))), [&](const Expr&) {
-      const auto step = [&]() -> Status {
-        const Val from = b_.local_load(low), to = b_.local_load(high);
-        const Val middle = b_.scalar_op(ScalarOp::ShiftRight, {b_.add(from, to), b_.i32(1)});
-        const Val open = b_.lt(from, to);
-        RP_ASSIGN(const Val target, ctx_.guarded(open, target_, [&] {
-          return ctx_.input(kTargets, {ctx_.opaque(middle, count_)});
-        }));
-        const Val before = or_equal ? b_.le(target, target_) : b_.lt(target, target_);
-        const Val moves = b_.logical_and(open, before);
-        b_.local_store(low, b_.select(moves, b_.add(middle, b_.i32(1)), from));
-        b_.local_store(high, b_.select(b_.logical_and(open, b_.logical_not(before)), middle, to));
-        return {};
-      };
-      if (status.ok()) status = step();
-    });
-    RP_TRY(status);
-    return Val(b_.local_load(low));
+    return elements_before(ctx_, {kTargets, {}, count_}, target_, or_equal);
   }
 
   /// The last update, or the data if there is none.
@@ -337,15 +356,20 @@ Status scatter_sorted_element(ElementContext& ctx) {
   return ScatterElement(ctx).run();
 }
 
-/// How often an update is read: a little more than once for each element that it reaches.
-double scatter_reads(const graph::Graph&, const graph::Node&) {
-  return 2;
+/// All updates may reach one element. Where they cannot, each is read a little more than once.
+double scatter_reads(const graph::Graph& g, const graph::Node& n) {
+  if (Attributes(n).get_string("reduction") == "none") return 2;
+  const int64_t most = bounds(g.value(n.inputs[kTargets]).shape[0], g.symbols).hi;
+  return static_cast<double>(std::clamp<int64_t>(most, 2, kMaxReduced));
 }
 
 constexpr AttrDecl kScatterAttrs[] = {int_attr("axis", 0)};
 constexpr AttrDecl kScatterElementsAttrs[] = {int_attr("axis", 0),
                                               string_attr("reduction", "none")};
 constexpr AttrDecl kScatterNDAttrs[] = {string_attr("reduction", "none")};
+constexpr AttrDecl kMaxUnpoolAttrs[] = {required_attr("kernel_shape", AttrType::Ints),
+                                        optional_attr("pads", AttrType::Ints),
+                                        optional_attr("strides", AttrType::Ints)};
 constexpr AttrDecl kFlatIndexAttrs[] = {int_attr("axis", -1), core_attr("dims", CoreForm::Exprs)};
 constexpr AttrDecl kScatterSortedAttrs[] = {required_attr("depth", AttrType::Int),
                                             string_attr("reduction", "none")};
@@ -372,6 +396,12 @@ std::span<const OpDef> scatter_ops() {
        .min_inputs = 3,
        .max_inputs = 3,
        .attributes = kScatterNDAttrs},
+      {.name = "MaxUnpool",
+       .infer = infer_max_unpool,
+       .decompose = max_unpool,
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .attributes = kMaxUnpoolAttrs},
       {.name = "FlatIndex",
        .infer = infer_flat_index,
        .lowering = Lowering::Element,
@@ -380,7 +410,7 @@ std::span<const OpDef> scatter_ops() {
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Fixed},
       {.name = "ScatterSorted",
-       .infer = infer_scatter_sorted,
+       .infer = infer_same,
        .lowering = Lowering::Element,
        .element = scatter_sorted_element,
        .min_inputs = 3,

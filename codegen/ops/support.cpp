@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/ops/dims.h"
+#include "codegen/ops/shape_arith.h"
 #include "runtime/base/low_bit.h"
 
 namespace reprise::ops {
@@ -115,6 +116,27 @@ Status require_shape(const InferContext& ctx, size_t i, const std::string& role,
 Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs) {
   for (const size_t i : inputs)
     if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
+  return {};
+}
+
+Status require_indices(const InferContext& ctx) {
+  if (ctx.dtype(1) == DType::I32 || ctx.dtype(1) == DType::I64) return {};
+  return ctx.invalid("indices '" + ctx.input(1).name + "' are " +
+                     std::string(name_of(ctx.dtype(1))) + ", expected int32 or int64");
+}
+
+Status require_indices_within(const InferContext& ctx, int64_t axis) {
+  const Shape &data = ctx.shape(0), &indices = ctx.shape(1);
+  if (data.size() != indices.size()) {
+    return ctx.invalid("data " + ctx.str(data) + " and indices " + ctx.str(indices) +
+                       " differ in rank");
+  }
+  for (size_t d = 0; d < data.size(); ++d) {
+    if (d == static_cast<size_t>(axis)) continue;
+    if (bounds(data[d] - indices[d], ctx.graph_symbols()).hi < 0)
+      return ctx.invalid("indices " + ctx.str(indices) + " exceed the data " + ctx.str(data));
+    ctx.at_least(data[d], "a dim of the data", indices[d], "that of the indices");
+  }
   return {};
 }
 

@@ -45,6 +45,11 @@ Status require_shape(const InferContext& ctx, size_t i, const std::string& role,
                      const Shape& expected);
 /// Requires inputs that may not be omitted behind others that may.
 Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs);
+/// Requires input 1 to be I32 or I64.
+Status require_indices(const InferContext& ctx);
+/// Requires the indices, input 1, to have the rank of the data, input 0, and no larger dims, except
+/// along `axis`.
+Status require_indices_within(const InferContext& ctx, int64_t axis);
 /// Requires all present inputs to have the dtype of input 0.
 Status require_same_dtype(const InferContext& ctx);
 

@@ -247,6 +247,37 @@ KernelResult unique(const Call& c) {
   return out;
 }
 
+template <typename T>
+void search_lines(const HostTensor& sorted, const HostTensor& x, HostTensor& y) {
+  std::vector<T> line(static_cast<size_t>(sorted.count())), values(static_cast<size_t>(x.count()));
+  load(sorted, 0, 1, sorted.count(), line.data());
+  load(x, 0, 1, x.count(), values.data());
+  for (int64_t i = 0; i < x.count(); ++i) {
+    const auto at = std::lower_bound(line.begin(), line.end(), values[static_cast<size_t>(i)]);
+    set_element<int32_t>(y, i, static_cast<int32_t>(at - line.begin()));
+  }
+}
+
+KernelResult search_sorted(const Call& c) {
+  RP_TRY(check_arity(c, 2, 2));
+  const HostTensor &sorted = input(c, 0), &x = input(c, 1);
+  if (sorted.rank() != 1 || sorted.dtype() != x.dtype() || x.dtype() == DType::String)
+    return invalid_input(describe_input(c, 0, "sorted") +
+                         ": must be a vector of the values' dtype");
+  RP_ASSIGN(auto y, allocate(DType::I32, x.dims()));
+  switch (domain_of(x.dtype())) {
+    case Domain::Float:
+      search_lines<double>(sorted, x, y);
+      break;
+    case Domain::Signed:
+      search_lines<int64_t>(sorted, x, y);
+      break;
+    default:
+      search_lines<uint64_t>(sorted, x, y);
+  }
+  return one(std::move(y));
+}
+
 struct Scan {
   bool product = false;  // else a sum
   bool exclusive = false;
@@ -302,8 +333,13 @@ KernelResult cumulative(const Call& c) {
 }
 
 constexpr Entry kTable[] = {
-    {"TopK", top_k},    {"NonZero", non_zero},  {"Compress", compress},
-    {"Unique", unique}, {"CumSum", cumulative}, {"CumProd", cumulative},
+    {"TopK", top_k},
+    {"NonZero", non_zero},
+    {"Compress", compress},
+    {"Unique", unique},
+    {"CumSum", cumulative},
+    {"CumProd", cumulative},
+    {"SearchSorted", search_sorted},
 };
 
 }  // namespace

@@ -154,8 +154,8 @@ struct Operator {
 /// Operators that passes write, and no model.
 bool is_of_core_form(const ops::OpDef& def) {
   constexpr std::string_view kOthers[] = {"CountedRows",    "FlatIndex",     "NotEqual",
-                                          "RecurrentSteps", "ScatterSorted", "SelectBoxes",
-                                          "ShapeValue",     "TreeLeaves"};
+                                          "RecurrentSteps", "ScatterSorted", "SearchSorted",
+                                          "SelectBoxes",    "ShapeValue",    "TreeLeaves"};
   return (def.row && def.decompose == nullptr) ||
          std::ranges::find(kOthers, def.name) != std::end(kOthers);
 }

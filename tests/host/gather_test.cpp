@@ -189,6 +189,10 @@ TEST(HostSelect, OrderAndTruth) {
        attrs({{"k", int64_t{1}}}),
        1},
       {"positions", "NonZero", {i32({2, 2}, {0, 1, 2, 0})}, {i64({2, 2}, {0, 1, 1, 0})}},
+      {"in counts",
+       "SearchSorted",
+       {i32({3}, {0, 2, 2}), i32({2, 2}, {0, 1, 2, 3})},
+       {i32({2, 2}, {0, 1, 1, 3})}},
       {"none", "NonZero", {f32({2}, {0, -0.0F})}, {i64({1, 0}, {})}},
       {"flat", "Compress", {counting({2, 2}), boolean({3}, {0, 1, 1})}, {f32({2}, {1, 2})}},
       {"axis",
@@ -224,6 +228,7 @@ TEST(HostSelect, OrderAndTruth) {
        {counting({2}), boolean({3}, {1, 1, 1})},
        Code::InvalidInput,
        "3 elements"},
+      {"dtypes", "SearchSorted", {i32({1}, {1}), f32({1}, {1})}, Code::InvalidInput, "dtype"},
       {"axis", "CumSum", {counting({2}), i32({}, {1})}, Code::InvalidModel, "axis 1"},
   });
 }

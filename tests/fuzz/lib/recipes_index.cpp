@@ -268,10 +268,13 @@ bool reverse_sequence(Maker& m) {
 
 bool compress(Maker& m) {
   const V x = m.of_rank(1, 3);
+  const bool flat = m.rng.chance(0.3);
   const int64_t a = m.rng.in(0, m.rank(x) - 1);
-  const int64_t n = m.least(x, a);
+  int64_t n = flat ? 1 : m.least(x, a);
+  for (int64_t d = 0; flat && d < m.rank(x); ++d) n *= m.least(x, d);
   if (n < 1) return false;
-  return m.add("Compress", {x, m.fresh(DType::Bool, {m.rng.in(1, n)})}, attr("axis", a));
+  const V condition = m.fresh(DType::Bool, {m.rng.in(1, n)});
+  return m.add("Compress", {x, condition}, flat ? AttrMap{} : attr("axis", a));
 }
 
 /// Sizes that depend on data, and something computed with them.
@@ -282,6 +285,22 @@ bool of_data(Maker& m) {
   return m.add(m.rng.pick(std::vector<std::string>{"Abs", "Shape", "ReduceMax", "Neg", "Size"}),
                {found}) ||
          true;
+}
+
+/// The elements where a condition holds, as a tensor indexed by a mask is exported.
+bool masked(Maker& m) {
+  const V x = m.of_rank(1, 3);
+  const V mask = m.chain("Greater", {m.chain("Abs", {x}), m.scalar(m.dtype(x), 1)});
+  const V found = m.chain("NonZero", {mask});
+  const V rows = m.chain("Transpose", {found}, attr("perm", std::vector<int64_t>{1, 0}));
+  return m.chain("GatherND", {x, rows}) != Maker::kNone;
+}
+
+/// All results of Unique. The second one names elements by their positions, so that all depend on
+/// which elements are equal.
+bool unique(Maker& m) {
+  const V x = m.of_rank(1, 2);
+  return m.add("Unique", {x}, attr("sorted", m.rng.in(0, 1)), 4);
 }
 
 }  // namespace
@@ -320,6 +339,8 @@ std::span<const Recipe> index_recipes() {
       {"Clip", clip},
       {"ReverseSequence", reverse_sequence},
       {"Compress", compress},
+      {"Unique", unique},
+      {"elements by a mask", masked},
       {"sizes of data", of_data},
   };
   return kRecipes;
