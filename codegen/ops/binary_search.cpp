@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "codegen/ops/support.h"
+#include "codegen/ops/shape_arith.h"
 
 namespace reprise::ops {
 

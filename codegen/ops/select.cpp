@@ -99,15 +99,17 @@ struct Selection {
   }
 };
 
-/// Counts the flags, of which there are `count`, one at least. The symbol `rows` of the node's
-/// output gets the number as its value.
+/// Counts the flags, of which there are `count`. The symbol `rows` of the node's output gets the
+/// number as its value.
 Result<Selection> select(OpBuilder& c, V flags, const Expr& count, const Expr& rows) {
   AttrMap a;
   a.set("axis", int64_t{0});
   a.set("exclusive", int64_t{0});
   a.set("reverse", int64_t{0});
   Selection s{c.op("CumSum", {c.cast(flags, DType::I32)}, std::move(a)), rows};
-  const V last = c.slice(s.before, {count - 1}, {1}, {Expr(1)});
+  // The last count, or 0 if there are no flags.
+  const V zero = c.constant(HostTensor::from<int32_t>(DType::I32, {1}, {0}));
+  const V last = c.slice(c.concat({zero, s.before}, 0), {count}, {1}, {Expr(1)});
   if (c.ok()) RP_TRY(give_size(c.rewriter(), last, rows));
   return s;
 }
@@ -115,9 +117,8 @@ Result<Selection> select(OpBuilder& c, V flags, const Expr& count, const Expr& r
 /// Whether kernels can select elements of input 0 by `count` flags, which input `source` decides.
 /// The size of the result must be a symbol of its own, and constants are folded.
 bool can_select(const InferContext& ctx, size_t source, const Expr& count, const Expr& rows) {
-  const Bounds range = bounds(count, ctx.graph_symbols());
-  return !count.is_overflow() && range.lo >= 1 && rows.as_symbol() &&
-         ctx.dtype(0) != DType::String && !is_low_bit(ctx.dtype(0)) && !ctx.input(source).constant;
+  return !count.is_overflow() && rows.as_symbol() && ctx.dtype(0) != DType::String &&
+         !is_low_bit(ctx.dtype(0)) && !ctx.input(source).constant;
 }
 
 Result<bool> nonzero(Rewriter& rw) {
@@ -214,11 +215,10 @@ Result<bool> unique(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = c.reshape(c.in(0), {count});
   RP_ASSIGN(const Sorted s, sorted(c, x, count));
-  const Shape later{count - 1};
-  const V differs =
-      c.op("NotEqual", {c.slice(s.values, {1}, {1}, later), c.slice(s.values, {0}, {1}, later)});
-  const V starts =
-      c.concat({c.constant(HostTensor::from<uint8_t>(DType::Bool, {1}, {1})), differs}, 0);
+  const V at_sorted = c.positions(count);
+  const V before = gathered(c, s.values, c.max(c.sub(at_sorted, 1), 0));
+  const V starts = c.op("Or", {c.op("NotEqual", {s.values, before}),
+                               c.op("Less", {at_sorted, c.scalar(DType::I32, 1)})});
   RP_ASSIGN(const Selection selected, select(c, starts, count, rows));
   const V at = selected.positions(c);
   RP_ASSIGN(const V place, inverse_of(c, s.positions, count));
