@@ -17,7 +17,7 @@ struct SortedLine {
 Result<kernel::Val> elements_before(ElementContext& ctx, const SortedLine& line, kernel::Val value,
                                     bool or_equal);
 
-/// How often the search reads a line for each of its results, for the cost.
+/// The elements of a line that a search reads, for the cost.
 double search_reads(const graph::Graph& g, const Expr& length);
 
 }  // namespace reprise::ops

@@ -3,11 +3,12 @@
 //
 //   before = CumSum(flags)                how many elements are selected up to each one
 //   CountedRows(before[last])             on the host: gives the number, a symbol, its value
-//   at = SearchSorted(before, 1, 2, ...)  where the first, second, ... selected element is
+//   at = SearchCounts(before)             where the first, second, ... selected element is
 //
 // so that a run reads back one number, and only selected elements are moved.
 #include <algorithm>
 
+#include "codegen/graph/size_hint.h"
 #include "codegen/ops/binary_search.h"
 #include "codegen/ops/counted_rows.h"
 #include "codegen/ops/families.h"
@@ -90,12 +91,13 @@ struct Selection {
   V before = graph::kNone;  // I32, per flag: how many are set up to and including it
   Expr rows;                // how many are set
 
-  /// The positions of the first, second, ... flag that is set, I32.
-  V positions(OpBuilder& c) const { return starts(c, 1); }
-  /// The position of the first flag up to which `first` are set, `first` + 1 are, and so on. Where
-  /// there is none, the number of flags.
-  V starts(OpBuilder& c, double first) const {
-    return c.op("SearchSorted", {before, c.add(c.positions(rows), first)});
+  /// The positions of the first, second, ... flag that is set, I32. With `first` = 2, those of the
+  /// second, the third, and so on, and at the end the number of flags.
+  V positions(OpBuilder& c, int64_t first = 1) const {
+    AttrMap a;
+    a.set("first", first);
+    a.set("count", std::vector<Expr>{rows});
+    return c.op("SearchCounts", {before}, std::move(a));
   }
 };
 
@@ -223,7 +225,7 @@ Result<bool> unique(Rewriter& rw) {
   const V at = selected.positions(c);
   RP_ASSIGN(const V place, inverse_of(c, s.positions, count));
   Groups g{gathered(c, s.values, at), gathered(c, s.positions, at),
-           c.sub(gathered(c, selected.before, place), 1), c.sub(selected.starts(c, 2), at)};
+           c.sub(gathered(c, selected.before, place), 1), c.sub(selected.positions(c, 2), at)};
   if (c.attrs().get_int("sorted") == 0) {
     RP_ASSIGN(g, by_first_position(c, g, rows));
   }
@@ -241,32 +243,34 @@ Status infer_counted_rows(InferContext& ctx) {
   return {};
 }
 
-// --- SearchSorted --------------------------------------------------------------------------------
+// --- SearchCounts --------------------------------------------------------------------------------
 
-/// For each element of input 1, the number of elements of input 0 that are less. Input 0 is a
-/// vector in ascending order.
-Status infer_search_sorted(InferContext& ctx) {
-  if (ctx.rank(0) != 1 || ctx.dtype(0) != ctx.dtype(1)) {
-    return ctx.error(Code::Internal, "inputs " + ctx.str(ctx.shape(0)) + " and " +
-                                         ctx.str(ctx.shape(1)) +
-                                         " are not a vector and values of its dtype");
-  }
-  ctx.set_output(0, DType::I32, ctx.shape(1));
+/// For each of `count` numbers from `first` on, how many elements of a vector of I32 are less. The
+/// vector is in ascending order.
+Status infer_search_counts(InferContext& ctx) {
+  const std::vector<Expr> count = ctx.attrs().get_exprs("count");
+  if (ctx.rank(0) != 1 || ctx.dtype(0) != DType::I32 || count.size() != 1)
+    return ctx.error(Code::Internal, "expected a vector of int32 and one count");
+  ctx.set_output(0, DType::I32, {count[0]});
   return {};
 }
 
-Status search_sorted_element(ElementContext& ctx) {
-  RP_ASSIGN(const Val value, ctx.input(1, ctx.index()));
+Status search_counts_element(ElementContext& ctx) {
+  const int64_t first = Attributes(ctx.node()).get_int("first");
+  const Val value = ctx.value(ctx.index()[0] + first);
   RP_ASSIGN(const Val before, elements_before(ctx, {0, {}, ctx.input_shape(0)[0]}, value, false));
   ctx.set(before);
   return {};
 }
 
-/// Half of the elements are selected, say.
-double search_sorted_reads(const graph::Graph& g, const graph::Node& n) {
-  return search_reads(g, g.value(n.inputs[0]).shape[0]) / 2;
+double search_counts_reads(const graph::Graph& g, const graph::Node& n) {
+  const Shape& counts = g.value(n.inputs[0]).shape;
+  return search_reads(g, counts[0]) * graph::count_hint(g, g.value(n.outputs[0]).shape) /
+         graph::count_hint(g, counts);
 }
 
+constexpr AttrDecl kSearchCountsAttrs[] = {required_attr("first", AttrType::Int),
+                                           core_attr("count", CoreForm::Exprs)};
 constexpr AttrDecl kUniqueAttrs[] = {optional_attr("axis", AttrType::Int), int_attr("sorted", 1)};
 constexpr AttrDecl kCompressAttrs[] = {optional_attr("axis", AttrType::Int)};
 
@@ -296,15 +300,14 @@ std::span<const OpDef> select_ops() {
        .max_outputs = 4,
        .attributes = kUniqueAttrs},
       {.name = "CountedRows", .infer = infer_counted_rows},
-      {.name = "SearchSorted",
-       .infer = infer_search_sorted,
+      {.name = "SearchCounts",
+       .infer = infer_search_counts,
        .lowering = Lowering::Element,
-       .element = search_sorted_element,
-       .min_inputs = 2,
-       .max_inputs = 2,
+       .element = search_counts_element,
+       .attributes = kSearchCountsAttrs,
        .sensitivity = kernel::Sensitivity::Decision,
        .layout = LayoutRole::Fixed,
-       .reads_per_element = search_sorted_reads},
+       .reads_per_element = search_counts_reads},
   };
   return kOps;
 }

@@ -247,33 +247,19 @@ KernelResult unique(const Call& c) {
   return out;
 }
 
-template <typename T>
-void search_lines(const HostTensor& sorted, const HostTensor& x, HostTensor& y) {
-  std::vector<T> line(static_cast<size_t>(sorted.count())), values(static_cast<size_t>(x.count()));
-  load(sorted, 0, 1, sorted.count(), line.data());
-  load(x, 0, 1, x.count(), values.data());
-  for (int64_t i = 0; i < x.count(); ++i) {
-    const auto at = std::lower_bound(line.begin(), line.end(), values[static_cast<size_t>(i)]);
-    set_element<int32_t>(y, i, static_cast<int32_t>(at - line.begin()));
-  }
-}
-
-KernelResult search_sorted(const Call& c) {
-  RP_TRY(check_arity(c, 2, 2));
-  const HostTensor &sorted = input(c, 0), &x = input(c, 1);
-  if (sorted.rank() != 1 || sorted.dtype() != x.dtype() || x.dtype() == DType::String)
-    return invalid_input(describe_input(c, 0, "sorted") +
-                         ": must be a vector of the values' dtype");
-  RP_ASSIGN(auto y, allocate(DType::I32, x.dims()));
-  switch (domain_of(x.dtype())) {
-    case Domain::Float:
-      search_lines<double>(sorted, x, y);
-      break;
-    case Domain::Signed:
-      search_lines<int64_t>(sorted, x, y);
-      break;
-    default:
-      search_lines<uint64_t>(sorted, x, y);
+/// For each number from `first` on, how many elements of an ascending list are less.
+KernelResult search_counts(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  const HostTensor& counts = input(c, 0);
+  const Dims wanted = c.attrs.get_ints("count");
+  if (counts.rank() != 1 || counts.dtype() != DType::I32 || wanted.size() != 1 || wanted[0] < 0)
+    return invalid_input(describe_input(c, 0, "counts") + ": must be a list of int32");
+  RP_ASSIGN(auto y, allocate(DType::I32, wanted));
+  const int64_t first = c.attrs.get_int("first", 1);
+  const int32_t* data = counts.data<int32_t>();
+  for (int64_t i = 0; i < wanted[0]; ++i) {
+    const int32_t* at = std::lower_bound(data, data + counts.count(), first + i);
+    set_element<int32_t>(y, i, static_cast<int32_t>(at - data));
   }
   return one(std::move(y));
 }
@@ -339,7 +325,7 @@ constexpr Entry kTable[] = {
     {"Unique", unique},
     {"CumSum", cumulative},
     {"CumProd", cumulative},
-    {"SearchSorted", search_sorted},
+    {"SearchCounts", search_counts},
 };
 
 }  // namespace

@@ -154,7 +154,7 @@ struct Operator {
 /// Operators that passes write, and no model.
 bool is_of_core_form(const ops::OpDef& def) {
   constexpr std::string_view kOthers[] = {"CountedRows",    "FlatIndex",     "NotEqual",
-                                          "RecurrentSteps", "ScatterSorted", "SearchSorted",
+                                          "RecurrentSteps", "ScatterSorted", "SearchCounts",
                                           "SelectBoxes",    "ShapeValue",    "TreeLeaves"};
   return (def.row && def.decompose == nullptr) ||
          std::ranges::find(kOthers, def.name) != std::end(kOthers);

@@ -114,7 +114,7 @@ TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
       "StringSplit", "CastMap", "DictVectorizer", "ZipMap",  // their inputs or results are maps
       // A pass makes them, no model.
       "ShapeValue", "RecurrentSteps", "TreeLeaves", "FlatIndex", "ScatterSorted", "SelectBoxes",
-      "CountedRows", "SearchSorted",
+      "CountedRows", "SearchCounts",
       "RoundBF16",                // lowering writes it
       "IDiv", "IRem", "InRange",  // rows that only the expansion of others writes
       "SqrtNative", "RsqrtNative", "LogNative", "Log2Native", "ExpNative", "Exp2Native"};

@@ -260,7 +260,7 @@ const Case kCases[] = {
     {"NonZeroIsFresh", "input x: float32[3,n]\ny = NonZero(x) @13\noutput y", "[2, y_dim1]"},
     {"GatherElementsWithin",
      "input x: float32[n,4], i: int64[m,4]\ny = GatherElements<axis=1>(x, i) @13\noutput y",
-     "[m, 4]", nullptr, "min(m, n) == m"},
+     "[m, 4]", nullptr, "n >= m"},
 };
 INSTANTIATE_TEST_SUITE_P(Shapes, Infer, testing::ValuesIn(kCases),
                          [](const testing::TestParamInfo<Case>& i) { return i.param.name; });

@@ -106,7 +106,7 @@ std::string reason_against(const ops::OpDef& def) {
     return "its inputs or results are maps";
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
   static constexpr std::string_view kMade[] = {"CountedRows",  "FlatIndex",   "ScatterSorted",
-                                               "SearchSorted", "SelectBoxes", "TreeLeaves"};
+                                               "SearchCounts", "SelectBoxes", "TreeLeaves"};
   if (def.max_inputs == 0 || def.lowering == ops::Lowering::Recurrent ||
       std::ranges::find(kMade, def.name) != std::end(kMade))
     return "a pass makes it, no model";
