@@ -102,6 +102,37 @@ std::string why_host(const Node& n, const Graph& body) {
   return branch ? std::string() : why_iterations_on_host(n, body);
 }
 
+bool has_kernels(const Graph& g) {
+  return std::ranges::any_of(g.nodes(), [](const auto& n) {
+    const ops::OpDef* def = ops::find(*n);
+    return def != nullptr && def->lowering != ops::Lowering::None;
+  });
+}
+
+/// Makes kernels write what an iteration returns unchanged, and what it returns twice. Otherwise
+/// the host would copy it after each iteration.
+void write_results(const Node& n, Graph& g) {
+  if (host::control_flow_of(n.op) == host::ControlFlow::If || !has_kernels(g)) return;
+  std::vector<ValueId> outputs(g.outputs.begin(), g.outputs.end());
+  for (size_t i = carried_of(n, g).output; i < outputs.size(); ++i) {
+    const ValueId v = outputs[i];
+    const bool computed = g.value(v).producer != nullptr &&
+                          std::find(outputs.begin(), outputs.begin() + static_cast<ptrdiff_t>(i),
+                                    v) == outputs.begin() + static_cast<ptrdiff_t>(i);
+    if (computed) continue;
+    graph::NodeSpec copy;
+    copy.op = "Reshape";
+    copy.attrs.set("shape", std::vector<Expr>(g.value(v).shape));
+    copy.name = g.unique_name(g.value(v).name + "/copy");
+    copy.inputs = {v};
+    outputs[i] = g.add_value(copy.name, g.value(v).dtype, g.value(v).shape);
+    copy.outputs = {outputs[i]};
+    if (i < g.output_names.size()) g.output_names[i] = copy.name;
+    g.add_node(std::move(copy));
+  }
+  g.set_outputs(std::move(outputs));
+}
+
 bool is_kernel(const lower::Group& group) {
   return group.kind != lower::GroupKind::Host;
 }
@@ -187,6 +218,7 @@ Status DeviceBodies::add_entry(CompileContext& context, const Node& n, const std
   entry->context = std::make_unique<CompileContext>(g, context, entry->options, entry->report);
   passes::PassReport report;
   RP_TRY(run_passes(*entry->context, report));
+  write_results(n, g);
   ops::resolve_guards(g);
   set_sources(g);
   package::DeviceBody& form = entry->form;

@@ -107,8 +107,9 @@ Status RunContext::bind_body(BodyCall& c, Run& run) {
 }
 
 // The context of a body keeps its memory and its recordings for later runs.
-Result<RunContext*> RunContext::context_of(uint32_t body) {
-  std::unique_ptr<RunContext>& context = bodies_[body];
+Result<RunContext*> RunContext::context_of(uint32_t body, size_t turn) {
+  bodies_[body].resize(std::max(bodies_[body].size(), turn + 1));
+  std::unique_ptr<RunContext>& context = bodies_[body][turn];
   if (!context) {
     starved_ = true;
     RP_ASSIGN(context, create(*s_.base.bodies[body]));
@@ -117,15 +118,29 @@ Result<RunContext*> RunContext::context_of(uint32_t body) {
   return context.get();
 }
 
-// Runs a body. Results with a place in `outputs` are written there and returned without bytes; a
-// result that cannot be written there loses its place.
-Result<std::vector<HostTensor>> RunContext::execute_body(BodyCall& c, Run& run) {
+// The memory that the context keeps for runs of other sizes and values.
+uint64_t RunContext::memory() const {
+  uint64_t bytes = 0;
+  const auto add = [&](const CountedBuffer& b) { bytes += b ? b->size() : 0; };
+  for (const CountedBuffer& arena : arenas_) add(arena);
+  for (const Placed& placed : buffers_) add(placed.own);
+  for (const HostBound& input : inputs_) add(input.device);
+  for (const HostBound& output : outputs_) add(output.device);
+  return bytes;
+}
+
+// Makes `r` the next run of a body, in the context with the number `turn`. Results with a place in
+// `outputs` will be written there; a result that cannot be written there loses its place.
+Status RunContext::prepare_body(BodyCall& c, size_t turn, Run& run, BodyRun& r) {
   const package::DeviceBody& body = *s_.base.bodies[c.body]->body;
-  BoundIo io;
-  io.symbols = c.symbols;
-  for (const Binding& b : c.inputs) io.inputs.push_back(&b);
-  io.outputs.assign(body.io.outputs.size(), nullptr);
-  for (size_t o = 0; o < std::min(c.outputs.size(), io.outputs.size()); ++o) {
+  r.body = c.body;
+  r.inputs = c.inputs;
+  r.io.symbols = c.symbols;
+  r.io.inputs.clear();
+  for (const Binding& b : r.inputs) r.io.inputs.push_back(&b);
+  r.io.outputs.assign(body.io.outputs.size(), nullptr);
+  const size_t placed = std::min(c.outputs.size(), r.io.outputs.size());
+  for (size_t o = 0; o < placed; ++o) {
     const plan::Slot& slot = body.io.outputs[o];
     // The size of a result that depends on data is not known before the body has run.
     if (c.outputs[o] && !plan::is_bound(slot.shape, c.symbols)) c.outputs[o].reset();
@@ -136,31 +151,62 @@ Result<std::vector<HostTensor>> RunContext::execute_body(BodyCall& c, Run& run) 
                            c.outputs[o]->name + "', which is " +
                            describe(slot.dtype, c.outputs[o]->dims));
     }
-    io.outputs[o] = &*c.outputs[o];
   }
-  RP_ASSIGN(RunContext* const context, context_of(c.body));
-  context->symbols_ = io.symbols;
-  Run own{.io = io,
-          .symbols = context->symbols_,
-          .stats = {},
-          .left = run.left,
-          .random = c.random,
-          .buffers = {}};
-  std::vector<HostTensor> results;
-  const Status done = context->execute(own, results);
+  r.outputs = c.outputs;
+  for (size_t o = 0; o < placed; ++o) r.io.outputs[o] = r.outputs[o] ? &*r.outputs[o] : nullptr;
+  RP_ASSIGN(r.context, context_of(c.body, turn));
+  r.context->symbols_ = r.io.symbols;
+  r.own.emplace(Run{.io = r.io,
+                    .symbols = r.context->symbols_,
+                    .stats = {},
+                    .left = run.left,
+                    .random = c.random,
+                    .buffers = {}});
+  return {};
+}
+
+// Accounts for a run of a body that has ended with the status `done`, and returns it.
+Status RunContext::leave_body(const BodyRun& r, Status done, Run& run) {
+  const Run& own = *r.own;
   run.stats.bytes_copied += own.stats.bytes_copied;
+  run.stats.host_submit_us += own.stats.host_submit_us;
   if (s_.base.options.timestamps) {
     run.body_us.resize(s_.base.bodies.size());
-    add(run.body_us[c.body], own.stats.kernel_us);
+    add(run.body_us[r.body], own.stats.kernel_us);
     for (size_t b = 0; b < own.body_us.size(); ++b) add(run.body_us[b], own.body_us[b]);
   }
-  starved_ = starved_ || context->starved_;
-  if (context->state_ != State::Free) {
-    late_body_ = context;
+  starved_ = starved_ || r.context->starved_;
+  if (r.context->state_ != State::Free) {
+    late_bodies_.push_back(r.context);
     state_ = State::Late;
     poll();
   }
-  if (!done.ok()) return done.with_context("in the " + body.name);
+  return done.ok() ? done : done.with_context("in the " + s_.base.bodies[r.body]->body->name);
+}
+
+// Begins a run of a body with SessionShared::only_recorded. Unless it fails, end_body() follows.
+Status RunContext::begin_body(BodyCall& c, size_t turn, Run& run, BodyRun& r) {
+  RP_TRY(prepare_body(c, turn, run, r));
+  Status done = r.context->prepare(*r.own);
+  if (done.ok()) done = r.context->begin_segment(*r.context->s_.only_recorded, *r.own);
+  return done.ok() ? done : leave_body(r, std::move(done), run);
+}
+
+// Results that were written to their places are returned without bytes.
+Result<std::vector<HostTensor>> RunContext::end_body(BodyRun& r, Run& run) {
+  std::vector<HostTensor> results;
+  Status done = r.context->end_segment(*r.context->s_.only_recorded, *r.own);
+  if (done.ok()) done = r.context->finish(*r.own, results);
+  RP_TRY(leave_body(r, std::move(done), run));
+  return results;
+}
+
+// Runs a body from its beginning to its end.
+Result<std::vector<HostTensor>> RunContext::execute_body(BodyCall& c, Run& run) {
+  BodyRun r;
+  RP_TRY(prepare_body(c, 0, run, r));
+  std::vector<HostTensor> results;
+  RP_TRY(leave_body(r, r.context->execute(*r.own, results), run));
   return results;
 }
 

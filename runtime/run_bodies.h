@@ -20,6 +20,20 @@ struct RunContext::BodyCall {
   host::RandomState random = {};
 };
 
+/// A run of a body. It stays where it is, because its parts refer to each other.
+struct RunContext::BodyRun {
+  BodyRun() = default;
+  BodyRun(const BodyRun&) = delete;
+  BodyRun& operator=(const BodyRun&) = delete;
+
+  uint32_t body = 0;
+  RunContext* context = nullptr;
+  std::vector<Binding> inputs;
+  std::vector<std::optional<Binding>> outputs;
+  BoundIo io;
+  std::optional<Run> own;
+};
+
 /// Checks that the tensor has the type of that input of the body.
 Status check_type(const package::DeviceBody& body, size_t input, const plan::Buffer& buffer);
 

@@ -79,6 +79,8 @@ struct SessionShared {
   std::vector<std::array<uint32_t, 3>> fixed_grids;  // per step, for launches with a constant grid
   bool keeps_host_values = false;                    // the plan has host calls or aliases
   bool fixed_placement = true;                       // no size in the arena depends on a symbol
+  /// Of a body: the only segment with a recording, if there are no host calls.
+  std::optional<size_t> only_recorded;
 
   const plan::Interface& io() const { return interface; }
   const BufferUse& use(plan::BufferId id) const { return uses[id]; }
@@ -89,6 +91,7 @@ struct SessionShared {
 
  private:
   void index_segments();
+  void find_only_recorded();
   void index_body_call(const plan::HostCall& call);
   Status index_buffers();
   Status check_buffers() const;
@@ -188,8 +191,12 @@ class RunContext {
   Status ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging);
 
   Status run_segment(size_t index, Run& run);
+  Status begin_segment(size_t index, Run& run);
+  Status end_segment(size_t index, Run& run);
+  Status finish(Run& run, std::vector<HostTensor>& results);
   Status check_time(const Run& run) const;
-  Status submit_and_wait(Recording& recording, Run& run);
+  Status submit(Recording& recording, Run& run);
+  Status wait(Recording& recording, Run& run);
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
@@ -225,6 +232,7 @@ class RunContext {
 
   // run_bodies.cpp and run_loops.cpp
   struct BodyCall;
+  struct BodyRun;
   class LoopRun;
   Status run_bodies(uint32_t step, Run& run);
   Status run_branch(const plan::HostCall& call, const HostRun& host, Run& run);
@@ -232,8 +240,13 @@ class RunContext {
   Result<Binding> passed(plan::BufferId id, Run& run, std::optional<HostTensor>& kept);
   Result<std::optional<Binding>> place_of(plan::BufferId id, const plan::Slot& slot, Run& run);
   Status bind_body(BodyCall& c, Run& run);
-  Result<RunContext*> context_of(uint32_t body);
+  Result<RunContext*> context_of(uint32_t body, size_t turn);
+  Status prepare_body(BodyCall& c, size_t turn, Run& run, BodyRun& body);
+  Status begin_body(BodyCall& c, size_t turn, Run& run, BodyRun& body);
+  Result<std::vector<HostTensor>> end_body(BodyRun& body, Run& run);
   Result<std::vector<HostTensor>> execute_body(BodyCall& c, Run& run);
+  Status leave_body(const BodyRun& body, Status done, Run& run);
+  uint64_t memory() const;
   Status copy_on_device(std::vector<Command> copies, Run& run);
   Status upload_result(plan::BufferId id, const HostTensor& value, Run& run);
   Result<HostTensor> fetch(plan::BufferId id, Run& run);
@@ -257,12 +270,13 @@ class RunContext {
   std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false;
   State state_ = State::Free;
-  Recording* late_recording_ = nullptr;  // the device is still executing it ...
-  RunContext* late_body_ = nullptr;      // ... or one of this body
+  Recording* late_recording_ = nullptr;   // the device is still executing it ...
+  std::vector<RunContext*> late_bodies_;  // ... or one of each of these bodies
   /// Per step that is a loop, and value that its iterations pass on: memory for two of its values.
   std::map<uint32_t, std::vector<std::array<CountedBuffer, 2>>> loops_;
-  /// Parallel to SessionBase::bodies; null for bodies that no run has used.
-  std::vector<std::unique_ptr<RunContext>> bodies_;
+  /// Parallel to SessionBase::bodies; empty for bodies that no run has used. Iterations of a loop
+  /// that begin before earlier ones have ended take turns in the contexts of a body.
+  std::vector<std::vector<std::unique_ptr<RunContext>>> bodies_;
   std::unique_ptr<Recording> copies_;  // the last one of copy_on_device()
 };
 

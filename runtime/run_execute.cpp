@@ -177,6 +177,11 @@ Status RunContext::record_segment(size_t index) {
   desc.timestamps = s_.base.options.timestamps;
   desc.once = !s_.base.options.replay;
   r = {};
+  // A body reads what an earlier submission wrote, which may still be running.
+  if (s_.only_recorded && !s_.base.device->takes_edges()) {
+    desc.commands.push_back(of_kind(Command::Kind::Barrier));
+    ++r.barriers;
+  }
   append_commands(order_of(index, staged_.in, staged_.out), desc, r);
   if (s_.base.options.replay) segments_[index].order = {};
   r.staged = staged_;
@@ -223,9 +228,13 @@ void RunContext::wait_failed(Recording& recording) {
 // the next run.
 RunContext::State RunContext::poll() {
   if (state_ != State::Late) return state_;
-  if (late_body_) {
-    state_ = late_body_->poll();
-    if (state_ == State::Free) late_body_ = nullptr;
+  if (!late_bodies_.empty()) {
+    bool dead = false;
+    std::erase_if(late_bodies_, [&](RunContext* body) {
+      dead = body->poll() == State::Dead || dead;
+      return body->state() == State::Free;
+    });
+    state_ = dead ? State::Dead : late_bodies_.empty() ? State::Free : State::Late;
     return state_;
   }
   const Result<bool> ended = late_recording_->ended();
@@ -245,17 +254,48 @@ Status RunContext::check_time(const Run& run) const {
                             "use a longer timeout"};
 }
 
-Status RunContext::submit_and_wait(Recording& recording, Run& run) {
+// After a failure nothing is in flight, or the state says so.
+Status RunContext::submit(Recording& recording, Run& run) {
   if (run.left.device_ns == 0) return check_time(run);
   const auto start = Clock::now();
   const Status submitted = recording.submit();
   run.stats.host_submit_us += us_since(run.start) - run.copy_us;
+  if (!submitted.ok() && !recording.wait(run.left.device_ns).ok()) wait_failed(recording);
+  run.left.waited_ns += ns_since(start);
+  return submitted;
+}
+
+Status RunContext::wait(Recording& recording, Run& run) {
+  const auto start = Clock::now();
   const Status waited = recording.wait(run.left.device_ns);
   if (!waited.ok()) wait_failed(recording);
-  RP_TRY(submitted);
   RP_TRY(waited);
   run.left.waited_ns += ns_since(start);
   run.left.device_ns -= std::min(run.left.device_ns, recording.ran_ns());
+  return {};
+}
+
+Status RunContext::begin_segment(size_t index, Run& run) {
+  run.segment = index;
+  RP_TRY(write_segment(index, run.symbols));
+  RP_TRY(record_segment(index));
+  Recorded& r = segments_[index].recorded;
+  RP_TRY(submit(*r.recording, run));
+  ++s_.base.totals.submits;
+  s_.base.totals.dispatches += r.dispatches;
+  s_.base.totals.barriers += r.barriers;
+  s_.base.totals.copies += r.staged.copies.size();
+  return {};
+}
+
+Status RunContext::end_segment(size_t index, Run& run) {
+  Recording& recording = *segments_[index].recorded.recording;
+  RP_TRY(wait(recording, run));
+  RP_TRY(check_error_word());
+  if (s_.base.options.timestamps) {
+    RP_ASSIGN(const std::vector<double> ns, recording.dispatch_ns());
+    for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
+  }
   return {};
 }
 
@@ -263,19 +303,8 @@ Status RunContext::run_segment(size_t index, Run& run) {
   const plan::Segment& segment = s_.segments[index];
   run.segment = index;
   if (!segment.levels.empty()) {
-    RP_TRY(write_segment(index, run.symbols));
-    RP_TRY(record_segment(index));
-    Recorded& r = segments_[index].recorded;
-    RP_TRY(submit_and_wait(*r.recording, run));
-    ++s_.base.totals.submits;
-    s_.base.totals.dispatches += r.dispatches;
-    s_.base.totals.barriers += r.barriers;
-    s_.base.totals.copies += r.staged.copies.size();
-    RP_TRY(check_error_word());
-    if (s_.base.options.timestamps) {
-      RP_ASSIGN(const std::vector<double> ns, r.recording->dispatch_ns());
-      for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
-    }
+    RP_TRY(begin_segment(index, run));
+    RP_TRY(end_segment(index, run));
   }
   RP_TRY(run_host_calls(segment, run));
   run.start = Clock::now();
@@ -330,120 +359,6 @@ Status RunContext::accept(plan::BufferId id, HostTensor value, Run& run) {
   return {};
 }
 
-// Returns the value of any buffer as a host tensor.
-Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
-  const plan::Buffer& buffer = s_.plan->buffers[id];
-  if (run.buffers[id].host) return *run.buffers[id].host;
-  if (buffer.kind == plan::BufferKind::Weight) {
-    RP_ASSIGN(run.buffers[id].host, raw_weight(*s_.base.package, *s_.plan, buffer));
-    return *run.buffers[id].host;
-  }
-  const Binding* input = buffer.kind == plan::BufferKind::Input
-                             ? run.io.inputs[static_cast<size_t>(buffer.index)]
-                             : nullptr;
-  if (input && input->host) return *input->host;
-  RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), buffer.shape, run.symbols, buffer.name));
-  RP_TRY(checked_element_count(dims, buffer.dtype).status());
-  HostTensor t(buffer.dtype, std::move(dims));
-  if (input) {
-    RP_TRY(check_room(*input, t.bytes().size(), "input"));
-    RP_TRY(s_.base.device->download(*input->device, input->device_offset, t.mutable_bytes()));
-  } else {
-    RP_TRY(read(id, t.mutable_bytes(), run));
-  }
-  run.stats.bytes_copied += t.bytes().size();
-  run.buffers[id].host = t;
-  return t;
-}
-
-// Reads the bytes of a buffer that launches or host calls wrote.
-Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
-  const plan::Buffer& buffer = s_.plan->buffers[id];
-  if (out.empty()) return {};
-  if (!run.buffers.empty() && run.buffers[id].host) {
-    std::memcpy(out.data(), run.buffers[id].host->bytes().data(), out.size());
-    return {};
-  }
-  if (buffer.kind == plan::BufferKind::Output && s_.use(id).last_segment >= 0) {
-    const HostBound& output = outputs_[static_cast<size_t>(buffer.index)];
-    if (output.staged) {
-      std::memcpy(out.data(), output.staging->mapped(), out.size());
-      return {};
-    }
-  }
-  const Location& where = buffers_[id].location;
-  if (!where.buffer)
-    return internal_error("tensor '" + buffer.name + "' was not computed by any step");
-  return s_.base.device->download(*where.buffer, where.offset, out);
-}
-
-Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
-                                     const Binding& b, Run& run) {
-  if (source.alias_of.is_none() && s_.use(id).on_device) return {};  // written in place
-  RP_ASSIGN(const HostTensor value, fetch(id, run));
-  RP_TRY(check_room(b, value.bytes().size(), "output"));
-  run.stats.bytes_copied += value.bytes().size();
-  return s_.base.device->upload(*b.device, b.device_offset, value.bytes());
-}
-
-// Copies inputs that are returned as outputs, because delivering other outputs may overwrite the
-// memory of the caller in which they are.
-Status RunContext::keep_passed_through(Run& run) {
-  if (run.buffers.empty()) return {};
-  for (const SessionShared::OutputSource& source : s_.of_output) {
-    const plan::BufferId id = source.origin();
-    auto& value = run.buffers[id].host;
-    const plan::Buffer& buffer = s_.plan->buffers[id];
-    if (!value && buffer.kind == plan::BufferKind::Input) {
-      RP_ASSIGN(value, fetch(id, run));
-    }
-    if (value) value = value->detached();
-  }
-  return {};
-}
-
-Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
-  const plan::Slot& slot = s_.io().outputs[output];
-  const SessionShared::OutputSource& source = s_.of_output[output];
-  const plan::BufferId id = source.origin();
-  const Binding* b = run.io.outputs[output];
-  const plan::BufferKind kind = s_.plan->buffers[id].kind;
-  const bool computed = kind != plan::BufferKind::Input && kind != plan::BufferKind::Weight;
-  if (!b && !run.buffers.empty() && (!computed || run.buffers[id].host)) {
-    RP_ASSIGN(const HostTensor value, fetch(id, run));
-    result = value.detached();
-    return {};
-  }
-  std::vector<int64_t> told;  // symbols with the values that host calls of this run determine
-  const std::optional<std::vector<int64_t>>& known = outputs_[output].dims;
-  if (!known) {
-    RP_ASSIGN(told, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
-  }
-  const std::vector<int64_t>& dims = known ? *known : told;
-  if (b && b->device) {
-    RP_TRY(deliver_to_device(id, source, *b, run));
-    result.borrow_again(slot.dtype, dims, {});
-    return {};
-  }
-  RP_ASSIGN(const int64_t count, checked_element_count(dims, slot.dtype));
-  const size_t bytes = static_cast<size_t>(count) * size_of(slot.dtype);
-  if (b) {
-    RP_TRY(check_room(*b, bytes, "output"));
-    result.borrow_again(slot.dtype, dims, {});
-  } else {
-    result = HostTensor(slot.dtype, dims);
-  }
-  const std::span<std::byte> out = b ? b->host_output.first(bytes) : result.mutable_bytes();
-  if (computed) {
-    RP_TRY(read(id, out, run));
-  } else {
-    RP_ASSIGN(const HostTensor value, fetch(id, run));
-    if (!out.empty()) std::memcpy(out.data(), value.bytes().data(), out.size());
-  }
-  run.stats.bytes_copied += bytes;
-  return {};
-}
-
 Status RunContext::prepare(Run& run) {
   RP_TRY(resize(run.io.symbols));
   if (s_.keeps_host_values) {
@@ -460,6 +375,10 @@ Status RunContext::prepare(Run& run) {
 Status RunContext::execute(Run& run, std::vector<HostTensor>& results) {
   RP_TRY(prepare(run));
   for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
+  return finish(run, results);
+}
+
+Status RunContext::finish(Run& run, std::vector<HostTensor>& results) {
   RP_TRY(keep_passed_through(run));
   results.resize(outputs_.size());
   for (size_t o = 0; o < outputs_.size(); ++o) RP_TRY(deliver(o, run, results[o]));

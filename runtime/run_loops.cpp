@@ -1,15 +1,14 @@
-// Loop and Scan whose bodies run on the device. The body is recorded once and replayed for each
-// iteration. Values that iterations pass on alternate between two places, and slices of scanned and
-// stacked tensors are addressed by an offset, so that only parameter blocks change.
+// Loop and Scan whose bodies run on the device. Values that iterations pass on alternate between
+// two places, and slices of scanned and stacked tensors are addressed by an offset, so that only
+// parameter blocks change from one iteration to the next.
+#include "runtime/run_loops.h"
+
 #include <algorithm>
-#include <deque>
-#include <limits>
 
 #include "runtime/base/align.h"
 #include "runtime/control_flow.h"
 #include "runtime/host/control_flow_kind.h"
 #include "runtime/host_step.h"
-#include "runtime/run_bodies.h"
 
 namespace reprise {
 namespace {
@@ -34,115 +33,7 @@ uint64_t bytes_in_place(DType dtype, const std::vector<int64_t>& slice, size_t a
   return bytes % kSliceAlignment == 0 ? bytes : 0;
 }
 
-/// What the body of a Loop or Scan takes and returns.
-struct LoopForm {
-  size_t first = 0;       // input of the call that is the first value to pass on
-  size_t numbers = 0;     // inputs of the body before the values that iterations pass on
-  size_t conditions = 0;  // outputs of the body before them
-  size_t carried = 0, scanned = 0, stacked = 0;
-  std::vector<size_t> in_axes, out_axes;
-  std::vector<bool> in_reversed, out_reversed;
-  int64_t trips = std::numeric_limits<int64_t>::max();  // the most iterations
-  bool fixed = true;                                    // there are exactly that many
-};
-
 }  // namespace
-
-class RunContext::LoopRun {
- public:
-  LoopRun(RunContext& context, uint32_t step, const plan::HostCall& call, const HostRun& host,
-          Run& run)
-      : context_(context),
-        s_(context.s_),
-        step_(step),
-        call_(call),
-        host_(host),
-        run_(run),
-        state_(*s_.base.bodies[call.device_bodies[0]]),
-        body_(*state_.body),
-        c_{.call = call, .body = call.device_bodies[0], .inputs = {}} {}
-
-  Status run() {
-    RP_TRY(host::control_flow_of(call_.op) == host::ControlFlow::Loop ? read_loop() : read_scan());
-    RP_TRY(bind_inputs());
-    if (host::control_flow_of(call_.op) != host::ControlFlow::Loop) RP_TRY(find_length());
-    RP_TRY(context_.bind_body(c_, run_));
-    RP_TRY(place_stacked());
-    RP_TRY(place_carried());
-    for (int64_t i = 0; i < form_.trips && going_; ++i) {
-      Status done = context_.check_time(run_);
-      if (done.ok()) done = timed_iteration(i);
-      if (!done.ok()) return done.with_context("iteration " + std::to_string(i));
-    }
-    return finish();
-  }
-
- private:
-  /// A value that iterations pass on.
-  struct Carried {
-    std::optional<Binding> home;  // the output of the call, if it is read
-    uint64_t bytes = 0;
-    size_t place = kInitial;  // where the value is now: 0 is home
-    static constexpr size_t kInitial = 2;
-  };
-  /// A tensor of which each iteration takes an element.
-  struct Scanned {
-    Binding whole;
-    std::optional<HostTensor> on_host;  // if elements cannot be used in place
-    std::vector<int64_t> dims;          // of an element
-    uint64_t bytes = 0;
-    int64_t length = 0;
-  };
-  /// Results of which the call returns the elements of all iterations.
-  struct Stacked {
-    std::optional<Binding> whole;              // if iterations write into it
-    std::optional<std::vector<int64_t>> dims;  // of an element, if they are known
-    uint64_t bytes = 0;
-    std::vector<HostTensor> parts;  // else
-  };
-
-  plan::BufferId output(size_t i) const {
-    return i < call_.outputs.size() ? call_.outputs[i] : plan::BufferId();
-  }
-  const plan::Slot& returned(size_t i) const { return body_.io.outputs[form_.conditions + i]; }
-
-  Status read_counts(size_t first, size_t numbers, size_t conditions, size_t scanned);
-  Status read_loop();
-  Status read_condition();
-  Status read_scan();
-  Status find_length();
-  Status bind_inputs();
-  Status bind_scanned(size_t k);
-  Status place_stacked();
-  Status place_one(size_t k);
-  Status place_carried();
-  Result<Binding> target(size_t j, int64_t i);
-  Status pass_slices(int64_t i);
-  Status timed_iteration(int64_t i);
-  Status iterate(int64_t i);
-  Status finish();
-  Status copy_home(std::vector<Command>& copies, size_t j);
-  Result<HostTensor> stacked_on_host(size_t k);
-
-  RunContext& context_;
-  SessionShared& s_;
-  const uint32_t step_;
-  const plan::HostCall& call_;
-  const HostRun& host_;
-  Run& run_;
-  const SessionShared& state_;  // of the body
-  const package::DeviceBody& body_;
-  BodyCall c_;
-  LoopForm form_;
-  bool going_ = true;
-  HostTensor number_ = HostTensor::from<int64_t>(DType::I64, {}, {0});
-  HostTensor condition_ = HostTensor::from<uint8_t>(DType::Bool, {}, {1});
-  std::deque<std::optional<HostTensor>> kept_;
-  std::deque<HostTensor> slices_;
-  std::vector<Carried> carried_;
-  std::vector<Scanned> scanned_;
-  std::vector<Stacked> stacked_;
-};
 
 Status RunContext::LoopRun::read_counts(size_t first, size_t numbers, size_t conditions,
                                         size_t scanned) {
@@ -313,87 +204,6 @@ Status RunContext::LoopRun::place_carried() {
   return {};
 }
 
-// The place that iteration `i` writes. If the number of iterations is known, the last one writes
-// the output of the call.
-Result<Binding> RunContext::LoopRun::target(size_t j, int64_t i) {
-  Carried& v = carried_[j];
-  const int64_t later = form_.fixed ? form_.trips - 1 - i : i;
-  const auto place = static_cast<size_t>(later % 2);
-  v.place = place;
-  if (place == 0 && v.home) return *v.home;
-  std::vector<std::array<CountedBuffer, 2>>& spare = context_.loops_[step_];
-  spare.resize(std::max(spare.size(), form_.carried));
-  RP_TRY(context_.grow(spare[j][place], v.bytes, MemoryUse::Device)
-             .with_context("memory for '" + returned(j).name + "'"));
-  Binding b;
-  b.name = returned(j).name;
-  b.device = spare[j][place].get();
-  const Binding& initial = c_.inputs[form_.numbers + j];
-  b.dims = initial.host ? initial.host->dims() : initial.dims;
-  return b;
-}
-
-Status RunContext::LoopRun::pass_slices(int64_t i) {
-  slices_.clear();
-  for (size_t k = 0; k < form_.scanned; ++k) {
-    Scanned& s = scanned_[k];
-    Binding& b = c_.inputs[form_.numbers + form_.carried + k];
-    const int64_t at = form_.in_reversed[k] ? s.length - 1 - i : i;
-    if (!s.on_host) {
-      b.device = s.whole.device;
-      b.device_offset = s.whole.device_offset + static_cast<uint64_t>(at) * s.bytes;
-      continue;
-    }
-    RP_ASSIGN(HostTensor slice, slice_at(*s.on_host, form_.in_axes[k], static_cast<size_t>(at)));
-    b.host = &slices_.emplace_back(std::move(slice));
-  }
-  return {};
-}
-
-// Work of the host between submissions counts as work of host kernels.
-Status RunContext::LoopRun::timed_iteration(int64_t i) {
-  const auto start = Clock::now();
-  const TimeLeft before = run_.left;
-  RP_TRY(iterate(i));
-  TimeLeft& left = run_.left;
-  const uint64_t counted = (left.waited_ns - before.waited_ns) + (before.host_ns - left.host_ns);
-  const uint64_t passed = ns_since(start);
-  left.spend_host(passed > counted ? passed - counted : 0);
-  return {};
-}
-
-Status RunContext::LoopRun::iterate(int64_t i) {
-  number_ = HostTensor::from<int64_t>(DType::I64, {}, {i});
-  RP_TRY(pass_slices(i));
-  c_.random = host_.iteration(static_cast<uint64_t>(i)).random;
-  c_.outputs.assign(form_.conditions, std::nullopt);
-  for (size_t j = 0; j < form_.carried; ++j) {
-    RP_ASSIGN(c_.outputs.emplace_back(), target(j, i));
-  }
-  for (size_t k = 0; k < form_.stacked; ++k) {
-    const Stacked& out = stacked_[k];
-    std::optional<Binding>& b = c_.outputs.emplace_back(out.whole);
-    if (!b) continue;
-    const int64_t at = form_.out_reversed[k] ? form_.trips - 1 - i : i;
-    b->device_offset += static_cast<uint64_t>(at) * out.bytes;
-    b->dims = *out.dims;
-  }
-  RP_ASSIGN(std::vector<HostTensor> results, context_.execute_body(c_, run_));
-  if (form_.conditions > 0 && !form_.fixed) {
-    RP_ASSIGN(const int64_t going,
-              scalar_of(results[0], DType::Bool, "the condition that the body returns"));
-    going_ = going != 0;
-  }
-  for (size_t j = 0; j < form_.carried; ++j)
-    c_.inputs[form_.numbers + j] = *c_.outputs[form_.conditions + j];
-  for (size_t k = 0; k < form_.stacked; ++k) {
-    const size_t at = form_.carried + k;
-    if (!stacked_[k].whole && !output(at).is_none())
-      stacked_[k].parts.push_back(results[form_.conditions + at].detached());
-  }
-  return {};
-}
-
 // Copies a value that is not in the output of the call.
 Status RunContext::LoopRun::copy_home(std::vector<Command>& copies, size_t j) {
   const Carried& v = carried_[j];
@@ -474,7 +284,8 @@ Status RunContext::copy_on_device(std::vector<Command> copies, Run& run) {
   desc.once = true;
   RP_ASSIGN(copies_, s_.base.device->record(std::move(desc)));
   ++s_.base.totals.recordings;
-  RP_TRY(submit_and_wait(*copies_, run));
+  RP_TRY(submit(*copies_, run));
+  RP_TRY(wait(*copies_, run));
   ++s_.base.totals.submits;
   s_.base.totals.copies += count;
   return {};

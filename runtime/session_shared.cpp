@@ -28,6 +28,15 @@ void SessionShared::index_segments() {
   }
 }
 
+void SessionShared::find_only_recorded() {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    if (segments[s].levels.empty() && segments[s].host_calls.empty()) continue;
+    const bool alone = body != nullptr && !only_recorded && segments[s].host_calls.empty();
+    only_recorded = alone ? std::optional(s) : std::nullopt;
+    if (!alone) return;
+  }
+}
+
 // The values that bodies on the device take and return are in device memory. Weights are passed
 // from the host.
 void SessionShared::index_body_call(const plan::HostCall& call) {
@@ -101,6 +110,7 @@ Status SessionShared::fix_grids() {
 Status SessionShared::index() {
   uses.assign(plan->buffers.size(), {});
   index_segments();
+  find_only_recorded();
   RP_TRY(index_buffers());
   return fix_grids();
 }

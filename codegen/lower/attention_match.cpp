@@ -153,7 +153,7 @@ class Matcher {
   }
 
   /// Finds the nodes from the first MatMul to the logits. False if something else reads one of
-  /// their values.
+  /// their values, or the second MatMul does.
   bool scores() {
     if (!follows_scores(chain_.logits) || chain_.scores == second_) return false;
     for (const auto& [n, follows] : follows_) {
@@ -162,7 +162,8 @@ class Matcher {
         if (v == kNone) continue;
         if (g_.is_output(v)) return false;
         for (Node* u : g_.users(v)) {
-          if (std::find(nodes_.begin(), nodes_.end(), u) == nodes_.end()) return false;
+          if (u == second_ || std::find(nodes_.begin(), nodes_.end(), u) == nodes_.end())
+            return false;
         }
       }
     }

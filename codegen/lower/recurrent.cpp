@@ -167,7 +167,9 @@ class RecurrentOperands final : public shaders::Recurrence {
       return b_.load(from_, at, tile_.width, static_cast<uint32_t>(tile_.width));
     }
     const ValueId v = p_.input(state == RecurrentState::H ? kH : kC);
-    if (v == graph::kNone) return b_.constant(kernel::vec(kernel::kF32, tile_.width), 0);
+    // A driver must not see that a gate is multiplied by 0 (workarounds::kProductsWithZero).
+    if (v == graph::kNone)
+      return b_.splat(b_.convert(ev_.hidden(0), kernel::Ty::F32), tile_.width);
     return ev_.eval(v, simplified({direction_, sequence.row, units.first}), tile_.width);
   }
 

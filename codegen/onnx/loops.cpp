@@ -72,6 +72,7 @@ class LoopBuilder {
   Result<ValueId> slice(size_t k, int64_t i);
   Result<ValueId> stacked(const std::vector<ValueId>& parts, size_t k);
   Result<ValueId> emit(const std::string& op, std::vector<ValueId> inputs, int64_t axis);
+  void simplify_condition();
   Status keep();
   Shape output_shape(ValueId out, size_t i);
   Status name_output(size_t i, ValueId v);
@@ -447,7 +448,17 @@ Shape LoopBuilder::output_shape(ValueId out, size_t i) {
   return shape;
 }
 
+/// Returns a condition that no iteration computes as it is, so that no run reads it.
+void LoopBuilder::simplify_condition() {
+  std::vector<ValueId> outputs(iteration_->outputs.begin(), iteration_->outputs.end());
+  const ValueId returned = origin_of(*iteration_, outputs[0]);
+  if (returned != iteration_->inputs[1] && !known_condition(iteration_->value(returned))) return;
+  outputs[0] = returned;
+  iteration_->set_outputs(std::move(outputs));
+}
+
 Status LoopBuilder::keep() {
+  if (!is_scan_) simplify_condition();
   node_.subgraphs.emplace_back("body", iteration_);
   join_captures(node_, std::span(&iteration_scope_, 1));
   for (int i = 0; i < n_.output_size(); ++i) {

@@ -36,6 +36,57 @@ output y
 output all
 )";
 
+/// Adds up the least elements of rows of x, which has four.
+constexpr const char* kReadsRows = R"(graph rows
+input n: int64[]
+input x: float32[4,4]
+const zero: float32[]{0}
+(y: float32[]) = Loop(n, _, zero, x) @16 "loop" {
+  body {
+    input i: int64[]
+    input going: bool[]
+    input v: float32[]
+    capture c: float32[4,4]
+    row = Gather<axis=0>(c, i) @13
+    least = ReduceMin<keepdims=0>(row) @13
+    next = Add(v, least) @14
+    output going
+    output next
+  }
+}
+output y
+)";
+
+constexpr const char* kPasses = R"(graph passes
+symbol m in 0..2147483647 divisor 1 from host _ axis 0
+input n: int64[]
+input x: float32[4,4]
+input w: float32[4,4]
+(y: float32[4,4], same: float32[4,4], three: float32[4,4], all: float32[m,4,4], old: float32[m,4,4]) = Loop(n, _, x, w, w) @16 "loop" {
+  body {
+    input i: int64[]
+    input going: bool[]
+    input v: float32[4,4]
+    input kept: float32[4,4]
+    input changes: float32[4,4]
+    const one: float32[4,4]{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+    const three: float32[4,4]{3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3}
+    next: float32[4,4] = Add(v, one) @14
+    output going
+    output next
+    output kept
+    output three
+    output next
+    output changes
+  }
+}
+output y
+output same
+output three
+output all
+output old
+)";
+
 /// Counts without end.
 constexpr const char* kEndless = R"(graph endless
 input x: float32[4]
@@ -125,10 +176,11 @@ TEST(DeviceBodies, SurviveThePackage) {
   });
 }
 
+// Four iterations may be in flight, each with a recording of its own.
 TEST(DeviceBodies, AreRecordedOnce) {
   on_each_device([](const std::shared_ptr<Device>& device) {
     const auto session = session_on(device, kLoop);
-    ASSERT_TRUE(run_loop(*session, 3).ok());
+    ASSERT_TRUE(run_loop(*session, 4).ok());
     const SessionStats first = session->stats();
     ASSERT_TRUE(run_loop(*session, 10).ok());
     const SessionStats second = session->stats();
@@ -136,6 +188,52 @@ TEST(DeviceBodies, AreRecordedOnce) {
     EXPECT_EQ(second.submits - first.submits, 10U);
     ASSERT_TRUE(run_loop(*session, 10).ok());
     EXPECT_EQ(session->stats().device_bytes, second.device_bytes);
+  });
+}
+
+// Later iterations have begun when the error of one is found.
+TEST(DeviceBodies, AnErrorOfOneIterationEndsTheLoop) {
+  on_each_device([](const std::shared_ptr<Device>& device) {
+    const auto session = session_on(device, kReadsRows);
+    const HostTensor x = matrix();
+    const auto run = [&](int64_t times) {
+      const HostTensor n = HostTensor::from<int64_t>(DType::I64, {}, {times});
+      const Binding inputs[] = {{.name = "n", .host = &n}, {.name = "x", .host = &x}};
+      return session->run(inputs);
+    };
+    for (const int64_t times : {7, 20, 5}) {
+      const auto result = run(times);
+      ASSERT_FALSE(result.ok());
+      EXPECT_EQ(result.status().code(), Code::InvalidInput);
+      EXPECT_NE(result.status().message().find("iteration 4"), std::string::npos)
+          << result.status().message();
+      const auto right = run(4);
+      ASSERT_TRUE(right.ok()) << right.status().message();
+      EXPECT_FLOAT_EQ((*right)[0].data<float>()[0], -0.4F);
+    }
+  });
+}
+
+// A value that an iteration returns as it is, one that it returns twice, and a constant.
+TEST(DeviceBodies, ReturnWhatTheyDoNotCompute) {
+  on_each_device([](const std::shared_ptr<Device>& device) {
+    const auto session = session_on(device, kPasses);
+    const HostTensor x = matrix();
+    const HostTensor n = HostTensor::from<int64_t>(DType::I64, {}, {9});
+    const Binding inputs[] = {
+        {.name = "n", .host = &n}, {.name = "x", .host = &x}, {.name = "w", .host = &x}};
+    const auto r = session->run(inputs);
+    ASSERT_TRUE(r.ok()) << r.status().message();
+    for (int64_t i = 0; i < 16; ++i) {
+      const float first = x.data<float>()[i];
+      EXPECT_FLOAT_EQ((*r)[0].data<float>()[i], first + 9);      // counted
+      EXPECT_EQ((*r)[1].data<float>()[i], first);                // as it is
+      EXPECT_EQ((*r)[2].data<float>()[i], 3);                    // the constant
+      for (int64_t k = 0; k < 9; ++k) {
+        EXPECT_FLOAT_EQ((*r)[3].data<float>()[k * 16 + i], first + static_cast<float>(k + 1));
+        EXPECT_EQ((*r)[4].data<float>()[k * 16 + i], k == 0 ? first : 3);
+      }
+    }
   });
 }
 

@@ -212,7 +212,7 @@ TEST(Import, AnOmittedOutputWhoseDimOthersHaveIsThere) {
   m.input("x", kFloat, {4}).output("counts");
   m.node("Unique", {"x"}, {"", "", "", "counts"});
   EXPECT_EQ(imported(m), R"--(graph g
-symbol Unique_counts__output0_dim0 in 0..2147483647 divisor 1 from host "Unique(counts)_output0" axis 0
+symbol Unique_counts__output0_dim0 in 0..4 divisor 1 from host "Unique(counts)_output0" axis 0
 input x: float32[4]
 ("Unique(counts)_output0": float32[Unique_counts__output0_dim0], _, _, counts: int64[Unique_counts__output0_dim0]) = Unique(x) @17 "Unique(counts)"
 output counts

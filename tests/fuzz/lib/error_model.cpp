@@ -226,7 +226,8 @@ Status ErrorModel::put_errors(const graph::Node& n, host::Kernel kernel, host::C
 }
 
 /// Each step sums products of the states of the step before, so errors of all operands pass
-/// through the steps. The digits of 1 - z that count are lost where a gate z is nearly 1.
+/// through the steps. The digits of 1 - z that count are lost where a gate z is nearly 1. In an
+/// LSTM with input_forget, they are a factor of the cell's state.
 Status ErrorModel::step_errors(host::Kernel kernel, host::Call& call,
                                const std::vector<const HostTensor*>& inputs, Tensors& results,
                                const OperatorError& e) {
@@ -242,9 +243,11 @@ Status ErrorModel::step_errors(host::Kernel kernel, host::Call& call,
   RP_ASSIGN(results, kernel(call));
   RP_ASSIGN(const std::vector<std::vector<bool>> open, beyond_fp32(call));
   call.inputs = inputs;
+  const bool forgets = call.attrs.get_int("input_forget", 0) != 0 && inputs.size() > kC;
+  const double cells = forgets && inputs[kC] != nullptr ? largest_magnitude(*inputs[kC]) : 0;
   for (size_t o = 0; o < results.size(); ++o) {
     HostTensor& t = results[o];
-    t = mover_.moved(t, e.relative, e.relative * largest_magnitude(t));
+    t = mover_.moved(t, e.relative, e.relative * std::max(cells, largest_magnitude(t)));
     RP_ASSIGN(std::vector<double> values, host::load_all(t));
     for (size_t i = 0; i < values.size(); ++i)
       if (open[o][i]) values[i] = mover_.anything();

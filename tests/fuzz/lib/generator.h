@@ -138,6 +138,7 @@ class Maker {
   /// Makes it a value that any() may give, unless it is a sequence or an optional.
   void offer(V v);
   bool acceptable(V v) const;
+  void define_symbols();
   void attempt(const graph::Node& n);
   bool computable_with_bodies(const graph::Node& n);
   std::string symbol_name();

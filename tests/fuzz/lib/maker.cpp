@@ -447,6 +447,22 @@ bool Maker::sizes_are_as_computed() const {
   return true;
 }
 
+/// Adds an input for each symbol that is a part of dims only, because the text of a graph defines a
+/// symbol where it is a dim.
+void Maker::define_symbols() {
+  std::set<SymbolId> used, defined;
+  for (const V v : g_->inputs) {
+    for (const Expr& d : shape(v)) {
+      std::vector<SymbolId> symbols;
+      d.collect_symbols(symbols);
+      used.insert(symbols.begin(), symbols.end());
+      if (const auto s = d.as_symbol()) defined.insert(*s);
+    }
+  }
+  for (const SymbolId s : used)
+    if (defined.count(s) == 0) fresh(DType::Bool, {Expr::symbol(s)});
+}
+
 Result<Program> Maker::finish() {
   std::vector<V> sinks, others;
   for (const auto& n : g_->nodes()) {
@@ -471,6 +487,7 @@ Result<Program> Maker::finish() {
                             [&](SymbolId s) { return static_cast<size_t>(s) >= model_symbols_; }))
       return invalid_input("a size of an input depends on a symbol that a node defines");
   }
+  define_symbols();
   RP_ASSIGN(Program p, Program::from(*g_, heading_));
   p.remove_unused();
   if (p.nodes.empty()) return invalid_input("the graph has no nodes");

@@ -281,6 +281,35 @@ void collect_names(const Block& b, std::set<std::string>& names) {
   }
 }
 
+/// Whether the input has the symbol as a dim, which gives it its value.
+bool defines(const Block::Input& in, const std::string& symbol) {
+  return std::ranges::find(in.dims, symbol) != in.dims.end();
+}
+
+/// Removes inputs that nothing needs, but not the only ones that give symbols their values.
+void remove_inputs(Block& b, const std::set<std::string>& needed) {
+  const auto unused = [&](const Block::Input& in) { return needed.count(in.name) == 0; };
+  std::vector<Block::Input> removed;
+  std::ranges::copy_if(b.inputs, std::back_inserter(removed), unused);
+  std::erase_if(b.inputs, unused);
+  std::set<std::string> named;
+  collect_names(b, named);
+  for (const Block::Input& in : removed) {
+    const auto is_defined = [&](const std::string& dim) {
+      return std::ranges::any_of(b.inputs,
+                                 [&](const Block::Input& kept) { return defines(kept, dim); });
+    };
+    if (std::ranges::any_of(in.dims, [&](const std::string& dim) {
+          return named.count(dim) != 0 && !is_defined(dim);
+        }))
+      b.inputs.push_back(in);
+  }
+  // The text of a graph defines a symbol before expressions of it.
+  const auto is_plain = [](const std::string& dim) { return dim.find(' ') == std::string::npos; };
+  std::ranges::stable_partition(
+      b.inputs, [&](const Block::Input& in) { return std::ranges::all_of(in.dims, is_plain); });
+}
+
 }  // namespace
 
 void Block::remove_unused() {
@@ -299,7 +328,7 @@ void Block::remove_unused() {
   }
   const auto unused = [&](const auto& x) { return needed.count(x.name) == 0; };
   std::erase_if(constants, unused);
-  if (!is_body) std::erase_if(inputs, unused);
+  if (!is_body) remove_inputs(*this, needed);
   std::set<std::string> results, named;
   for (const Node& n : nodes) results.insert(n.outputs.begin(), n.outputs.end());
   collect_names(*this, named);

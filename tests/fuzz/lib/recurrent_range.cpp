@@ -50,9 +50,6 @@ class Sum {
   double magnitude_ = 0;
 };
 
-/// The inputs of RecurrentSteps.
-enum Input : uint8_t { kX, kR, kBias, kLengths, kH, kC, kPeepholes };
-
 class Steps {
  public:
   static Result<Steps> of(const host::Call& call) {

@@ -1,0 +1,123 @@
+// The values of buffers on the host, and the results of a run.
+#include <cstring>
+
+#include "runtime/host_step.h"
+#include "runtime/run_state.h"
+
+namespace reprise {
+
+// Returns the value of any buffer as a host tensor.
+Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
+  const plan::Buffer& buffer = s_.plan->buffers[id];
+  if (run.buffers[id].host) return *run.buffers[id].host;
+  if (buffer.kind == plan::BufferKind::Weight) {
+    RP_ASSIGN(run.buffers[id].host, raw_weight(*s_.base.package, *s_.plan, buffer));
+    return *run.buffers[id].host;
+  }
+  const Binding* input = buffer.kind == plan::BufferKind::Input
+                             ? run.io.inputs[static_cast<size_t>(buffer.index)]
+                             : nullptr;
+  if (input && input->host) return *input->host;
+  RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), buffer.shape, run.symbols, buffer.name));
+  RP_TRY(checked_element_count(dims, buffer.dtype).status());
+  HostTensor t(buffer.dtype, std::move(dims));
+  if (input) {
+    RP_TRY(check_room(*input, t.bytes().size(), "input"));
+    RP_TRY(s_.base.device->download(*input->device, input->device_offset, t.mutable_bytes()));
+  } else {
+    RP_TRY(read(id, t.mutable_bytes(), run));
+  }
+  run.stats.bytes_copied += t.bytes().size();
+  run.buffers[id].host = t;
+  return t;
+}
+
+// Reads the bytes of a buffer that launches or host calls wrote.
+Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
+  const plan::Buffer& buffer = s_.plan->buffers[id];
+  if (out.empty()) return {};
+  if (!run.buffers.empty() && run.buffers[id].host) {
+    std::memcpy(out.data(), run.buffers[id].host->bytes().data(), out.size());
+    return {};
+  }
+  if (buffer.kind == plan::BufferKind::Output && s_.use(id).last_segment >= 0) {
+    const HostBound& output = outputs_[static_cast<size_t>(buffer.index)];
+    if (output.staged) {
+      std::memcpy(out.data(), output.staging->mapped(), out.size());
+      return {};
+    }
+  }
+  const Location& where = buffers_[id].location;
+  if (!where.buffer)
+    return internal_error("tensor '" + buffer.name + "' was not computed by any step");
+  return s_.base.device->download(*where.buffer, where.offset, out);
+}
+
+Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
+                                     const Binding& b, Run& run) {
+  if (source.alias_of.is_none() && s_.use(id).on_device) return {};  // written in place
+  RP_ASSIGN(const HostTensor value, fetch(id, run));
+  RP_TRY(check_room(b, value.bytes().size(), "output"));
+  run.stats.bytes_copied += value.bytes().size();
+  return s_.base.device->upload(*b.device, b.device_offset, value.bytes());
+}
+
+// Copies inputs that are returned as outputs, because delivering other outputs may overwrite the
+// memory of the caller in which they are.
+Status RunContext::keep_passed_through(Run& run) {
+  if (run.buffers.empty()) return {};
+  for (const SessionShared::OutputSource& source : s_.of_output) {
+    const plan::BufferId id = source.origin();
+    auto& value = run.buffers[id].host;
+    const plan::Buffer& buffer = s_.plan->buffers[id];
+    if (!value && buffer.kind == plan::BufferKind::Input) {
+      RP_ASSIGN(value, fetch(id, run));
+    }
+    if (value) value = value->detached();
+  }
+  return {};
+}
+
+Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
+  const plan::Slot& slot = s_.io().outputs[output];
+  const SessionShared::OutputSource& source = s_.of_output[output];
+  const plan::BufferId id = source.origin();
+  const Binding* b = run.io.outputs[output];
+  const plan::BufferKind kind = s_.plan->buffers[id].kind;
+  const bool computed = kind != plan::BufferKind::Input && kind != plan::BufferKind::Weight;
+  if (!b && !run.buffers.empty() && (!computed || run.buffers[id].host)) {
+    RP_ASSIGN(const HostTensor value, fetch(id, run));
+    result = value.detached();
+    return {};
+  }
+  std::vector<int64_t> told;  // symbols with the values that host calls of this run determine
+  const std::optional<std::vector<int64_t>>& known = outputs_[output].dims;
+  if (!known) {
+    RP_ASSIGN(told, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
+  }
+  const std::vector<int64_t>& dims = known ? *known : told;
+  if (b && b->device) {
+    RP_TRY(deliver_to_device(id, source, *b, run));
+    result.borrow_again(slot.dtype, dims, {});
+    return {};
+  }
+  RP_ASSIGN(const int64_t count, checked_element_count(dims, slot.dtype));
+  const size_t bytes = static_cast<size_t>(count) * size_of(slot.dtype);
+  if (b) {
+    RP_TRY(check_room(*b, bytes, "output"));
+    result.borrow_again(slot.dtype, dims, {});
+  } else {
+    result = HostTensor(slot.dtype, dims);
+  }
+  const std::span<std::byte> out = b ? b->host_output.first(bytes) : result.mutable_bytes();
+  if (computed) {
+    RP_TRY(read(id, out, run));
+  } else {
+    RP_ASSIGN(const HostTensor value, fetch(id, run));
+    if (!out.empty()) std::memcpy(out.data(), value.bytes().data(), out.size());
+  }
+  run.stats.bytes_copied += bytes;
+  return {};
+}
+
+}  // namespace reprise
