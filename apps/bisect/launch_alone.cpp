@@ -76,8 +76,10 @@ class Isolation {
  private:
   Status add(plan::Plan& to, const plan::Launch& launch) {
     plan::Launch own = launch;
-    own.kernel = static_cast<uint32_t>(to.kernels.size());
-    to.kernels.push_back(from_.kernels[launch.kernel]);
+    const auto next = static_cast<uint32_t>(to.kernels.size());
+    const auto [kernel, is_new] = kernels_.emplace(launch.kernel, next);
+    own.kernel = kernel->second;
+    if (is_new) to.kernels.push_back(from_.kernels[launch.kernel]);
     for (Expr& e : own.grid) RP_TRY(fix(e));
     for (Expr& e : own.scalars) RP_TRY(fix(e));
     RP_TRY(fix(own.iterations));
@@ -134,7 +136,9 @@ class Isolation {
   const Values& values_;
   const std::unordered_map<std::string, ValueId>& ids_;
   std::shared_ptr<package::Package> package_;
-  std::map<plan::BufferId, plan::BufferId> known_;  // of the isolated plan, by those of the plan
+  // Of the isolated plan, by those of the plan.
+  std::map<plan::BufferId, plan::BufferId> known_;
+  std::map<uint32_t, uint32_t> kernels_;
   LaunchAlone out_;
 };
 

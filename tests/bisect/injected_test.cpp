@@ -326,6 +326,22 @@ TEST(InjectedFault, InARowKernel) {
   expect_reproduces(r, o, "lowering");
 }
 
+TEST(InjectedFault, AfterASortOfSeveralLaunchesOfOneKernel) {
+  app::BisectOptions o = on_vulkan();
+  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+    if (group.kind == lower::GroupKind::Pointwise)
+      change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+  };
+  OnnxWriter w;
+  w.input("x", DType::F32, {3000}).output("y", DType::F32, {3000});
+  w.initializer("k", HostTensor::from<int64_t>(DType::I64, {1}, {3000}));
+  w.node("TopK", {"x", "k"}, {"s", ""}, named("sort"));
+  w.node("Add", {"s", "x"}, {"y"}, named("add"));
+  const BisectReport r = bisected(subject(w), o);
+  EXPECT_EQ(r.cause, "lowering") << r.explanation;
+  EXPECT_EQ(r.nodes, std::vector<std::string>{"add"});
+}
+
 OnnxWriter product_model() {
   OnnxWriter w;
   w.input("x", DType::F32, {24, 40}).output("y", DType::F32, {24, 72});
