@@ -1,5 +1,6 @@
 // Operators on strings. They run on the host.
 #include "codegen/ops/families.h"
+#include "codegen/ops/microsoft.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -68,12 +69,27 @@ Status infer_vectorizer(InferContext& ctx) {
   return {};
 }
 
+/// The result has an axis of tokens also if there are no texts, which ONNX Runtime omits, because
+/// the rank of a value does not depend on its dims.
+Status infer_tokenizer(InferContext& ctx) {
+  RP_TRY(require_strings(ctx, 0));
+  Shape out = ctx.shape(0);
+  if (out.empty() || out.size() > 2)
+    return ctx.invalid("the input must be [C] or [N,C], not " + ctx.str(out));
+  out.push_back(ctx.fresh_symbol(0, out.size()));
+  ctx.set_output(0, DType::String, std::move(out));
+  return {};
+}
+
 constexpr AttrDecl kNormalizer[] = {
     string_attr("case_change_action", "NONE"), int_attr("is_case_sensitive", 0),
     optional_attr("locale", AttrType::String), optional_attr("stopwords", AttrType::Strings)};
 constexpr AttrDecl kPattern[] = {required_attr("pattern", AttrType::String)};
 constexpr AttrDecl kSplit[] = {string_attr("delimiter", ""),
                                optional_attr("maxsplit", AttrType::Int)};
+constexpr AttrDecl kTokenizer[] = {
+    int_attr("mark", 0), required_attr("mincharnum", AttrType::Int), string_attr("pad_value", ""),
+    optional_attr("separators", AttrType::Strings), string_attr("tokenexp", "")};
 constexpr AttrDecl kVectorizer[] = {required_attr("max_gram_length", AttrType::Int),
                                     required_attr("max_skip_count", AttrType::Int),
                                     required_attr("min_gram_length", AttrType::Int),
@@ -92,6 +108,10 @@ std::span<const OpDef> string_ops() {
       {.name = "StringConcat", .infer = infer_concat, .min_inputs = 2, .max_inputs = 2},
       {.name = "StringNormalizer", .infer = infer_normalizer, .attributes = kNormalizer},
       {.name = "StringSplit", .infer = infer_split, .max_outputs = 2, .attributes = kSplit},
+      {.name = "Tokenizer",
+       .domain = kMicrosoft,
+       .infer = infer_tokenizer,
+       .attributes = kTokenizer},
       {.name = "TfIdfVectorizer", .infer = infer_vectorizer, .attributes = kVectorizer},
   };
   return kOps;

@@ -55,7 +55,6 @@ constexpr Unsupported kRows[] = {
     {kMicrosoftDomain, "Rfft", kFourier, "export the model with DFT of ONNX"},
     {kMicrosoftDomain, "Irfft", kFourier, "export the model with DFT of ONNX"},
     {kMicrosoftDomain, "MatMulFpQ4", kLayout, "quantise the model with MatMulNBits"},
-    {kMicrosoftDomain, "Tokenizer", "splitting text is left to the application", kCut},
     {kMicrosoftDomain, "EPContext", "it holds a program for one device",
      "use the model from which it was compiled"},
     {"com.microsoft.nchwc", "", kLayout, kExtended},

@@ -22,8 +22,8 @@ constexpr TableFunction kFamilies[] = {
     einsum_table,   attention_table, boxes_table,     gridsample_table,
     loss_table,     recurrent_table, ml_encode_table, ml_linear_table,
     ml_trees_table, col2im_table,    signal_table,    linear_attention_table,
-    ml_svm_table,   strings_table,   random_table,    ngrams_table,
-    image_table,    sequences_table, ml_maps_table,
+    ml_svm_table,   strings_table,   tokenizer_table, random_table,
+    ngrams_table,   image_table,     sequences_table, ml_maps_table,
 };
 /// The last families: the only ones that take sequences, optionals and maps.
 constexpr size_t kContainerFamilies = 2;

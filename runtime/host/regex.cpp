@@ -26,25 +26,30 @@ bool Regex::Set::contains(uint32_t c, const CaseVariants& variants) const {
 
 namespace {
 
-/// The threads of the simulation at one position: each is the index of an instruction.
+/// The threads of the simulation at one position: each is the index of an instruction, and where
+/// the match began. Of threads at one instruction, the first one counts.
 class Threads {
  public:
+  struct Thread {
+    uint32_t at;
+    size_t begin;
+  };
   explicit Threads(size_t size) : seen_(size) {}
   void clear() {
-    for (const uint32_t at : list_) seen_[at] = 0;
+    for (const Thread& t : list_) seen_[t.at] = 0;
     list_.clear();
   }
-  bool insert(uint32_t at) {
-    if (seen_[at]) return false;
-    seen_[at] = 1;
-    list_.push_back(at);
+  bool insert(Thread t) {
+    if (seen_[t.at]) return false;
+    seen_[t.at] = 1;
+    list_.push_back(t);
     return true;
   }
-  const std::vector<uint32_t>& list() const { return list_; }
+  const std::vector<Thread>& list() const { return list_; }
 
  private:
   std::vector<uint8_t> seen_;
-  std::vector<uint32_t> list_;
+  std::vector<Thread> list_;
 };
 
 /// The code points around a position; kNoCode and `begin` or `end` at the ends of the text.
@@ -73,19 +78,26 @@ bool holds(Regex::Op op, const Position& p) {
 }
 
 /// Adds the instructions that are reached from `at` without taking a code point.
-void follow(const std::vector<Regex::Instruction>& program, uint32_t at, const Position& p,
+void follow(const std::vector<Regex::Instruction>& program, Threads::Thread from, const Position& p,
             Threads& threads) {
-  std::vector<uint32_t> open{at};
+  std::vector<uint32_t> open{from.at};
   while (!open.empty()) {
     const uint32_t i = open.back();
     open.pop_back();
-    if (!threads.insert(i)) continue;
+    if (!threads.insert({i, from.begin})) continue;
     const Regex::Instruction& in = program[i];
     if (in.op == Regex::Op::Take || in.op == Regex::Op::Match || !holds(in.op, p)) continue;
     open.push_back(in.a);
     if (in.op == Regex::Op::Fork) open.push_back(in.b);
   }
 }
+
+Position around(const std::vector<uint32_t>& codes, size_t i) {
+  return {i == 0, i == codes.size(), i == 0 ? kNoCode : codes[i - 1],
+          i == codes.size() ? kNoCode : codes[i]};
+}
+
+}  // namespace
 
 std::vector<uint32_t> code_points(std::string_view text) {
   std::vector<uint32_t> out;
@@ -97,30 +109,48 @@ std::vector<uint32_t> code_points(std::string_view text) {
   return out;
 }
 
-}  // namespace
-
 bool Regex::matches(std::string_view text) const {
   const std::vector<uint32_t> codes = code_points(text);
-  const auto around = [&](size_t i) {
-    return Position{i == 0, i == codes.size(), i == 0 ? kNoCode : codes[i - 1],
-                    i == codes.size() ? kNoCode : codes[i]};
-  };
   Threads now(program_.size());
   Threads next(program_.size());
-  follow(program_, 0, around(0), now);
+  follow(program_, {0, 0}, around(codes, 0), now);
   for (size_t i = 0; i < codes.size() && !now.list().empty(); ++i) {
     next.clear();
-    const Position p = around(i + 1);
+    const Position p = around(codes, i + 1);
     const CaseVariants variants = case_variants(codes[i]);
-    for (const uint32_t at : now.list()) {
-      const Instruction& in = program_[at];
+    for (const Threads::Thread& t : now.list()) {
+      const Instruction& in = program_[t.at];
       if (in.op == Op::Take && sets_[in.a].contains(codes[i], variants))
-        follow(program_, in.b, p, next);
+        follow(program_, {in.b, t.begin}, p, next);
     }
     std::swap(now, next);
   }
-  return std::ranges::any_of(now.list(),
-                             [this](uint32_t at) { return program_[at].op == Op::Match; });
+  return std::ranges::any_of(
+      now.list(), [this](const Threads::Thread& t) { return program_[t.at].op == Op::Match; });
+}
+
+// Threads are in the order in which their matches began, so that the first match counts.
+std::optional<Regex::Found> Regex::find(const std::vector<uint32_t>& text, size_t from) const {
+  std::optional<Found> found;
+  Threads now(program_.size());
+  Threads next(program_.size());
+  for (size_t i = from; i <= text.size(); ++i) {
+    if (!found) follow(program_, {0, i}, around(text, i), now);
+    next.clear();
+    const CaseVariants variants = case_variants(i < text.size() ? text[i] : kNoCode);
+    for (const Threads::Thread& t : now.list()) {
+      if (found && t.begin > found->begin) break;
+      const Instruction& in = program_[t.at];
+      if (in.op == Op::Match) {
+        found = Found{t.begin, i};
+      } else if (in.op == Op::Take && i < text.size() && sets_[in.a].contains(text[i], variants)) {
+        follow(program_, {in.b, t.begin}, around(text, i + 1), next);
+      }
+    }
+    std::swap(now, next);
+    if (found && now.list().empty()) break;
+  }
+  return found;
 }
 
 }  // namespace reprise::host

@@ -1,10 +1,11 @@
-// Regular expressions in the syntax of RE2, for matches of a whole text. The time of a match is
-// proportional to the length of the text: patterns and texts are untrusted, so there is no
-// backtracking, which is why this is not std::regex (whose syntax also differs). RE2 itself is not
-// a dependency of the small runtime. https://github.com/google/re2/wiki/Syntax
+// Regular expressions in the syntax of RE2. The time of a match is proportional to the length of
+// the text that is read: patterns and texts are untrusted, so there is no backtracking, which is
+// why this is not std::regex (whose syntax also differs). RE2 itself is not a dependency of the
+// small runtime. https://github.com/google/re2/wiki/Syntax
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,14 @@ class Regex {
   static Result<Regex> parse(std::string_view pattern);
   /// Whether all of the text, in UTF-8, matches.
   bool matches(std::string_view text) const;
+
+  /// Positions of code points.
+  struct Found {
+    size_t begin, end;
+  };
+  /// The first match in a text that begins at position `from` or later. Of the matches that begin
+  /// there, the longest.
+  std::optional<Found> find(const std::vector<uint32_t>& text, size_t from) const;
 
   struct Range {
     uint32_t first, last;
@@ -54,5 +63,8 @@ class Regex {
   std::vector<Instruction> program_;
   std::vector<Set> sets_;
 };
+
+/// The code points of UTF-8; a byte that is not valid is a number that no set contains.
+std::vector<uint32_t> code_points(std::string_view text);
 
 }  // namespace reprise::host

@@ -44,6 +44,7 @@ Table signal_table();
 Table slice_table();
 Table softmax_table();
 Table strings_table();
+Table tokenizer_table();
 Table unary_table();
 
 }  // namespace reprise::host

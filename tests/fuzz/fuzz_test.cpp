@@ -111,7 +111,8 @@ TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
       "LinearClassifier", "OneHotEncoder", "SVMClassifier", "SVMRegressor",
       // Their inputs are strings.
       "CategoryMapper", "LabelEncoder", "RegexFullMatch", "StringConcat", "StringNormalizer",
-      "StringSplit", "CastMap", "DictVectorizer", "ZipMap",  // their inputs or results are maps
+      "StringSplit", "Tokenizer", "CastMap", "DictVectorizer",
+      "ZipMap",  // their inputs or results are maps
       // A pass makes them, no model.
       "ShapeValue", "RecurrentSteps", "TreeLeaves", "FlatIndex", "ScatterSorted", "SelectBoxes",
       "CountedRows", "SearchCounts",

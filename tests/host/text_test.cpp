@@ -31,6 +31,69 @@ TEST(HostText, Split) {
   });
 }
 
+/// As ONNX Runtime does it.
+TEST(HostText, Tokens) {
+  const HostTensor x = strings({2}, {"ab a\u00e9 abc", " "});
+  const auto one_of = [](const char* name, std::vector<std::string> value) {
+    return attrs({{"mincharnum", int64_t{1}}, {name, std::move(value)}});
+  };
+  run_cases({
+      {"separated, with marks",
+       "Tokenizer",
+       {x},
+       {strings({2, 5}, {"\x02", "ab", "a\u00e9", "abc", "\x03", "\x02", "\x03", "#", "#", "#"})},
+       attrs({{"mark", int64_t{1}},
+              {"mincharnum", int64_t{1}},
+              {"pad_value", text("#")},
+              {"separators", std::vector<std::string>{" "}}})},
+      {"the longest match",
+       "Tokenizer",
+       {x},
+       {strings({2, 3}, {"ab", "a", "abc", "", "", ""})},
+       attrs({{"mincharnum", int64_t{1}}, {"tokenexp", text("a|ab|abc")}})},
+      {"characters",
+       "Tokenizer",
+       {strings({1}, {"a\u00e9"})},
+       {strings({1, 2}, {"a", "\u00e9"})},
+       one_of("separators", {""})},
+      {"of two characters",
+       "Tokenizer",
+       {x},
+       {strings({2, 1}, {"bc", ""})},
+       attrs({{"mincharnum", int64_t{2}}, {"tokenexp", text("[b-z]+")}})},
+      {"a separator of nothing",
+       "Tokenizer",
+       {strings({1}, {"abcd"})},
+       {strings({1, 1}, {"d"})},
+       one_of("separators", {"[ab]*?c", "x*$"})},
+      {"nothing",
+       "Tokenizer",
+       {strings({1}, {"  "})},
+       {strings({1, 0}, {})},
+       one_of("separators", {" "})},
+  });
+  run_error_cases({
+      {"both",
+       "Tokenizer",
+       {x},
+       Code::InvalidModel,
+       "exactly one of",
+       attrs({{"mincharnum", int64_t{1}}})},
+      {"length",
+       "Tokenizer",
+       {x},
+       Code::InvalidModel,
+       "'mincharnum' is 0",
+       attrs({{"mincharnum", int64_t{0}}, {"tokenexp", text("a")}})},
+      {"pattern",
+       "Tokenizer",
+       {x},
+       Code::InvalidModel,
+       "(",
+       attrs({{"mincharnum", int64_t{1}}, {"tokenexp", text("(")}})},
+  });
+}
+
 TEST(HostText, LettersBeyondAscii) {
   const HostTensor x = strings({3}, {"Stra\u00dfe \u00c9", "\u0436\u03a9", "\xff"});
   run_cases({
@@ -145,7 +208,7 @@ TEST(HostText, PatternsThatAreRefused) {
       {"x(?=y)", "an unknown flag or group"},
       {"ab\\1", "an unknown escape at byte 2"},
       {"[a\\y]", "an unknown escape at byte 2"},
-      {"\\\u00e9", "an unknown escape at byte 0"},
+      {"\\u00e9", "an unknown escape at byte 0"},
       {"a\\x4", "an escape without its digits at byte 1"},
       {"a\\x{41", "an escape without its digits at byte 1"},
       {"a\\x{110000}", "a code point that is too large at byte 1"},

@@ -98,7 +98,7 @@ std::string reason_against(const ops::OpDef& def) {
   if (def.name == "ImageDecoder") return "its input is an image file";
   if (def.random) return "its results are random";
   static constexpr std::string_view kOfStrings[] = {"RegexFullMatch", "StringConcat",
-                                                    "StringNormalizer", "StringSplit"};
+                                                    "StringNormalizer", "StringSplit", "Tokenizer"};
   if (std::ranges::find(kOfStrings, def.name) != std::end(kOfStrings))
     return "its inputs are strings";
   static constexpr std::string_view kOfMaps[] = {"CastMap", "DictVectorizer", "ZipMap"};
