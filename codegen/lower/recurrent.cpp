@@ -168,8 +168,7 @@ class RecurrentOperands final : public shaders::Recurrence {
     }
     const ValueId v = p_.input(state == RecurrentState::H ? kH : kC);
     // A driver must not see that a gate is multiplied by 0 (workarounds::kProductsWithZero).
-    if (v == graph::kNone)
-      return b_.splat(b_.convert(ev_.hidden(0), kernel::Ty::F32), tile_.width);
+    if (v == graph::kNone) return b_.splat(b_.convert(ev_.hidden(0), kernel::Ty::F32), tile_.width);
     return ev_.eval(v, simplified({direction_, sequence.row, units.first}), tile_.width);
   }
 

@@ -226,9 +226,9 @@ TEST(DeviceBodies, ReturnWhatTheyDoNotCompute) {
     ASSERT_TRUE(r.ok()) << r.status().message();
     for (int64_t i = 0; i < 16; ++i) {
       const float first = x.data<float>()[i];
-      EXPECT_FLOAT_EQ((*r)[0].data<float>()[i], first + 9);      // counted
-      EXPECT_EQ((*r)[1].data<float>()[i], first);                // as it is
-      EXPECT_EQ((*r)[2].data<float>()[i], 3);                    // the constant
+      EXPECT_FLOAT_EQ((*r)[0].data<float>()[i], first + 9);  // counted
+      EXPECT_EQ((*r)[1].data<float>()[i], first);            // as it is
+      EXPECT_EQ((*r)[2].data<float>()[i], 3);                // the constant
       for (int64_t k = 0; k < 9; ++k) {
         EXPECT_FLOAT_EQ((*r)[3].data<float>()[k * 16 + i], first + static_cast<float>(k + 1));
         EXPECT_EQ((*r)[4].data<float>()[k * 16 + i], k == 0 ? first : 3);
