@@ -52,6 +52,7 @@ std::span<const OpDef> microsoft_quantized_ops();
 std::span<const OpDef> microsoft_attention_ops();
 std::span<const OpDef> microsoft_heads_ops();
 std::span<const OpDef> microsoft_grouped_query_ops();
+std::span<const OpDef> microsoft_sparse_ops();
 std::span<const OpDef> microsoft_layers_ops();
 std::span<const OpDef> microsoft_linear_ops();
 std::span<const OpDef> microsoft_experts_ops();

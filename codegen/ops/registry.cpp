@@ -77,6 +77,7 @@ std::vector<std::span<const OpDef>> families() {
           microsoft_attention_ops(),
           microsoft_heads_ops(),
           microsoft_grouped_query_ops(),
+          microsoft_sparse_ops(),
           microsoft_layers_ops(),
           microsoft_linear_ops(),
           microsoft_experts_ops(),

@@ -43,8 +43,6 @@ constexpr Unsupported kRows[] = {
     {kMicrosoftDomain, "RestorePadding", kPacked, kWithPadding},
     {kMicrosoftDomain, "PagedAttention", "pages of caches are not supported",
      "build the model with GroupQueryAttention"},
-    {kMicrosoftDomain, "SparseAttention", "blocks of attention that are left out are not supported",
-     "build the model with GroupQueryAttention"},
     {kMicrosoftDomain, "QOrderedAttention", kOrdered, kQdq},
     {kMicrosoftDomain, "QOrderedGelu", kOrdered, kQdq},
     {kMicrosoftDomain, "QOrderedLayerNormalization", kOrdered, kQdq},

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
-from writer import FLOAT, f32, floats, write
+import onnxruntime as ort
+from writer import FLOAT, f32, floats, lengths, model_of, write
 
 
 def states() -> None:
@@ -85,7 +86,63 @@ def regions() -> None:
     write("max_roi_pool_scale", op, [x, boxes], [FLOAT], domain="", **attrs)
 
 
+def in_place(
+    op: str, inputs: list[np.ndarray | None], **attrs: Any
+) -> list[np.ndarray]:
+    """What ONNX Runtime makes of a node whose caches are results, too."""
+    model, given = model_of(op, op, inputs, [FLOAT] * 3, **attrs)
+    session = ort.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    binding = session.io_binding()
+    own = {n: x.copy() for n, x in given.items()}  # the values are in this memory
+    values = {n: ort.OrtValue.ortvalue_from_numpy(x) for n, x in own.items()}
+    for n, value in values.items():
+        binding.bind_ortvalue_input(n, value)
+    binding.bind_output("y0")
+    for i in (1, 2):
+        binding.bind_ortvalue_output(f"y{i}", values[f"x{i + 2}"])
+    session.run_with_iobinding(binding)
+    return [value.numpy().copy() for value in binding.get_outputs()]
+
+
+def sparse() -> None:
+    """Heads take turns in two layouts, which leave out blocks of keys of 16."""
+    batch, cache, size, block = 2, 48, 16, 16
+    rows = np.array([[0, 1, 3, 5], [0, 1, 2, 5]], np.int32)
+    columns = np.array([[0, 0, 1, 0, 2], [0, 1, 0, 1, 2]], np.int32)
+    past = [floats(batch, 2, cache, size), floats(batch, 2, cache, size) - 1]
+    angles = [floats(cache, size // 2), floats(cache, size // 2) + 1]
+    op = "SparseAttention"
+    attrs: dict[str, Any] = {
+        "num_heads": 4,
+        "kv_num_heads": 2,
+        "sparse_block_size": block,
+        "constants": [5, 6, 7],
+    }
+    for name, n, ends, more in (
+        ("sparse_prompt", 40, [40, 40], []),
+        ("sparse_token", 1, [37, 37], []),
+        ("sparse_rotary", 20, [20, 20], angles),
+    ):
+        given = [
+            floats(batch, n, 4 * size),
+            floats(batch, n, 2 * size),
+            floats(batch, n, 2 * size) + 1,
+            *past,
+            rows,
+            columns,
+            np.array(max(ends), np.int32),
+            lengths(*ends),
+            *more,
+        ]
+        own = {**attrs, "do_rotary": 1} if more else attrs
+        expected = in_place(op, given, **own)
+        write(name, op, given, [FLOAT] * 3, expected=expected, **own)
+
+
 def write_all() -> None:
+    sparse()
     states()
     positions()
     regions()
