@@ -17,6 +17,7 @@ A worker runs on the best device of its machine. On CPUs, each gets one core.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
@@ -44,7 +45,7 @@ def network() -> bytes:
     random = np.random.default_rng(0)
     nodes, weights = [], []
     x, channels = "images", 3
-    for i, (width, stride) in enumerate(((32, 1), (64, 2), (64, 1), (128, 2))):
+    for i, (width, stride) in enumerate(((16, 1), (32, 2), (32, 1), (64, 2))):
         w = random.normal(0, (2 / (9 * channels)) ** 0.5, (width, channels, 3, 3))
         weights.append(numpy_helper.from_array(w.astype(np.float32), f"w{i}"))
         nodes += [
@@ -125,8 +126,9 @@ def score(
     """
     from tqdm.auto import tqdm
 
+    blocks = -(-options.images // options.batch)
     scored = (
-        ray_data.range(options.images, override_num_blocks=options.images // 256 + 1)
+        ray_data.range(options.images, override_num_blocks=blocks)
         .map_batches(Images(shape), batch_size=options.batch)
         .map_batches(
             Scorer,
@@ -194,7 +196,7 @@ def arguments() -> argparse.Namespace:
         "--model", type=Path, help="an ONNX model or package of your own"
     )
     parser.add_argument("--device", default="auto", help="of each worker (auto)")
-    parser.add_argument("--images", type=int, default=8192, help="to score (8192)")
+    parser.add_argument("--images", type=int, default=4096, help="to score (4096)")
     parser.add_argument("--batch", type=int, default=64, help="images in a batch (64)")
     parser.add_argument(
         "--workers", default="1,2", help="numbers of workers to compare (1,2)"
@@ -222,8 +224,8 @@ def start_ray(workers: int) -> Any:
         sys.exit("scoring: " + MISSING.format("ray[data]", "scores on many workers"))
     cores = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers + 1}
     ray.init(include_dashboard=False, logging_level="error", **cores)
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False
     return ray.data
 
 
@@ -238,7 +240,7 @@ def main() -> None:
     for run in runs:
         error = float(np.abs(run.scores[: len(alone)] - alone).max())
         print(
-            f"{run.workers} workers: {run.rate:8.0f} images/s"
+            f"{run.workers} worker{'s' if run.workers > 1 else ''}: {run.rate:8.0f} images/s"
             f"  (largest difference from a session without Ray: {error:.1g})"
         )
         if len(run.scores) != options.images or not error <= 1e-4 * np.abs(alone).max():
