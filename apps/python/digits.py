@@ -1,21 +1,35 @@
 #!/usr/bin/env python3
 """Trains a small convolutional network on scikit-learn's digits, eagerly and with Reprise.
 
-Prints the accuracy on digits that were not trained on, and draws both loss curves into one plot.
+Both start from the same weights and see the same batches. Prints the share of digits that the
+networks name right, of those that they were not trained on, and draws both loss curves into one
+plot: they should lie on each other, because forward and backward compute the same.
 
+    pip install '.[examples]'                     # PyTorch, scikit-learn, matplotlib, tqdm
     apps/python/digits.py --device vulkan:0 --plot digits.png
+
+The training loop is an ordinary one. The only line for Reprise is
+torch.compile(model, backend="reprise").
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+try:
+    import torch
+    import torch.nn.functional as F
+    from sklearn.datasets import load_digits
+    from torch import nn
+    from tqdm.auto import tqdm
+except ImportError as error:
+    sys.exit(
+        f"digits: {error.name} is missing: pip install '.[examples]' in the source tree"
+    )
 
 
 def network() -> nn.Module:
@@ -28,8 +42,6 @@ def network() -> nn.Module:
 
 def data() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns images and labels to train on, and to test with."""
-    from sklearn.datasets import load_digits
-
     digits = load_digits()
     images = torch.from_numpy(digits.images).float().unsqueeze(1) / 16
     labels = torch.from_numpy(digits.target).long()
@@ -39,41 +51,50 @@ def data() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def train(
-    model: nn.Module, run: Any, images: torch.Tensor, labels: torch.Tensor, epochs: int
+    model: nn.Module,
+    run: Any,
+    batches: list[tuple[torch.Tensor, torch.Tensor]],
+    bar: Any,
 ) -> list[float]:
     """Returns the loss of each step. All batches have one size, so everything compiles once."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
     losses = []
-    for _ in range(epochs):
-        for start in range(0, len(labels), 64):
-            optimiser.zero_grad()
-            loss = F.cross_entropy(
-                run(images[start : start + 64]), labels[start : start + 64]
-            )
-            loss.backward()
-            optimiser.step()
-            losses.append(float(loss.detach()))
+    for images, labels in batches:
+        optimiser.zero_grad()
+        loss = F.cross_entropy(run(images), labels)
+        loss.backward()
+        optimiser.step()
+        losses.append(float(loss.detach()))
+        bar.set_postfix(loss=f"{losses[-1]:.4f}", refresh=False)
+        bar.update()
     return losses
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--epochs", type=int, default=8)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--device", default="auto", help="of Reprise (auto)")
+    parser.add_argument(
+        "--epochs", type=int, default=8, help="passes over the digits (8)"
+    )
     parser.add_argument("--plot", type=Path, default=Path("digits.png"))
     options = parser.parse_args()
     images, labels, test_images, test_labels = data()
+    epoch = list(zip(images.split(64), labels.split(64), strict=True))
     curves: dict[str, list[float]] = {}
     for name in ("eager", "reprise"):
         torch.manual_seed(0)
         model = network()
-        run = model
+        run: Any = model
         if name == "reprise":
             run = torch.compile(
                 model, backend="reprise", options={"device": options.device}
             )
         start = time.monotonic()
-        curves[name] = train(model, run, images, labels, options.epochs)
+        batches = epoch * options.epochs
+        with tqdm(total=len(batches), desc=name, unit="step", disable=None) as bar:
+            curves[name] = train(model, run, batches, bar)
         seconds = time.monotonic() - start
         model.eval()
         with torch.no_grad():

@@ -187,7 +187,8 @@ bool Array::borrow_interface() {
   data_ = reinterpret_cast<std::byte*>(nb::cast<uintptr_t>(data[0]));
   read_only_ = nb::cast<bool>(data[1]);
   element_bytes_ = nb::cast<size_t>(object_.attr("itemsize"));
-  type_ = nb::str(object_.attr("dtype")).c_str();
+  const nb::object dtype = nb::getattr(object_, "dtype");
+  type_ = nb::str(nb::handle(dtype)).c_str();
   dtype_ = dtype_from_name(type_).value_or(DType::Invalid);
   if (dtype_ != DType::Invalid && element_bytes_ != size_of(dtype_)) dtype_ = DType::Invalid;
   return true;

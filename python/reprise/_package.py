@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
 from . import _native
 from ._explain import Explanation
@@ -31,6 +34,16 @@ class Package(_native.Package):
         """Writes the package to a file, completely or not at all."""
         self._save(os.fspath(path))
 
+    def to_bytes(self) -> bytes:
+        """Returns what save() writes to a file, for from_bytes()."""
+        with tempfile.TemporaryDirectory(prefix="reprise-") as folder:
+            path = Path(folder) / "model.rpk"
+            self.save(path)
+            return path.read_bytes()
+
+    def __reduce__(self) -> tuple[Callable[[bytes, str], Package], tuple[bytes, str]]:
+        return _unpickled, (self.to_bytes(), self.mode)
+
     def explain(self, device: str | _native.Device | None = None) -> Explanation:
         """Tells what was fused, and why not more.
 
@@ -41,3 +54,9 @@ class Package(_native.Package):
 
     def _repr_html_(self) -> str:
         return self.explain()._repr_html_()
+
+
+def _unpickled(data: bytes, mode: str) -> Package:
+    package = Package.from_bytes(data)
+    package.mode = mode
+    return package

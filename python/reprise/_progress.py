@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,12 +17,15 @@ def _is_shown() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _bar() -> Any:
+_DELAY = 1.0  # seconds; shorter work shows nothing
+
+
+def _tqdm() -> Any:
     try:
         from tqdm.auto import tqdm
     except ImportError:
         return None
-    return tqdm(desc="compiling", unit="step", delay=1.0, leave=False)
+    return tqdm
 
 
 @contextmanager
@@ -30,12 +34,19 @@ def progress_for(wanted: bool | Progress | None) -> Iterator[Progress | None]:
     if callable(wanted):
         yield wanted
         return
-    bar = _bar() if wanted or (wanted is None and _is_shown()) else None
-    if bar is None:
+    tqdm = _tqdm() if wanted or (wanted is None and _is_shown()) else None
+    if tqdm is None:
         yield None
         return
+    start = time.monotonic()
+    bar: Any = None
 
     def show(what: str, done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            if time.monotonic() - start < _DELAY:
+                return
+            bar = tqdm(desc="compiling", unit="step", leave=False)
         bar.set_description(what, refresh=False)
         if total:
             bar.total = total
@@ -47,4 +58,5 @@ def progress_for(wanted: bool | Progress | None) -> Iterator[Progress | None]:
     try:
         yield show
     finally:
-        bar.close()
+        if bar is not None:
+            bar.close()

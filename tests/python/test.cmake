@@ -1,27 +1,36 @@
-# Tests of the Python package, with unittest. They need NumPy, but no torch.
-if(TARGET reprise_native)
-  set(python_environment ${test_environment}
-      "PYTHONPATH=${CMAKE_BINARY_DIR}/python:${CMAKE_CURRENT_SOURCE_DIR}/python"
-      "PYTHONDONTWRITEBYTECODE=1")
-  add_test(NAME python COMMAND ${REPRISE_PYTHON} -m unittest discover
-           -s ${CMAKE_CURRENT_SOURCE_DIR}/python -p "test_*.py"
-           -t ${CMAKE_CURRENT_SOURCE_DIR}/python)
-  # mypy --strict, ruff, and whether the extension's stub is what stubgen writes.
-  add_test(NAME python_types COMMAND ${REPRISE_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/python/check_types.py
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(python python_types PROPERTIES LABELS quick TIMEOUT ${quick_timeout}
-                       ENVIRONMENT "${python_environment}")
-  if(TARGET reprise_cuda_standin)
-    add_test(NAME python_cuda COMMAND ${REPRISE_PYTHON} -m unittest test_cuda)
-    set_tests_properties(python_cuda PROPERTIES LABELS quick TIMEOUT ${quick_timeout}
-      ENVIRONMENT "${python_environment};LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib/cuda-standin;REPRISE_KEEP_SOURCE=1")
-  endif()
-  # The backend of torch.compile. Where PyTorch is not installed, it is skipped and says so.
-  set(REPRISE_TORCH_PYTHON ${REPRISE_PYTHON} CACHE FILEPATH "An interpreter that has PyTorch")
-  set(torch_tests ${CMAKE_CURRENT_SOURCE_DIR}/python/torch_backend)
-  foreach(tier quick full)
-    add_test(NAME python_torch_${tier} COMMAND ${REPRISE_TORCH_PYTHON} ${torch_tests}/run.py ${tier})
-    set_tests_properties(python_torch_${tier} PROPERTIES LABELS ${tier} SKIP_RETURN_CODE 77
-      TIMEOUT 3600 ENVIRONMENT "${python_environment}")
-  endforeach()
+# Tests of the Python package, with unittest. Those of this folder need NumPy, but no torch.
+if(NOT TARGET reprise_native)
+  return()
 endif()
+set(python_tests ${CMAKE_CURRENT_SOURCE_DIR}/python)
+set(python_results ${CMAKE_BINARY_DIR}/test-results)
+set(python_environment ${test_environment}
+    "PYTHONPATH=${CMAKE_BINARY_DIR}/python:${python_tests}" "PYTHONDONTWRITEBYTECODE=1")
+add_test(NAME python COMMAND ${REPRISE_PYTHON} ${python_tests}/results.py ${python_results}/python.quick.xml)
+# mypy --strict, ruff, and whether the extension's stub is what stubgen writes.
+add_test(NAME python_types COMMAND ${REPRISE_PYTHON} ${python_tests}/check_types.py
+         WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+set_tests_properties(python python_types PROPERTIES LABELS quick TIMEOUT ${quick_timeout}
+                     ENVIRONMENT "${python_environment}")
+if(TARGET reprise_cuda_standin)
+  add_test(NAME python_cuda COMMAND ${REPRISE_PYTHON} ${python_tests}/results.py
+           ${python_results}/python_cuda.quick.xml test_cuda)
+  set_tests_properties(python_cuda PROPERTIES LABELS quick TIMEOUT ${quick_timeout}
+    ENVIRONMENT "${python_environment};LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib/cuda-standin;REPRISE_KEEP_SOURCE=1")
+endif()
+
+# The backend of torch.compile, and the examples. Without PyTorch they are skipped and say so. The
+# environment of tools/torch may still be in the making while this is configured.
+execute_process(COMMAND ${PROJECT_SOURCE_DIR}/tools/torch --where OUTPUT_VARIABLE torch_python
+                OUTPUT_STRIP_TRAILING_WHITESPACE)
+foreach(tier quick full)
+  set(name python_torch_${tier})
+  add_test(NAME ${name} COMMAND ${REPRISE_PYTHON} ${python_tests}/torch_backend/run.py ${tier}
+           ${python_results}/${name}.${tier}.xml)
+  set_tests_properties(${name} PROPERTIES LABELS ${tier} SKIP_RETURN_CODE 77 TIMEOUT 3600
+                       ENVIRONMENT "${python_environment};REPRISE_TEST_TORCH=${torch_python}")
+endforeach()
+
+# The wheels that are released: built, audited and used in empty environments.
+add_test(NAME python_wheels COMMAND ${PROJECT_SOURCE_DIR}/tools/wheel)
+set_tests_properties(python_wheels PROPERTIES LABELS full TIMEOUT 7200)

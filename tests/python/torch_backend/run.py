@@ -1,33 +1,45 @@
-"""Runs the tests of reprise.torch: `run.py quick` or `run.py full`.
+"""Runs the tests of reprise.torch: `run.py quick|full [RESULTS.xml]`.
 
-Ends with 77, which CTest reports as skipped, where PyTorch is not installed.
+Continues in the interpreter that REPRISE_TEST_TORCH names if this one has no PyTorch. Ends with 77,
+which CTest reports as skipped, where the packages that the tests need are not installed.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import unittest
 from pathlib import Path
 
-SKIPPED = 77
 HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import results
+
+SKIPPED = 77
+MODULES = {"quick": ["test_backend"], "full": ["test_models", "test_example_programs"]}
+NEEDED = {
+    "quick": ("torch",),
+    "full": ("torch", "torchvision", "transformers", "diffusers"),
+}
 
 
 def main() -> int:
-    if importlib.util.find_spec("torch") is None:
-        print("skipped: PyTorch is not installed (pip install torch)")
+    tier = sys.argv[1]
+    path = Path(sys.argv[2] if len(sys.argv) > 2 else f"torch_backend.{tier}.xml")
+    other = os.environ.pop("REPRISE_TEST_TORCH", "")
+    if importlib.util.find_spec("torch") is None and os.access(other, os.X_OK):
+        os.execv(other, [other, *sys.argv])
+    missing = [n for n in NEEDED[tier] if importlib.util.find_spec(n) is None]
+    if missing:
+        option = " --full" if tier == "full" else ""
+        reason = f"{', '.join(missing)} not installed: run tools/torch{option}"
+        print(f"skipped: {reason}")
+        results.skip_all(path, "torch_backend", reason)
         return SKIPPED
-    full = sys.argv[1:] == ["full"]
-    for name in ("torchvision", "transformers", "diffusers") if full else ():
-        if importlib.util.find_spec(name) is None:
-            print(f"skipped: {name} is not installed")
-            return SKIPPED
-    sys.path.insert(0, str(HERE))
-    name = "test_models" if full else "test_backend"
-    suite = unittest.defaultTestLoader.loadTestsFromName(name)
-    result = unittest.TextTestRunner(verbosity=2).run(suite)
-    return 0 if result.wasSuccessful() else 1
+    suite = unittest.defaultTestLoader.loadTestsFromNames(MODULES[tier])
+    return results.run(suite, path)
 
 
 if __name__ == "__main__":
