@@ -143,10 +143,19 @@ class ScanKernel {
   void add(int sum, Val element) { b_.local_store(sum, combined(b_.local_load(sum), element)); }
   Val combined(Val before, Val next) { return b_.scalar_op(combine_, {before, next}); }
 
+  /// The index of line number `number`, or of the vector of lines with that number.
+  Index index_of_lines(const Expr& number) {
+    if (!s_.of_lines) return ev_.unflatten(number, lines_.shape);
+    Shape vectors = lines_.shape;
+    vectors.back() = Expr::floordiv(vectors.back(), s_.lanes);
+    Index index = ev_.unflatten(number, vectors);
+    index.back() = Expr(s_.lanes) * index.back() + ev_.lane();
+    return index;
+  }
+
   /// Computes line number `number`, or the vector of lines with that number.
   Status scan(const Expr& number) {
-    const Expr first = s_.of_lines ? Expr(s_.lanes) * number + ev_.lane() : number;
-    Line line{ev_.unflatten(first, lines_.shape), ev_.symbol(Val{}, steps_), b_.local("sum", type_),
+    Line line{index_of_lines(number), ev_.symbol(Val{}, steps_), b_.local("sum", type_),
               scales_ ? b_.local("scaled", type_) : -1};
     b_.local_store(line.sum, identity_);
     if (scales_) b_.local_store(line.scaled, b_.f32(0));
