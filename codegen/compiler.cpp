@@ -127,6 +127,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
       std::vector<lower::Target> targets,
       parse_targets(options.targets, options.device, options.cuda_ptx, options.added_targets));
   graph::Graph& g = *model;
+  if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
   CompileReport unused;
   CompileReport& out = report != nullptr ? *report : unused;
   out = {};

@@ -34,7 +34,7 @@ class Parser {
     if (in_.take_word("symbol")) return symbol();
     if (in_.take_word("guard")) return guard();
     if (in_.take_word("input")) return input();
-    if (in_.take_word("capture")) return capture();
+    if (depth_ > 0 && in_.take_word("capture")) return capture();
     if (in_.take_word("const")) return constant();
     if (in_.take_word("output")) return output();
     return node();

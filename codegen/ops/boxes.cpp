@@ -23,6 +23,11 @@ Status infer_non_max_suppression(InferContext& ctx) {
       return ctx.invalid("boxes " + ctx.str(ctx.shape(0)) + " and scores " + ctx.str(ctx.shape(1)) +
                          " must have 3 axes");
   RP_TRY(require_shape(ctx, 0, "boxes", {ctx.shape(1)[0], ctx.shape(1)[2], Expr(4)}));
+  for (const size_t i : {3, 4}) {
+    if (ctx.has_input(i) && ctx.dtype(i) != DType::F32)
+      return ctx.invalid("the threshold '" + ctx.input(i).name + "' is " +
+                         std::string(name_of(ctx.dtype(i))) + ", expected float32");
+  }
   ctx.set_output(0, DType::I64, {ctx.fresh_symbol(0, 0), Expr(3)});
   return {};
 }
