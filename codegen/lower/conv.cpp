@@ -1,7 +1,7 @@
 // Convolution as an implicit GEMM: M counts output pixels of all images, N counts output channels
-// of a group, and K runs over input channels and kernel positions. Weights are packed like a
-// MatMul's. With channels last, one load reads four channels of the input at a kernel position, and
-// one store writes four output channels.
+// of a group, and K runs over input channels and kernel positions. Constant weights are packed like
+// a MatMul's. With channels last, one load reads four channels of the input at a kernel position,
+// and one store writes four output channels.
 #include <algorithm>
 
 #include "codegen/lower/contraction.h"
@@ -17,18 +17,29 @@ namespace {
 constexpr int64_t kMaxUnrolled = 12;  // kernel positions in the unrolled body of a loop
 constexpr int64_t kFewPositions = 4;  // with fewer positions than this, steps are too short
 
-/// The weight if it is constant and, if it has 8 bits, has one scale for each output channel.
-std::optional<ConstantOperand> weight_of(const graph::Graph& g, const Group& group) {
+struct Weight {
+  ValueId value = graph::kNone;             // the operand of the convolution
+  std::optional<ConstantOperand> constant;  // unset: it is known in a run only
+};
+
+/// The weight if its size is known and, if it has 8 bits, has one scale for each output channel.
+std::optional<Weight> weight_of(const graph::Graph& g, const Group& group) {
   const graph::Node& n = *group.anchor;
-  const auto w = constant_operand(g, group, n.inputs[1]);
-  if (!w || g.value(n.inputs[0]).dtype != g.value(n.inputs[1]).dtype) return std::nullopt;
-  if (w->dequantize == nullptr) return w;
-  const auto axis = ops::scaled_axis(g, *w->dequantize);
-  return axis && *axis <= 0 ? w : std::nullopt;
+  const graph::Value& v = g.value(n.inputs[1]);
+  if (g.value(n.inputs[0]).dtype != v.dtype) return std::nullopt;
+  const Weight w{n.inputs[1], constant_operand(g, group, n.inputs[1])};
+  if (!w.constant) {
+    const bool fits = is_gemm_float(v.dtype) && is_static(v.shape) && !v.constant;
+    return fits ? std::optional(w) : std::nullopt;
+  }
+  if (w.constant->dequantize == nullptr) return w;
+  const auto axis = ops::scaled_axis(g, *w.constant->dequantize);
+  return axis && *axis <= 0 ? std::optional(w) : std::nullopt;
 }
 
-ConvParams params_of(const graph::Graph& g, const graph::Node& n, const ConstantOperand& weight) {
-  const std::vector<int64_t>& dims = g.value(weight.value).constant->dims();
+ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Weight& weight) {
+  std::vector<int64_t> dims;
+  for (const Expr& dim : g.value(weight.value).shape) dims.push_back(dim.value());
   ConvParams p;
   p.axes = ops::data_axes(n, dims.size());
   p.group = ops::Attributes(n).get_int("group");
@@ -43,10 +54,9 @@ ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Constant
 
 /// A convolution as an implicit GEMM, before a tile is chosen.
 struct ConvGemm {
-  ConvGemm(const graph::Graph& g, const Group& group, ConvParams params,
-           const ConstantOperand& constant, bool slow_loads)
+  ConvGemm(const graph::Graph& g, const Group& group, ConvParams params, Weight of, bool slow_loads)
       : p(std::move(params)),
-        weight(constant),
+        weight(std::move(of)),
         input(group.anchor->inputs[0]),
         input_shape(g.value(input).shape),
         output_shape(group.domain),
@@ -77,7 +87,12 @@ struct ConvGemm {
   bool aligned_channels() const { return p.channels_last() && p.in_channels % 4 == 0; }
 
   ConvParams p;
-  ConstantOperand weight;
+  /// Whether a node of the kernel dequantises the weight.
+  const graph::Node* dequantize() const {
+    return weight.constant ? weight.constant->dequantize : nullptr;
+  }
+
+  Weight weight;
   ValueId input;
   Shape input_shape, output_shape;
   Shape pixels;  // batch and spatial dims of the output
@@ -97,9 +112,8 @@ class ConvOperands final : public TileOperands {
         conv_(conv),
         p_(conv.p),
         windows_(ev_, conv.input_shape, conv.output_shape, p_, false) {
-    if (conv.weight.dequantize != nullptr) {
-      scale_result(conv.weight.dequantize,
-                   [this](const Expr& column) { return weight_index(column); });
+    if (conv.dequantize() != nullptr) {
+      scale_result(conv.dequantize(), [this](const Expr& column) { return weight_index(column); });
     }
   }
 
@@ -160,7 +174,7 @@ class ConvOperands final : public TileOperands {
                         Value k) override {
     const Value first = ev_.value(weight_position({step.first, step.taps[0]}));
     if (conv_.vector_channels && step.count == 4) k = k / 4 + k % 4 * p_.positions();
-    return kernel_.scalars(packed(column, first + k));
+    return kernel_.scalars(weights(column, first + k));
   }
 
   Result<Values> load_a_block(const Index& pixel, Value quad) override {
@@ -173,8 +187,8 @@ class ConvOperands final : public TileOperands {
 
   Result<Values> load_b_block(const shaders::Column& column, Value k) override {
     return load_one(k, [&](const Expr& at, int) {
-      return packed(column,
-                    ev_.value(p_.channels_last() ? weight_position(position_at(at, 1)) : at));
+      return weights(column,
+                     ev_.value(p_.channels_last() ? weight_position(position_at(at, 1)) : at));
     });
   }
 
@@ -208,16 +222,34 @@ class ConvOperands final : public TileOperands {
     return {channel, at};
   }
 
-  /// The row of the packed weights that holds a position. Packing keeps the weight's order.
+  /// The number of a position along K in the weight's order, which packing keeps.
   Expr weight_position(const Position& at) const {
     Expr k = at.channel;
     for (size_t d = 0; d < p_.kernel.size(); ++d) k = k * Expr(p_.kernel[d]) + at.kernel[d];
     return k;
   }
 
-  Result<Val> packed(const shaders::Column& column, Value k) {
-    return load_packed(conv_.weight, column.vec, k,
-                       [this](const Expr& c) { return weight_index(c); });
+  /// The weights of four columns at number k in the weight's order.
+  Result<Val> weights(const shaders::Column& column, Value k) {
+    if (conv_.weight.constant) {
+      return load_packed(*conv_.weight.constant, column.vec, k,
+                         [this](const Expr& c) { return weight_index(c); });
+    }
+    Shape rest{Expr(p_.in_channels)};
+    for (const int64_t size : p_.kernel) rest.emplace_back(size);
+    const Index position = ev_.unflatten(ev_.symbol(k, k_), rest);
+    const auto at = [&](const Expr& c, int lanes) {
+      Index index = weight_index(c);
+      std::ranges::copy(position, index.begin() + 1);
+      return ev_.eval(conv_.weight.value, index, lanes);
+    };
+    if (p_.out_channels % 4 == 0) return at(kernel_.clamped_vec(column.vec) + ev_.lane(), 4);
+    std::vector<Val> four;
+    for (int l = 0; l < 4; ++l) {
+      RP_ASSIGN(const Val x, at(kernel_.clamped_column(column.vec * 4 + l), 1));
+      four.push_back(x);
+    }
+    return b_.compose(four);
   }
 
   /// The index of a weight element with the scale of this column.
@@ -294,8 +326,8 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
       static_cast<double>(conv.unrolled_positions() * (conv.channel_quads() > 0 ? 4 : 1));
   problem.size.dynamic = std::any_of(conv.pixels.begin() + 1, conv.pixels.end(),
                                      [](const Expr& dim) { return !dim.is_const(); });
-  problem.note = conv.weight.dequantize != nullptr ? ", implicit gemm 8-bit" : ", implicit gemm";
-  problem.constant = conv.weight.value;
+  problem.note = conv.dequantize() != nullptr ? ", implicit gemm 8-bit" : ", implicit gemm";
+  if (conv.weight.constant) problem.constant = conv.weight.constant->value;
   problem.packed.batch = p.group;
   problem.packed.k = conv.k;
   problem.packed.n = p.out_channels;

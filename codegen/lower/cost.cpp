@@ -92,12 +92,16 @@ class Evaluations {
       for (size_t i = 0; i < u.inputs.size(); ++i) {
         if (u.inputs[i] == v) other += count * contraction_reads(g_, u, i);
       }
-    } else if (def->lowering == ops::Lowering::Scalar) {
+    } else if (def->lowering == ops::Lowering::Scalar || only_renames(u, v)) {
       same_index = std::max(same_index, of(u));
     } else {
       const double reads = def->reads_per_element != nullptr ? def->reads_per_element(g_, u) : 1;
       other += of(u) * reads * (def->lowering == ops::Lowering::View ? 1 : operand_share(u, v));
     }
+  }
+
+  bool only_renames(const Node& u, ValueId v) const {
+    return ops::is_reshape(g_, u) && g_.value(u.outputs[0]).shape == g_.value(v).shape;
   }
 
   /// The fraction of u's output that reads v, where u joins its operands (Concat).

@@ -42,6 +42,7 @@ class Fuser {
     for (Node* n : p_.order()) {
       if (p_.is_free(*n) && is_scan(*n)) add_region(p_, group_of(g_, n), o_.enabled);
     }
+    if (o_.enabled) merge_rows(p_);
     place_injective_nodes(p_, o_.enabled);
     return finish();
   }

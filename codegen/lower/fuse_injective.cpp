@@ -19,6 +19,7 @@ using graph::ValueId;
 namespace {
 
 constexpr size_t kMaxSiblings = 64;  // kernels that one kernel tries to merge with
+constexpr double kMaxSmall = 64;     // elements of a tensor that costs nothing to read
 
 class InjectiveNodes {
  public:
@@ -52,7 +53,8 @@ class InjectiveNodes {
     store(n, users);
   }
 
-  /// Pointwise kernels over one domain that read a common value become one launch.
+  /// Pointwise kernels over one domain that read a common value become one launch, or part of the
+  /// row kernel over that domain that reads it.
   void merge_siblings() {
     const Readers readers = pointwise_readers();
     for (int i = 0; i < static_cast<int>(p_.groups().size()); ++i) {
@@ -98,14 +100,26 @@ class InjectiveNodes {
     const Group& a = p_.group(into);
     const Group& b = p_.group(from);
     if (a.sealed || b.sealed || a.outputs.size() + b.outputs.size() > kMaxOutputs) return false;
-    std::vector<Node*> all = a.nodes;
-    for (Node* n : b.nodes) {
-      if (!contains(a, n)) all.push_back(n);
+    Group both = a;
+    for (Node* n : b.nodes) p_.insert(both, n);
+    if (!too_large(g_, both.kind, both.nodes).empty() || p_.creates_cycle(both.nodes)) return false;
+    if (both.kind == GroupKind::Row) {
+      both.outputs.insert(both.outputs.end(), b.outputs.begin(), b.outputs.end());
+      const bool in_order =
+          std::ranges::all_of(b.nodes, [&](const Node* n) { return keeps_order(*n); });
+      if (!in_order || !test_indices(g_, both).ok()) return false;
     }
-    if (!too_large(g_, a.kind, all).empty() || p_.creates_cycle(all)) return false;
     if (!p_.decide(FusionDecision::Kind::Merge, *b.nodes.back(), a).empty()) return false;
     p_.merge(into, from);
     return true;
+  }
+
+  /// Whether n computes each element from elements of its operands at the same position, or from
+  /// few ones.
+  bool keeps_order(const Node& n) const {
+    if (def_of(n)->lowering == ops::Lowering::Scalar || ops::is_reshape(g_, n)) return true;
+    return def_of(n)->lowering == ops::Lowering::View &&
+           count_hint(g_, g_.value(n.outputs[0]).shape) <= kMaxSmall;
   }
 
   /// Empty when computing n inside all these kernels is cheap enough; else the reason.
@@ -175,10 +189,12 @@ class InjectiveNodes {
   /// The first group after `after` that may merge with i; -1 if there is none.
   int next_sibling(const Readers& readers, int i, int after) const {
     const Group& a = p_.group(i);
-    if (a.kind != GroupKind::Pointwise || a.nodes.empty()) return -1;
+    const bool is_row = a.kind == GroupKind::Row;
+    if ((a.kind != GroupKind::Pointwise && !is_row) || a.sealed || a.nodes.empty()) return -1;
     const Expr count = element_count(a.domain);
     int next = -1;
     const auto read_of = [&](ValueId v) {
+      if (is_row && (v == kNone || !(element_count(g_.value(v).shape) == count))) return;
       const auto of_value = readers.find(v);
       if (of_value == readers.end()) return;
       const auto of_count = of_value->second.find(count);

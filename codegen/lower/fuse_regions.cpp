@@ -15,19 +15,6 @@ using graph::ValueId;
 
 namespace {
 
-/// The numbers of elements along neighbouring axes that a reduction keeps and along those that it
-/// reduces, in turn, kept ones first. Axes of size 1 count as either.
-std::vector<Expr> kept_and_reduced(const Shape& shape, const std::vector<int64_t>& axes) {
-  std::vector<Expr> out{1};
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i].is_const(1)) continue;
-    const bool reduced = std::ranges::find(axes, static_cast<int64_t>(i)) != axes.end();
-    if (reduced != (out.size() % 2 == 0)) out.emplace_back(1);
-    out.back() *= shape[i];
-  }
-  return out;
-}
-
 class RegionGrower {
  public:
   explicit RegionGrower(Partition& p) : p_(p), g_(p.graph()) {}
@@ -127,6 +114,7 @@ class RegionGrower {
     const ValueId v = is_reduction(n) ? n.inputs[0] : n.outputs[0];
     const std::string subject =
         "'" + wanted.name + "' " + (&wanted == &n ? "" : "also needs '" + n.name + "', which ");
+    if (g_.value(v).shape == gr.domain) return subject + "reduces other axes than the kernel";
     return subject + "works on " + shape_str(g_.value(v).shape, g_.symbols) + ", the kernel on " +
            shape_str(gr.domain, g_.symbols);
   }
@@ -200,6 +188,17 @@ class RegionGrower {
 };
 
 }  // namespace
+
+std::vector<Expr> kept_and_reduced(const Shape& shape, const std::vector<int64_t>& axes) {
+  std::vector<Expr> out{1};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].is_const(1)) continue;
+    const bool reduced = std::ranges::find(axes, static_cast<int64_t>(i)) != axes.end();
+    if (reduced != (out.size() % 2 == 0)) out.emplace_back(1);
+    out.back() *= shape[i];
+  }
+  return out;
+}
 
 void add_region(Partition& p, Group seed, bool enabled) {
   RegionGrower region(p);

@@ -18,7 +18,7 @@ struct FusionDecision {
     Region,     // a node joined the contraction, reduction or attention before it
     Inline,     // a node is computed in the kernels that read it
     Output,     // a node joined a kernel over the same domain, which stores its value
-    Merge,      // two pointwise kernels over one domain became one
+    Merge,      // two kernels over one domain became one
   };
 
   Kind kind = Kind::Region;

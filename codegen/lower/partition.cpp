@@ -117,6 +117,8 @@ void Partition::merge(int into, int from) {
     insert(a, n);
   }
   a.outputs.insert(a.outputs.end(), b.outputs.begin(), b.outputs.end());
+  const std::vector<ValueId> needed = outputs_of(a);
+  std::erase_if(a.outputs, [&](ValueId v) { return std::ranges::count(needed, v) == 0; });
   b.nodes.clear();
   b.outputs.clear();
   merge_order(a);

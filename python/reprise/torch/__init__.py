@@ -67,3 +67,10 @@ def export(
         model, args, path, kwargs=kwargs, dynamic_shapes=dynamic_shapes, targets=targets,
         precision=precision,
     )  # fmt: skip
+
+
+def counters() -> Any:
+    """Returns the `Counters` of this process: how many packages were compiled or found on disk."""
+    from .engine import counters as found
+
+    return found

@@ -5,16 +5,18 @@ from __future__ import annotations
 import copy
 import logging
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import report
-from .engine import CompileError, Engine
+from .engine import CompileError, Engine, RunRefused
 from .errors import MISFITS, Unsupported
 from .freezing import Frozen
 from .lowering import lower, source_of
@@ -59,8 +61,37 @@ def _new_graph(gm: GraphModule, job: Job) -> Callable[..., Any]:
         job.kind, sum(n.op == "call_function" for n in gm.graph.nodes)
     )
     report.add(entry)
-    with _disable_current_modes():  # constants are real tensors, not fake ones
-        return _compiled(gm, job, entry)
+    return Adapting(gm, job, entry)
+
+
+class Adapting:
+    """Runs a graph. What a device refuses only in a run, PyTorch runs from then on."""
+
+    def __init__(self, gm: GraphModule, job: Job, entry: report.GraphReport) -> None:
+        self._gm, self._job, self._entry = gm, job, entry
+        self._refused: dict[str, str] = {}
+        self._lock = threading.Lock()
+        with _disable_current_modes():  # constants are real tensors, not fake ones
+            self._call = _compiled(gm, job, entry)
+
+    def __call__(self, *arguments: Any) -> Any:
+        while True:
+            call = self._call
+            try:
+                return call(*arguments)
+            except RunRefused as error:
+                with self._lock:
+                    if self._call is call:
+                        self._call = self._without(error)
+
+    def _without(self, error: RunRefused) -> Callable[..., Any]:
+        blamed = _blamed_in_run(self._gm, error)
+        log.info("a device refuses to run a graph, which is cut: %s", error)
+        with _disable_current_modes():
+            if not set(blamed) - set(self._refused):
+                return _eager(self._gm, self._entry, str(error))
+            self._refused.update(blamed)
+            return _partitioned(self._gm, self._job, self._entry, self._refused)
 
 
 def _compiled(
@@ -96,13 +127,34 @@ def _blamed(gm: GraphModule, error: Exception) -> dict[str, str]:
     """Returns the FX node that a refusal of the compiler names."""
     if not isinstance(error, CompileError):
         return {}
+    names = [n.name for n in _named(gm, error)]
+    return {max(names, key=len): f"the compiler refuses it: {error}"} if names else {}
+
+
+def _blamed_in_run(gm: GraphModule, error: RunRefused) -> dict[str, str]:
+    """Returns the FX nodes whose kernel a device refuses to run.
+
+    Loops are those of reductions, products and the like, which elementwise operators and views have
+    joined; the latter are left out only if the kernel consists of them.
+    """
+    nodes = _named(gm, error)
+    loops = [n for n in nodes if not _is_injective(n)]
+    return {n.name: f"the device refuses it: {error}" for n in loops or nodes}
+
+
+def _is_injective(node: Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and (
+        target.is_view or torch.Tag.pointwise in target.tags
+    )
+
+
+def _named(gm: GraphModule, error: Exception) -> list[Node]:
+    """Returns the nodes whose names a message has."""
     words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", str(error)))
     for word in list(words):
         words.add(re.sub(r"_v$", "", word))
-    names = [
-        n.name for n in gm.graph.nodes if n.op == "call_function" and n.name in words
-    ]
-    return {max(names, key=len): f"the compiler refuses it: {error}"} if names else {}
+    return [n for n in gm.graph.nodes if n.op == "call_function" and n.name in words]
 
 
 def _partitioned(
@@ -110,6 +162,7 @@ def _partitioned(
 ) -> Callable[..., Any]:
     for _ in range(_MAX_REFUSALS):
         entry.regions.clear()
+        entry.fallbacks.clear()
         reasons = unsupported(gm, refused)
         parts = cut(copy.deepcopy(gm), reasons)
         try:
@@ -136,6 +189,7 @@ def _eager(
     gm: GraphModule, entry: report.GraphReport, reason: str
 ) -> Callable[..., Any]:
     entry.regions.clear()
+    entry.fallbacks.clear()
     for node in gm.graph.nodes:
         if node.op == "call_function":
             entry.fallbacks.append(

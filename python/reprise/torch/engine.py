@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 import reprise
 
+from . import cache
 from .options import Options
 
 
 class CompileError(Exception):
     """The compiler refuses a model. The message names the node."""
+
+
+class RunRefused(Exception):
+    """A device cannot run a program with these inputs. The message names the node."""
 
 
 @dataclass
@@ -39,7 +42,11 @@ class Kernels:
 
 @dataclass
 class Counters:
-    """How programs were made since the process began."""
+    """What the engines of this process have done.
+
+    `compiled` counts packages that the compiler made, `from_memory` and `from_disk` those that were
+    found there instead, and `uploads` copies of parameters to devices.
+    """
 
     compiled: int = 0
     from_memory: int = 0
@@ -54,7 +61,10 @@ class Program(Protocol):
     """A compiled model."""
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
-        """Runs on contiguous tensors, or what `resident` returned, and fills the outputs."""
+        """Runs on contiguous tensors, or what `resident` returned, and fills the outputs.
+
+        Raises RunRefused if the device cannot run it, such as for its driver's limits.
+        """
 
     def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Any:
         """Returns what `run` may take for `stored`, a form of `tensor`, without copying it."""
@@ -111,7 +121,10 @@ class _PackageProgram:
         )
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
-        self._session.run_raw(inputs, outputs)
+        try:
+            self._session.run_raw(inputs, outputs)
+        except reprise.Unsupported as error:
+            raise RunRefused(str(error)) from error
 
     def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Any:
         if self._engine.residents is None:
@@ -141,6 +154,7 @@ class PackageEngine:
         self.session_mode = _MODES.get(options.mode, options.mode)
         self.residents = None if self.device.id == "host" else _Residents(self.device)
         self._options = options
+        self._shelf = cache.Shelf(cache.folder_of(options.cache_dir))
         self._programs: OrderedDict[bytes, Program] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -154,7 +168,7 @@ class PackageEngine:
                 self._programs.move_to_end(key)
                 return found
         try:
-            program = _PackageProgram(self._package(model, key), self)
+            program = self._from_disk(key) or self._compiled(model, key)
         except (
             reprise.Unsupported,
             reprise.InvalidModel,
@@ -170,62 +184,33 @@ class PackageEngine:
     def _key(self, model: bytes) -> bytes:
         device = self.device.info
         parts = (
-            reprise.__version__, self.session_mode, self._options.precision, device.id,
-            device.name, device.driver,
+            cache.build_id(), self.session_mode, self._options.precision, device.id, device.name,
+            device.driver,
         )  # fmt: skip
         return hashlib.sha256(repr(parts).encode() + model).digest()
 
-    def _package(self, model: bytes, key: bytes) -> reprise.Package:
-        folder = cache_folder(self._options)
-        path = folder / f"{key.hex()}.rpk" if folder is not None else None
-        if path is not None and path.exists():
-            try:
-                package = reprise.Package.open(path)
-                path.touch()
-            except (reprise.Error, OSError):
-                path.unlink(missing_ok=True)  # damaged, or of another version
-            else:
-                counters.from_disk += 1
-                return package
+    def _from_disk(self, key: bytes) -> Program | None:
+        package = self._shelf.find(key)
+        if package is None:
+            return None
+        try:
+            program = _PackageProgram(package, self)
+        except reprise.DeviceError:
+            raise
+        except reprise.Error:  # a session checks weights and kernels when it loads them
+            self._shelf.drop(key)
+            return None
+        counters.from_disk += 1
+        return program
+
+    def _compiled(self, model: bytes, key: bytes) -> Program:
         package = reprise.compile(
             model, device=self.device, mode=self.session_mode, precision=self._options.precision,
             progress=False,
         )  # fmt: skip
         counters.compiled += 1
-        if path is not None:
-            _keep(package, path)
-        return package
-
-
-#: How many bytes of packages the folder on disk keeps.
-_MAX_DISK = 1 << 30
-
-
-def cache_folder(options: Options) -> Path | None:
-    """Returns the folder of compiled packages, or None if the option "cache_dir" is empty."""
-    if options.cache_dir is not None:
-        return Path(options.cache_dir) if options.cache_dir else None
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(
-        os.path.expanduser("~"), ".cache"
-    )
-    return Path(base) / "reprise" / "torch"
-
-
-def _keep(package: reprise.Package, path: Path) -> None:
-    """Saves a package, and deletes those that were not used for the longest time if it is full."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        package.save(path)
-        files = sorted(
-            path.parent.glob("*.rpk"), key=lambda p: p.stat().st_mtime, reverse=True
-        )
-        total = 0
-        for file in files:
-            total += file.stat().st_size
-            if total > _MAX_DISK and file != path:
-                file.unlink(missing_ok=True)
-    except (reprise.Error, OSError):
-        return  # a cache that cannot be written is no cache
+        self._shelf.keep(key, package)
+        return _PackageProgram(package, self)
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,8 +1,13 @@
-"""A compiled region: a callable over PyTorch tensors that runs one program."""
+"""A compiled region: a callable over PyTorch tensors that runs one program.
+
+Everything here happens in each call, so what is known beforehand is prepared when a region is made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -10,10 +15,14 @@ from .engine import Program
 from .lowering import Lowered, SizeResult, TensorSpec
 from .symbols import evaluator
 
+#: Reads an input, or makes a result, from the arguments of a call and the values of its symbols.
+_Reader = Callable[[Sequence[Any], Sequence[int]], Any]
+
 
 def _stored(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
     """Returns a tensor in the order of memory that the model reads, without a copy if it can."""
-    tensor = tensor.detach()
+    if tensor.requires_grad:
+        tensor = tensor.detach()
     if (
         tensor.dtype != spec.dtype
     ):  # a few operators have results of other dtypes than they say
@@ -22,7 +31,57 @@ def _stored(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
         tensor = tensor.permute(spec.order)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    return tensor.contiguous()
+    return tensor if tensor.is_contiguous() else tensor.contiguous()
+
+
+class _Resident:
+    """An argument that stays on the device as long as it is the same tensor and unchanged."""
+
+    def __init__(self, program: Program, number: int, spec: TensorSpec) -> None:
+        self._program, self._number, self._spec = program, number, spec
+        self._tensor: Callable[[], torch.Tensor | None] = lambda: None
+        self._state = (-1, -1)
+        self._copy: Any = None
+
+    def __call__(self, arguments: Sequence[Any], _: Sequence[int]) -> Any:
+        tensor = arguments[self._number]
+        if tensor.is_inference():  # it has no version
+            return _stored(tensor, self._spec)
+        state = (tensor._version, tensor.data_ptr())
+        if self._tensor() is tensor and self._state == state:
+            return self._copy
+        copy = self._program.resident(tensor, _stored(tensor, self._spec))
+        if isinstance(copy, torch.Tensor):
+            return copy  # it shares the memory of the argument, or is a copy of it in this call
+        self._tensor, self._state, self._copy = weakref.ref(tensor), state, copy
+        return copy
+
+
+def _reader(program: Program, number: int, spec: TensorSpec, static: bool) -> _Reader:
+    resident = _Resident(program, number, spec)
+    if static:
+        return resident
+
+    def read(arguments: Sequence[Any], values: Sequence[int]) -> Any:
+        tensor = arguments[number]
+        if isinstance(tensor, torch.nn.Parameter):
+            return resident(arguments, values)
+        return _stored(tensor, spec)
+
+    return read
+
+
+def _extra(index: int | None) -> _Reader:
+    """An input that follows those of arguments: the seed, or a tensor that carries a symbol."""
+    if index is None:
+        return lambda arguments, values: _seed()
+    return lambda arguments, values: torch.empty((values[index], 0))
+
+
+def _symbol(number: int, axis: int) -> Callable[[Sequence[Any]], int]:
+    if axis < 0:
+        return lambda arguments: int(arguments[number])
+    return lambda arguments: int(arguments[number].shape[axis])
 
 
 class Region(torch.nn.Module):
@@ -35,69 +94,66 @@ class Region(torch.nn.Module):
         self, lowered: Lowered, program: Program, static: frozenset[int] = frozenset()
     ) -> None:
         super().__init__()
-        self._static = static
-        self._lowered, self.program = lowered, program
+        self.program = program
         symbols = list(lowered.symbols)
-        self._places = [lowered.symbols[s] for s in symbols]
-        self._extra = [None if s is None else symbols.index(s) for s in lowered.extra]
+        self._symbols = [_symbol(*lowered.symbols[s]) for s in symbols]
+        self._readers = [
+            _reader(program, n, spec, n in static) for n, spec in lowered.inputs
+        ]
+        self._readers += [
+            _extra(None if s is None else symbols.index(s)) for s in lowered.extra
+        ]
         self._outputs = [
-            (spec, evaluator(spec.stored, symbols))
-            if isinstance(spec, TensorSpec)
-            else None
-            for spec in lowered.results
-        ]
-        self._sizes = [
-            evaluator([r.size], symbols) if isinstance(r, SizeResult) else None
+            (evaluator(r.stored, symbols), r.dtype)
             for r in lowered.results
+            if isinstance(r, TensorSpec)
         ]
+        made = len(self._outputs)
+        self._plain = made == len(lowered.results) and all(
+            isinstance(r, TensorSpec) and r.in_order for r in lowered.results
+        )
+        numbers = iter(range(made))
+        self._results = [_result(r, symbols, numbers) for r in lowered.results]
 
     def forward(self, *arguments: object) -> tuple[object, ...]:
         """Runs the program. Results are new tensors, except for arguments that are returned."""
-        values = [self._value(arguments, *place) for place in self._places]
-        inputs = [self._input(n, arguments[n], s) for n, s in self._lowered.inputs]
-        inputs += [
-            _seed() if i is None else torch.empty((values[i], 0)) for i in self._extra
+        values = [value(arguments) for value in self._symbols]
+        inputs = [read(arguments, values) for read in self._readers]
+        outputs = [
+            torch.empty(dims(values), dtype=dtype) for dims, dtype in self._outputs
         ]
-        outputs: list[torch.Tensor] = []
-        results: list[object] = []
-        for number, result in enumerate(self._lowered.results):
-            made = self._outputs[number]
-            size = self._sizes[number]
-            if made is not None:
-                spec, dims = made
-                output = torch.empty(dims(values), dtype=spec.dtype)
-                outputs.append(output)
-                results.append(_logical(output, spec))
-            elif size is not None:
-                results.append(size(values)[0])
-            else:
-                results.append(None if result is None else arguments[result])  # type: ignore[index]
         if outputs:
             self.program.run(inputs, outputs)
-        return tuple(results)
+        if self._plain:
+            return tuple(outputs)
+        return tuple(result(arguments, values, outputs) for result in self._results)
 
-    def _input(self, number: int, argument: object, spec: TensorSpec) -> object:
-        assert isinstance(argument, torch.Tensor)
-        stored = _stored(argument, spec)
-        if isinstance(argument, torch.nn.Parameter) or number in self._static:
-            return self.program.resident(argument, stored)
-        return stored
 
-    @staticmethod
-    def _value(arguments: Sequence[object], number: int, axis: int) -> int:
-        argument = arguments[number]
-        if axis < 0:
-            return int(argument)  # type: ignore[call-overload, no-any-return]
-        assert isinstance(argument, torch.Tensor)
-        return argument.shape[axis]
+#: Makes a result from the arguments, the values of symbols and the outputs of the program.
+_Maker = Callable[[Sequence[Any], Sequence[int], Sequence[torch.Tensor]], Any]
+
+
+def _result(
+    result: TensorSpec | SizeResult | int | None,
+    symbols: Sequence[Any],
+    numbers: Iterator[int],
+) -> _Maker:
+    """`numbers` has the numbers of the program's outputs that no result has taken."""
+    if isinstance(result, TensorSpec):
+        number = next(numbers)
+        if result.in_order:
+            return lambda arguments, values, outputs: outputs[number]
+        order = [result.order.index(a) for a in range(len(result.order))]
+        return lambda arguments, values, outputs: outputs[number].permute(order)
+    if isinstance(result, SizeResult):
+        size = evaluator([result.size], symbols)
+        return lambda arguments, values, outputs: size(values)[0]
+    if result is None:
+        return lambda arguments, values, outputs: None
+    argument = result
+    return lambda arguments, values, outputs: arguments[argument]
 
 
 def _seed() -> torch.Tensor:
     """Draws the words that decide a run's random numbers from PyTorch's generator."""
     return torch.empty(2, dtype=torch.int32).random_().view(torch.uint32)
-
-
-def _logical(output: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
-    if spec.in_order:
-        return output
-    return output.permute([spec.order.index(a) for a in range(len(spec.order))])

@@ -96,6 +96,30 @@ bool residual(Maker& m) {
   return m.chain("Add", {x, h}) != Maker::kNone;
 }
 
+/// Sums of rows and of columns over shared values, as gradients of normalisations have them.
+bool gradients(Maker& m) {
+  const V x = m.floats(2, 4);
+  V y = m.operand(m.dtype(x), m.shape(x));
+  if (m.rng.chance(0.6))
+    y = m.chain(m.rng.pick(std::vector<std::string>{"Tanh", "Sigmoid", "Erf", "Neg"}), {y});
+  const V product = m.chain("Mul", {x, y});
+  if (product == Maker::kNone) return false;
+  std::vector<int64_t> columns;
+  for (int64_t i = 0; i + 1 < m.rank(x); ++i) columns.push_back(i);
+  const auto total = [&](V v, const std::vector<int64_t>& axes, int64_t keepdims) {
+    AttrMap attrs = attr("axes", axes);
+    attrs.set("keepdims", keepdims);
+    return m.chain(m.rng.chance(0.7) ? "ReduceMean" : "ReduceMax", {v}, std::move(attrs), 17);
+  };
+  const V mean = total(y, {m.rank(x) - 1}, 1);
+  const V share = m.chain("Mul", {x, total(product, {m.rank(x) - 1}, 1)});
+  const V gradient = m.chain("Sub", {m.chain("Sub", {y, mean}), share});
+  for (const V v : {gradient, product, y}) {
+    if (v != Maker::kNone && m.rng.chance(0.8)) total(v, columns, m.rng.in(0, 1));
+  }
+  return true;
+}
+
 /// Floats through a narrow integer type and back, with arithmetic in between.
 bool narrow_integers(Maker& m) {
   const DType t = m.rng.pick(std::vector<DType>{DType::I8, DType::U8, DType::I16, DType::U16});
@@ -215,6 +239,7 @@ std::span<const Recipe> pattern_recipes() {
       {"view, then rows", view_then_rows},
       {"bias", bias},
       {"residual", residual},
+      {"gradients of rows", gradients},
       {"narrow integers", narrow_integers},
       {"quantized product", quantized_product},
       {"channels last", channels_last},

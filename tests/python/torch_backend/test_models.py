@@ -1,4 +1,9 @@
-"""Well-known models, small: results, all gradients and 20 steps of AdamW against eager."""
+"""Well-known models, small: results, all gradients and 20 steps of AdamW against eager.
+
+A result may differ from eager's by 1e-4 of its largest value. Where it differs by more, eager in
+float64 decides: the error of the compiled model must then not exceed eager's own error by more than
+half. This concerns models whose normalisations amplify rounding: those of few elements.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from typing import Any
 import torch
 import torch._dynamo
 from models import MODELS
+from more_models import MORE_MODELS
 from reprise.torch import backend, report
 from torch.utils import _pytree as pytree
 
@@ -18,6 +24,39 @@ DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")
 STEPS = int(os.environ.get("REPRISE_TEST_STEPS", "20"))
 #: Models of which PyTorch may run some operators.
 WITH_FALLBACKS: tuple[str, ...] = ()
+
+
+ALL_MODELS = MODELS | MORE_MODELS
+
+
+def _doubled(value: Any) -> Any:
+    """Inputs in float64."""
+    return pytree.tree_map_only(
+        torch.Tensor, lambda t: t.double() if t.is_floating_point() else t, value
+    )
+
+
+def _error(got: torch.Tensor, want: torch.Tensor) -> float:
+    return float((got.double() - want.double()).abs().max()) if want.numel() else 0.0
+
+
+class Exact:
+    """Loss and gradients in float64, computed when they are needed."""
+
+    def __init__(self, model: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        self._model, self._args, self._kwargs = model, args, kwargs
+        self._found: dict[str, torch.Tensor] | None = None
+
+    def __getitem__(self, key: str) -> torch.Tensor:
+        if self._found is None:
+            model = copy.deepcopy(self._model).double()
+            loss = _loss(model(*_doubled(self._args), **_doubled(self._kwargs)))
+            loss.backward()
+            self._found = {"loss": loss.detach()}
+            for name, parameter in model.named_parameters():
+                if parameter.grad is not None:
+                    self._found[name] = parameter.grad
+        return self._found[key]
 
 
 def _loss(result: Any) -> torch.Tensor:
@@ -28,24 +67,32 @@ def _loss(result: Any) -> torch.Tensor:
     ]
     first = tensors[0]
     target = torch.rand(first.shape, generator=torch.Generator().manual_seed(7))
-    return (first - target).square().mean()
+    return (first - target.to(first.dtype)).square().mean()
 
 
 class Models(unittest.TestCase):
     def close(
-        self, got: torch.Tensor, want: torch.Tensor, scale: float, what: str
+        self,
+        key: str,
+        got: torch.Tensor,
+        want: torch.Tensor,
+        scale: float,
+        exact: Exact,
     ) -> None:
-        worst = (
-            float((got.double() - want.double()).abs().max()) if want.numel() else 0.0
-        )
-        self.assertLessEqual(worst, 1e-4 * scale, what)
+        """Compares a tensor with eager's, and in case of doubt both with the exact one."""
+        if _error(got, want) <= 1e-4 * scale:
+            return
+        mine, theirs = _error(got, exact[key]), _error(want, exact[key])
+        print(f"  {key}: error {mine / scale:.2g}, eager's error {theirs / scale:.2g}")
+        self.assertLessEqual(mine, 1.5 * theirs, key)
 
     def check(self, name: str) -> None:
         torch._dynamo.reset()
         torch.manual_seed(0)
-        model, args, kwargs = MODELS[name]()
+        model, args, kwargs = ALL_MODELS[name]()
         model.train()
         twin = copy.deepcopy(model)
+        exact = Exact(copy.deepcopy(model), args, kwargs)
         start = time.monotonic()
         run = torch.compile(model, backend=backend, options={"device": DEVICE})
         with report.collect() as graphs:
@@ -59,19 +106,26 @@ class Models(unittest.TestCase):
             f"{name}: {len(graphs)} graphs, {len(fallbacks)} fallbacks, {seconds:.1f} s",
             flush=True,
         )
-        self.close(loss.detach(), want.detach(), float(want.detach().abs()), "loss")
-        gradients = [p.grad for p in twin.parameters() if p.grad is not None]
-        largest = max(float(g.abs().max()) for g in gradients)
-        for (key, mine), theirs in zip(
-            model.named_parameters(), twin.parameters(), strict=True
-        ):
-            if theirs.grad is not None and mine.grad is not None:
-                # Gradients that vanish in exact arithmetic are judged by the largest of all.
-                scale = max(float(theirs.grad.abs().max()), 1e-3 * largest)
-                self.close(mine.grad, theirs.grad, scale, key)
+        self.close("loss", loss.detach(), want.detach(), float(want.detach()), exact)
+        self._gradients(model, twin, exact)
         if name not in WITH_FALLBACKS:
             self.assertEqual(fallbacks, [])
         self._train(run, model, twin, args, kwargs)
+
+    def _gradients(self, model: Any, twin: Any, exact: Exact) -> None:
+        theirs = {k: p.grad for k, p in twin.named_parameters() if p.grad is not None}
+        largest = max(float(g.abs().max()) for g in theirs.values())
+        for key, parameter in model.named_parameters():
+            if key not in theirs:
+                # AOTAutograd gives zeros where eager has no gradient: of results without a use.
+                self.assertFalse(
+                    parameter.grad is not None and parameter.grad.any(), key
+                )
+            else:
+                assert parameter.grad is not None, key
+                # Gradients that vanish in exact arithmetic are judged by the largest of all.
+                scale = max(float(theirs[key].abs().max()), 1e-3 * largest)
+                self.close(key, parameter.grad, theirs[key], scale, exact)
 
     def _train(self, run: Any, model: Any, twin: Any, args: Any, kwargs: Any) -> None:
         histories = []
@@ -96,7 +150,7 @@ def _add(name: str) -> None:
     setattr(Models, f"test_{name}", test)
 
 
-for _name in MODELS:
+for _name in ALL_MODELS:
     _add(_name)
 
 

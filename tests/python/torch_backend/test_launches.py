@@ -1,0 +1,73 @@
+"""How many kernels well-known layers take, forward and backward."""
+
+from __future__ import annotations
+
+import os
+import unittest
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch.nn.functional as F
+from reprise.torch import explain
+from torch import nn
+
+OPTIONS = {"device": os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")}
+
+
+class Pointwise(nn.Module):
+    """About 35 elementwise operators after a scale and a bias."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(width) + 0.5)
+        self.bias = nn.Parameter(torch.randn(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x * self.scale + self.bias
+        for _ in range(3):
+            x = torch.sin(x) + torch.cos(x) * torch.tanh(x)
+            x = x * torch.sigmoid(x) + F.relu(x)
+            x = x / (1 + x.abs())
+        return x
+
+
+class Launches(unittest.TestCase):
+    def launches(self, model: Any, *inputs: torch.Tensor) -> dict[str, int]:
+        torch._dynamo.reset()
+        found = explain(model, *inputs, options=OPTIONS)
+        self.assertEqual(found.fallbacks, [], str(found))
+        return {
+            g.kind: sum(r.kernels().launches for r in g.regions) for g in found.graphs
+        }
+
+    def test_pointwise_inference_is_one_launch(self) -> None:
+        with torch.no_grad():
+            found = self.launches(Pointwise(64), torch.randn(16, 64))
+        self.assertEqual(found, {"inference": 1})
+
+    def test_pointwise_training(self) -> None:
+        found = self.launches(Pointwise(64), torch.randn(16, 64))
+        self.assertEqual(found["forward"], 1)
+        self.assertLessEqual(found["backward"], 2)
+
+    def test_linear_norm_gelu_dropout(self) -> None:
+        model = nn.Sequential(
+            nn.Linear(32, 64), nn.LayerNorm(64), nn.GELU(), nn.Dropout(0.1)
+        )
+        found = self.launches(model, torch.randn(16, 32))
+        self.assertLessEqual(found["forward"], 2)
+        self.assertLessEqual(found["backward"], 3)
+
+    def test_mlp_block_of_a_transformer(self) -> None:
+        """The gradient of the input takes one product more for each layer."""
+        model = nn.Sequential(
+            nn.LayerNorm(32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32)
+        )
+        found = self.launches(model, torch.randn(2, 8, 32, requires_grad=True))
+        self.assertLessEqual(found["forward"], 3)
+        self.assertLessEqual(found["backward"], 8)
+
+
+if __name__ == "__main__":
+    unittest.main()
