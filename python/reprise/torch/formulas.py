@@ -357,3 +357,29 @@ def _attention_backward(
         torch.matmul(weights.transpose(-1, -2), g),
     )  # fmt: skip
     return tuple(r.to(query.dtype) for r in results)
+
+
+@formula("_batch_norm_with_update_functional")
+def _batch_norm_with_update(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor,
+    variance: torch.Tensor, momentum: float, eps: float,
+) -> Any:  # fmt: skip
+    out, saved, spread, new_mean, new_variance = (
+        aten._native_batch_norm_legit_functional(
+            x, weight, bias, mean, variance, True, momentum, eps
+        )
+    )
+    reserve = torch.empty((0,), dtype=torch.uint8)
+    return out, saved, spread, reserve, new_mean, new_variance
+
+
+@formula("batch_norm_backward")
+def _batch_norm_backward(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor | None,
+    variance: torch.Tensor | None, saved_mean: torch.Tensor | None,
+    saved_spread: torch.Tensor | None, update: bool, eps: float, mask: Sequence[bool],
+    reserve: torch.Tensor,
+) -> Any:  # fmt: skip
+    return aten.native_batch_norm_backward(
+        grad, x, weight, mean, variance, saved_mean, saved_spread, update, eps, mask
+    )

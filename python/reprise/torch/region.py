@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from .checks import Place
 from .engine import Program
 from .lowering import Lowered, SizeResult, TensorSpec
 from .symbols import evaluator
@@ -22,7 +23,8 @@ def _stored(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
         tensor = tensor.permute(spec.order)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    return tensor.contiguous()
+    tensor = tensor.contiguous()
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 class Region(torch.nn.Module):
@@ -46,6 +48,8 @@ class Region(torch.nn.Module):
             else None
             for spec in lowered.results
         ]
+        read = sum(isinstance(a, Place) for c in lowered.checks for a in c.args)
+        self._visible = len(lowered.results) - read
         self._sizes = [
             evaluator([r.size], symbols) if isinstance(r, SizeResult) else None
             for r in lowered.results
@@ -66,7 +70,9 @@ class Region(torch.nn.Module):
             if made is not None:
                 spec, dims = made
                 output = torch.empty(dims(values), dtype=spec.dtype)
-                outputs.append(output)
+                outputs.append(
+                    torch.view_as_real(output) if output.is_complex() else output
+                )
                 results.append(_logical(output, spec))
             elif size is not None:
                 results.append(size(values)[0])
@@ -74,7 +80,9 @@ class Region(torch.nn.Module):
                 results.append(None if result is None else arguments[result])  # type: ignore[index]
         if outputs:
             self.program.run(inputs, outputs)
-        return tuple(results)
+        for check in self._lowered.checks:
+            check.run(results)
+        return tuple(results[: self._visible])
 
     def _input(self, number: int, argument: object, spec: TensorSpec) -> object:
         assert isinstance(argument, torch.Tensor)
