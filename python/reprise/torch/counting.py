@@ -70,9 +70,9 @@ def _totals(
 
 @formula("histc")
 def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
-    if not x.is_floating_point() or x.dtype in (torch.float16, torch.bfloat16):
+    if not x.is_floating_point():
         return NotImplemented
-    flat = x.reshape(-1)
+    flat = x.reshape(-1).to(torch.float32 if x.itemsize < 4 else x.dtype)
     low, high = (None, None) if min == max else (float(min), float(max))
     if min == max and x.numel() == 0:
         low = high = float(min)

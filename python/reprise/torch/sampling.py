@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +55,7 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Tap:
-    """An element that samples read along one axis: its place, weight, and the weight's slope."""
+    """What samples read along one axis: places, weights, and the slopes of weights."""
 
     place: torch.Tensor
     weight: torch.Tensor
@@ -82,36 +81,45 @@ def _cubic(distance: torch.Tensor, near: bool) -> tuple[torch.Tensor, torch.Tens
     return weight, (3 * _A * d - 10 * _A) * d + 8 * _A
 
 
-def _taps(position: torch.Tensor, axis: _Axis, interpolation: int) -> list[_Tap]:
+def _taps(position: torch.Tensor, axis: _Axis, interpolation: int) -> _Tap:
+    """Returns the elements of all samples along an axis; the last dim has those of one sample."""
     place, factor = axis.place(position)
+    place = place.unsqueeze(-1)
     if interpolation == _CUBIC:
         begin = torch.floor(place)
         t = place - begin
-        found = []
-        for step in (-1, 0, 1, 2):
-            away, sign = (step - t, -1.0) if step > 0 else (t - step, 1.0)
-            weight, slope = _cubic(away, near=step in (0, 1))
-            at, _ = axis.inside(begin + step)
-            found.append(_Tap(_whole(at), weight, slope * sign * factor))
-        return found
+        at, _ = axis.inside(begin + torch.arange(-1, 3))
+        # The elements lie at distances of 1 + t, t, 1 - t and 2 - t.
+        parts = [
+            _cubic(1 + t, False), _cubic(t, True), _cubic(1 - t, True), _cubic(2 - t, False)
+        ]  # fmt: skip
+        slopes = [s if i < 2 else -s for i, (_, s) in enumerate(parts)]
+        weight = torch.cat([w for w, _ in parts], -1)
+        return _Tap(_whole(at), weight, torch.cat(slopes, -1) * factor)
     place, turn = axis.inside(place)
     if interpolation == _NEAREST:
-        return [
-            _Tap(
-                _whole(place.round()), torch.ones_like(place), torch.zeros_like(place)
-            )
-        ]
+        none = torch.zeros_like(place)
+        return _Tap(_whole(place.round()), torch.ones_like(place), none)
     begin = torch.floor(place)
     slope = torch.ones_like(place) * turn * factor
     first, t = _whole(begin), place - begin
-    return [_Tap(first, 1 - t, -slope), _Tap(first + 1, t, slope)]
+    return _Tap(
+        first + torch.arange(2), torch.cat([1 - t, t], -1), torch.cat([-slope, slope], -1)
+    )  # fmt: skip
 
 
-def _product(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+def _product(parts: Sequence[Any]) -> Any:
     result = parts[0]
     for part in parts[1:]:
         result = result * part
     return result
+
+
+def _spread(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
+    """[N, samples, elements] gets one dim for the elements of each axis."""
+    shape = [1] * rank
+    shape[axis] = int(values.shape[-1])
+    return values.reshape([*values.shape[:2], *shape])
 
 
 @formula("grid_sampler_2d_backward", "grid_sampler_3d_backward")
@@ -121,40 +129,48 @@ def _grid_sampler_backward(
 ) -> Any:  # fmt: skip
     rank = input.dim() - 2
     sizes = [int(s) for s in input.shape[2:]]
-    batch, channels = input.shape[:2]
-    plane = _product(sizes)  # type: ignore[arg-type]
+    batch, channels = (int(s) for s in input.shape[:2])
     if 0 in input.shape or 0 in grid.shape:
         return NotImplemented
     wide = torch.float32 if input.itemsize < 4 else input.dtype
-    image = input.reshape(batch, channels, plane).to(wide)
-    pull = grad_output.reshape(batch, channels, -1).to(wide)
+    image = input.reshape(batch, channels, -1).to(wide)
+    pull = grad_output.reshape(batch, channels, -1, 1).to(wide)
     positions = grid.reshape(batch, -1, rank).to(wide)
-    axes = [_Axis(s, padding_mode, align_corners) for s in sizes]
+    samples = int(positions.shape[1])
     # The last coordinate of a position belongs to the first axis.
     taps = [
-        _taps(positions[..., rank - 1 - i], axes[i], interpolation_mode)
+        _taps(
+            positions[..., rank - 1 - i],
+            _Axis(sizes[i], padding_mode, align_corners),
+            interpolation_mode,
+        )
         for i in range(rank)
     ]
-    to_input = torch.zeros_like(image)
-    to_grid = [torch.zeros_like(positions[..., 0]) for _ in range(rank)]
-    for chosen in itertools.product(*taps):
-        flat = torch.zeros_like(chosen[0].place)
-        inside = torch.ones_like(flat, dtype=torch.bool)
-        for tap, size in zip(chosen, sizes, strict=True):
-            inside = inside & (tap.place >= 0) & (tap.place < size)
-            flat = flat * size + tap.place.clamp(0, size - 1)
-        spread = flat.unsqueeze(1).expand_as(pull)
-        weight = torch.where(inside, _product([t.weight for t in chosen]), 0.0)
-        if output_mask[0]:
-            share = pull * weight.unsqueeze(1)
-            to_input = to_input.scatter_add(2, spread, share)
-        if output_mask[1] and interpolation_mode != _NEAREST:
-            value = (image.gather(2, spread) * pull).sum(1)
-            for i in range(rank):
-                slope = _product(
-                    [t.slope if j == i else t.weight for j, t in enumerate(chosen)]
-                )
-                to_grid[i] = to_grid[i] + torch.where(inside, value * slope, 0.0)
-    first = to_input.reshape(input.shape).to(input.dtype) if output_mask[0] else None
-    second = torch.stack(to_grid[::-1], -1).reshape(grid.shape).to(grid.dtype)
-    return first, second if output_mask[1] else None
+    flat: Any = 0
+    inside: Any = True
+    for i, tap in enumerate(taps):
+        place = _spread(tap.place, i, rank)
+        inside = inside & (place >= 0) & (place < sizes[i])
+        flat = flat * sizes[i] + place.clamp(0, sizes[i] - 1)
+    weights = [_spread(t.weight, i, rank) for i, t in enumerate(taps)]
+    places = flat.reshape(batch, 1, -1).expand(batch, channels, -1)
+    first = second = None
+    if output_mask[0]:
+        weight = torch.where(inside, _product(weights), 0.0)
+        share = pull * weight.reshape(batch, 1, samples, -1)
+        total = torch.zeros_like(image)
+        total = total.scatter_add(2, places, share.reshape(batch, channels, -1))
+        first = total.reshape(input.shape).to(input.dtype)
+    if output_mask[1]:
+        if interpolation_mode == _NEAREST:
+            return first, torch.zeros_like(grid)
+        value = image.gather(2, places).reshape(batch, channels, samples, -1)
+        value = (value * pull).sum(1).reshape(flat.shape)
+        found = []
+        for i, tap in enumerate(taps):
+            slope = _spread(tap.slope, i, rank)
+            others = [w for j, w in enumerate(weights) if j != i]
+            part = torch.where(inside, value * _product([slope, *others]), 0.0)
+            found.append(part.reshape(batch, samples, -1).sum(-1))
+        second = torch.stack(found[::-1], -1).reshape(grid.shape).to(grid.dtype)
+    return first, second

@@ -17,78 +17,12 @@ from typing import Any
 import torch
 import torch._dynamo
 from reprise.torch import backend, report
+from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-#: Largest differences: relative, and absolute in parts of the largest value.
-TOLERANCE = {
-    torch.float32: (1e-4, 1e-5),
-    torch.float16: (5e-3, 5e-3),
-    torch.int64: (0.0, 0.0),
-}
-#: Entries whose results are random or undefined; only dtypes and shapes are compared.
-UNDEFINED = (
-
-    "bernoulli", "empty", "empty_like", "empty_permuted", "empty_strided", "exponential",
-    "geometric", "log_normal", "multinomial", "new_empty", "new_empty_strided",
-    "nn.functional.dropout", "normal", "nn.functional.alpha_dropout", "nn.functional.dropout2d",
-    "nn.functional.dropout3d", "cauchy", "nn.functional.feature_alpha_dropout",
-    "nn.functional.fractional_max_pool2d", "rand_like", "nn.functional.fractional_max_pool3d",
-    "nn.functional.rrelu", "randint", "randint_like", "randn",
-    "nn.functional.scaled_dot_product_attention", "randn_like", "uniform", "pca_lowrank",
-    "nn.functional.multi_head_attention_forward", "svd_lowrank", "bfloat16",
-)  # fmt: skip
-#: Entries that return places, too. Which of several equal elements they name is not defined.
-PLACES = ("argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk")
-
-
-class Wrong(Exception):
-    """A result differs from eager's."""
-
-
-def _compare(got: Any, want: Any, dtype: torch.dtype, what: str, values: bool) -> None:
-    mine, theirs = pytree.tree_leaves(got), pytree.tree_leaves(want)
-    if len(mine) != len(theirs):
-        raise Wrong(f"{what}: {len(mine)} results instead of {len(theirs)}")
-    for a, b in zip(mine, theirs, strict=True):
-        if not isinstance(b, torch.Tensor):
-            if values and a != b and str(a) != str(b):  # NaN differs from itself
-                raise Wrong(f"{what}: {a} instead of {b}")
-            continue
-        if a.shape != b.shape or a.dtype != b.dtype:
-            raise Wrong(
-                f"{what}: {a.dtype} {list(a.shape)} instead of {b.dtype} {list(b.shape)}"
-            )
-        if values:
-            _compare_tensor(a.detach(), b.detach(), dtype, what)
-
-
-def _compare_tensor(
-    a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, what: str
-) -> None:
-    if a.is_sparse or b.layout != torch.strided or a.numel() == 0:
-        return
-    if not (b.dtype.is_floating_point or b.dtype.is_complex):
-        if not torch.equal(a, b):
-            raise Wrong(f"{what}: {int((a != b).sum())} of {a.numel()} elements differ")
-        return
-    wide = torch.complex128 if b.dtype.is_complex else torch.float64
-    a, b = a.to(wide), b.to(wide)
-    rtol, part = TOLERANCE[torch.float16 if dtype == torch.float16 else torch.float32]
-    finite = b.abs()[torch.isfinite(b.abs())]
-    scale = float(finite.max()) if finite.numel() else 1.0
-    close = torch.isclose(a, b, rtol=rtol, atol=part * max(scale, 1.0), equal_nan=True)
-    if (
-        dtype == torch.float16
-    ):  # eager overflows where a kernel does not round every step
-        close |= b.isinf() & a.isfinite()
-    if not bool(close.all()):
-        worst = (a - b).abs()[~close].reshape(-1)[0]
-        raise Wrong(
-            f"{what}: {int((~close).sum())} of {a.numel()} elements differ, as {a[~close][0]}"
-            f" from {b[~close][0]} by {float(worst):.3g}"
-        )
-
+import op_db_checks as checks
+from op_db_checks import Wrong, compare
 
 def _differentiable(result: Any) -> list[torch.Tensor]:
     return [
@@ -98,12 +32,14 @@ def _differentiable(result: Any) -> list[torch.Tensor]:
     ]
 
 
+def _seeds(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.rand(o.shape, generator=generator).to(o.dtype) + 0.5 for o in outputs]
+
+
 def _gradients(result: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
     outputs = _differentiable(result)
-    generator = torch.Generator().manual_seed(1)
-    seeds = [
-        torch.rand(o.shape, generator=generator).to(o.dtype) + 0.5 for o in outputs
-    ]
+    seeds = _seeds(outputs)
     return list(torch.autograd.grad(outputs, inputs, seeds, allow_unused=True))
 
 
@@ -130,13 +66,7 @@ class Entry:
                 self._sample(sample, dtype, backward)
 
     def _call(self, x: Any, args: Any, kwargs: Any) -> Any:
-        result = self.info.op(x, *args, **kwargs)
-        if self.info.name in PLACES and isinstance(result, tuple):
-            return result[0]
-        if self.info.name != "argsort" or x.dim() == 0:
-            return result
-        # The order of equal elements is not defined, but what is in their places is.
-        return x.gather(kwargs.get("dim", args[0] if args else -1), result)
+        return self.info.op(x, *args, **kwargs)
 
     def _expected(self, given: Any, backward: bool) -> tuple[Any, Any]:
         """Returns eager's results and gradients; those are None where it has none."""
@@ -169,23 +99,73 @@ class Entry:
             got = function(*mine)
             found = None if gradients is None else _gradients(got, _tensors(mine))
         what = f"{dtype} {_described(given)}"
-        exact = self.info.name not in UNDEFINED
-        ties = self.info.name in PLACES and dtype == torch.float16
-        checks = [(got, want, 0, what, exact)]
-        if found is not None:
-            checks.append(
-                (found, gradients, 1, f"gradient, {what}", exact and not ties)
-            )
-        for mine, theirs, part, where, values in checks:
-            try:
-                _compare(mine, theirs, dtype, where, values)
-            except Wrong:
-                if dtype != torch.float16:
-                    raise
-                # Eager rounds every step to 16 bits; a kernel may be right where it is not.
-                wide = _narrowed(self._expected(_widened(given), backward)[part])
-                _compare(mine, wide, dtype, where, values)
+        if not self._random(given, got, function, (found, gradients), dtype):
+            self._compare(given, (got, want), dtype, what, gradient=False)
+            if found is not None:
+                self._compare(given, (found, gradients), dtype, what, gradient=True)
         self._note(graphs)
+
+    def _compare(
+        self, given: Any, results: tuple[Any, Any], dtype: torch.dtype, what: str, gradient: bool
+    ) -> None:  # fmt: skip
+        """Compares values, in float16 also with those of eager in float32, which rounds less."""
+        name = self.info.name
+        wide = None
+        if dtype == torch.float16:
+            wide = _narrowed(self._expected(_widened(given), gradient)[int(gradient)])
+        listed = [*results, wide]
+        for i, found in enumerate(listed):
+            if found is None:
+                continue
+            if name in checks.LOW_RANK and not gradient:
+                listed[i] = checks.products(found)
+            elif name in checks.PLACES and gradient:
+                listed[i] = checks.summed_over_equals(name, given, found)
+            elif name in checks.PLACES:
+                listed[i] = checks.by_places(name, given, found)
+        what = f"gradient, {what}" if gradient else what
+        values = not (gradient and name in checks.LOW_RANK)
+        compare(listed[0], listed[1], dtype, what, values, listed[2])
+
+    def _random(
+        self, given: Any, got: Any, function: Any, gradients: tuple[Any, Any], dtype: torch.dtype
+    ) -> bool:  # fmt: skip
+        """Checks a result that is random or undefined; returns whether that was all to check."""
+        name, what = self.info.name, f"{dtype} {_described(given)}"
+        if name not in checks.RANDOM or (
+            name in checks.ATTENTION and not checks.has_dropout(given)
+        ):
+            return False
+        found, theirs = gradients
+        compare(got, self._call(*_copied(given)), dtype, what, values=False)
+        if found is not None:
+            compare(found, theirs, dtype, f"gradient, {what}", values=False)
+        if name in checks.DISTRIBUTED:
+            checks.same_distribution(
+                lambda: function(*_copied(given)), lambda: self._call(*_copied(given)), what
+            )  # fmt: skip
+            if found is not None:
+                compare(found, theirs, dtype, f"gradient, {what}")
+        if name in checks.SCALED and found is not None:
+            seeds = _seeds(_differentiable(got))
+            checks.same_factor(given, got, found, seeds, what)
+        if name == "nn.functional.rrelu":
+            checks.slopes_inside(given, got, what)
+        if name == "multinomial":
+            checks.distinct(given, got, what)
+        if name in checks.CHOSEN:
+            checks.among_outcomes(got, lambda: self._again(given, False), dtype, what)
+            if found is not None:
+                checks.among_outcomes(
+                    found, lambda: self._again(given, True), dtype, f"gradient, {what}"
+                )
+        return True
+
+    def _again(self, given: Any, backward: bool) -> Any:
+        """Returns results or gradients of a run with other random numbers."""
+        theirs = _copied(given)
+        result = self._call(*theirs)
+        return _gradients(result, _tensors(theirs)) if backward else result
 
     def _note(self, graphs: list[report.GraphReport]) -> None:
         self.samples += 1
@@ -285,6 +265,8 @@ def serve(options: argparse.Namespace) -> int:
 
         engine.open_engine = lambda _: OrtEngine()
         options.device = "auto"
+    # Entries with random numbers set a seed around their operator, which cuts the graph in two.
+    invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
     table: dict[str, Any] = {}
     for info in op_db:
         name = (

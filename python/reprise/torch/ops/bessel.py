@@ -93,17 +93,17 @@ def _i1e_odd(g: Graph, x: Value) -> Value:
     return g.op("Mul", g.op("Sign", x), _scaled_i(g, size, torch.special.i1e, _I1E_FAR))
 
 
-@formula("special_i0e")
+@formula("special_i0e", single=True)
 def _i0e(g: Graph, x: Value) -> Value:
     return _scaled_i(g, g.op("Abs", x), torch.special.i0e, _I0E_FAR)
 
 
-@formula("special_i1e")
+@formula("special_i1e", single=True)
 def _i1e(g: Graph, x: Value) -> Value:
     return _i1e_odd(g, x)
 
 
-@formula("i0", "special_i0", "special_modified_bessel_i0")
+@formula("i0", "special_i0", "special_modified_bessel_i0", single=True)
 def _i0(g: Graph, x: Value) -> Value:
     size = g.op("Abs", x)
     return g.op(
@@ -111,7 +111,7 @@ def _i0(g: Graph, x: Value) -> Value:
     )
 
 
-@formula("special_i1", "special_modified_bessel_i1")
+@formula("special_i1", "special_modified_bessel_i1", single=True)
 def _i1(g: Graph, x: Value) -> Value:
     return g.op("Mul", g.op("Exp", g.op("Abs", x)), _i1e_odd(g, x))
 
@@ -155,22 +155,22 @@ def _modified_k(g: Graph, x: Value, order: int, scaled: bool) -> Value:
     return g.where(g.compare("Less", x, zero), g.scalar(float("nan"), x.dtype), value)
 
 
-@formula("special_modified_bessel_k0")
+@formula("special_modified_bessel_k0", single=True)
 def _k0(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 0, scaled=False)
 
 
-@formula("special_modified_bessel_k1")
+@formula("special_modified_bessel_k1", single=True)
 def _k1(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 1, scaled=False)
 
 
-@formula("special_scaled_modified_bessel_k0")
+@formula("special_scaled_modified_bessel_k0", single=True)
 def _k0e(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 0, scaled=True)
 
 
-@formula("special_scaled_modified_bessel_k1")
+@formula("special_scaled_modified_bessel_k1", single=True)
 def _k1e(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 1, scaled=True)
 
@@ -187,7 +187,7 @@ def erfcx_right(g: Graph, x: Value) -> Value:
     return _series(g, t, _erfcx_of, 0.0, 1.0, 24)
 
 
-@formula("special_erfcx")
+@formula("special_erfcx", single=True)
 def _erfcx(g: Graph, x: Value) -> Value:
     right = erfcx_right(g, g.op("Abs", x))
     square = g.op("Exp", g.op("Mul", x, x))
@@ -252,12 +252,12 @@ def _bessel_j(g: Graph, x: Value, order: int) -> Value:
     return g.op("Mul", g.op("Sign", x), value) if order else value
 
 
-@formula("special_bessel_j0")
+@formula("special_bessel_j0", single=True)
 def _j0(g: Graph, x: Value) -> Value:
     return _bessel_j(g, x, 0)
 
 
-@formula("special_bessel_j1")
+@formula("special_bessel_j1", single=True)
 def _j1(g: Graph, x: Value) -> Value:
     return _bessel_j(g, x, 1)
 
@@ -295,11 +295,11 @@ def _bessel_y(g: Graph, x: Value, order: int) -> Value:
     return g.where(g.compare("Less", x, zero), g.scalar(float("nan"), x.dtype), value)
 
 
-@formula("special_bessel_y0")
+@formula("special_bessel_y0", single=True)
 def _y0(g: Graph, x: Value) -> Value:
     return _bessel_y(g, x, 0)
 
 
-@formula("special_bessel_y1")
+@formula("special_bessel_y1", single=True)
 def _y1(g: Graph, x: Value) -> Value:
     return _bessel_y(g, x, 1)

@@ -9,6 +9,7 @@ import torch
 
 from ..graph import Graph, Value
 from ..symbols import Size
+from ..table import row
 from .common import known, known_shape, numel
 
 
@@ -173,3 +174,31 @@ def largest_integers(
     shape = [lines, *flat.shape]
     table = g.expand(g.constant(flat.unsqueeze(0)), shape)
     return [values, g.op("GatherElements", table, chosen, axis=last)]
+
+
+@row("aten.gcd.default")
+def _gcd(g: Graph, a: Value, b: Value) -> Value:
+    """Euclid's algorithm on all elements, until the last of them is done."""
+    dtype = g.out.dtype
+    zero, one = g.scalar(0, dtype), g.scalar(1, dtype)
+    if 0 in g.out.shape:
+        return g.full(0, dtype, g.out.shape)
+    signed = dtype.is_signed
+    x, y = (g.cast(v, dtype) for v in (a, b))
+    x, y = (g.expand(g.op("Abs", v) if signed else v, g.out.shape) for v in (x, y))
+
+    def unfinished(value: Value) -> Value:
+        flags = g.cast(g.cast(value, torch.bool), torch.int32)
+        flat = g.op("Reshape", flags, g.ints([-1]))
+        most = g.op("ReduceMax", flat, g.ints([0]), keepdims=0)
+        return g.cast(most, torch.bool)
+
+    def body(number: Value, carried: list[Value]) -> tuple[Value, list[Value]]:
+        rest, found = carried
+        goes = g.cast(rest, torch.bool)
+        divisor = g.where(goes, rest, one)
+        after = g.where(goes, g.op("Mod", found, divisor, fmod=1), zero)
+        kept = g.where(goes, rest, found)
+        return unfinished(after), [after, kept]
+
+    return g.loop(None, [x, y], body, unfinished(x))[1]

@@ -160,10 +160,8 @@ def _degree(g: Graph, n: Any) -> int | Value:
         return int(n)
     if not is_float(n.dtype):
         return g.cast(n, torch.int64)
-    bounded = g.op("Min", n, g.scalar(float(2**31), n.dtype))
-    nan = g.op("IsNaN", n, dtype=torch.bool)
-    plain = g.where(nan, g.scalar(-1.0, n.dtype), bounded)
-    return g.cast(plain, torch.int64)
+    fits = g.compare("Less", g.op("Abs", n), g.scalar(float(2**63), n.dtype))
+    return g.cast(g.where(fits, n, g.scalar(-1.0, n.dtype)), torch.int64)
 
 
 def _largest(g: Graph, n: Value, matters: Value | None) -> Value:
@@ -319,6 +317,8 @@ def _zeta_edges(g: Graph, s: Value, q: Value, value: Value) -> Value:
     """The values at s <= 1 and q <= 0."""
     zero, one = g.scalar(0.0, s.dtype), g.scalar(1.0, s.dtype)
     nan, inf = g.scalar(float("nan"), s.dtype), g.scalar(float("inf"), s.dtype)
+    for operand in (s, q):
+        value = g.where(g.op("IsNaN", operand, dtype=torch.bool), nan, value)
     left = g.compare("LessOrEqual", q, zero)
     broken = g.logical_not(g.compare("Equal", s, g.op("Floor", s)))
     value = g.where(g.op("And", left, broken), nan, value)
