@@ -1,14 +1,15 @@
-"""The gradients of sampling at positions: the elements that each sample reads, with weights."""
+"""Sampling: gradients of samples at positions, random draws, and pooling of random windows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from .formulas import formula
+from .formulas import aten, formula
 
 _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2
@@ -174,3 +175,76 @@ def _grid_sampler_backward(
             found.append(part.reshape(batch, samples, -1).sum(-1))
         second = torch.stack(found[::-1], -1).reshape(grid.shape).to(grid.dtype)
     return first, second
+
+
+@formula("multinomial")
+def _multinomial(
+    weights: torch.Tensor, num_samples: int, replacement: bool = False, *,
+    generator: torch.Generator | None = None,
+) -> Any:  # fmt: skip
+    """Draws by the distribution function, or without replacement the largest w / exponential."""
+    if generator is not None or weights.dim() == 0:
+        return NotImplemented
+    wide = weights.to(torch.float32 if weights.itemsize < 4 else weights.dtype)
+    sane = (wide.isfinite() & (wide >= 0)).all() & (wide.sum(-1) > 0).all()
+    aten._assert_async.msg(sane, "multinomial: weights must be finite, not negative, not all 0")
+    blank = torch.zeros_like(wide)
+    if not replacement and num_samples > 1:
+        scores = wide / aten.exponential(blank)
+        return scores.topk(num_samples, -1).indices
+    share = wide.cumsum(-1)
+    draws = aten.uniform(torch.zeros([*wide.shape[:-1], num_samples], dtype=wide.dtype))
+    draws = draws * share[..., -1:]
+    places = (share.unsqueeze(-2) <= draws.unsqueeze(-1)).sum(-1)
+    last = (share < share[..., -1:]).sum(-1, keepdim=True)
+    return torch.minimum(places, last)
+
+
+def _starts(samples: torch.Tensor, size: int, kernel: int, count: int) -> torch.Tensor:
+    """Returns where the windows of fractional pooling begin, [N, C, count]."""
+    last = torch.full([*samples.shape, 1], size - kernel, dtype=torch.int64)
+    if count == 1:
+        return last
+    step = (size - kernel) / (count - 1)
+    sample = samples.unsqueeze(-1)
+    moved = ((torch.arange(count - 1) + sample) * step).to(torch.int64)
+    return torch.cat([moved - (sample * step).to(torch.int64), last], -1)
+
+
+@formula("fractional_max_pool2d", "fractional_max_pool3d")
+def _fractional_pool(
+    x: torch.Tensor, kernel_size: Sequence[int], output_size: Sequence[int],
+    random_samples: torch.Tensor,
+) -> Any:  # fmt: skip
+    rank = len(output_size)
+    sizes, lead = [int(s) for s in x.shape[-rank:]], list(x.shape[:-rank])
+    if 0 in x.shape or x.dtype not in (torch.float32, torch.float64):
+        return NotImplemented
+    batch = random_samples.shape[:2]
+    flat: Any = 0
+    for i in range(rank):
+        # In two dimensions, the first sample belongs to the last axis.
+        sample = random_samples[..., rank - 1 - i if rank == 2 else i].to(x.dtype)
+        begin = _starts(sample, sizes[i], int(kernel_size[i]), int(output_size[i]))
+        place = begin.unsqueeze(-1) + torch.arange(int(kernel_size[i]))
+        shape = [1] * (2 * rank)
+        shape[i], shape[rank + i] = place.shape[-2:]
+        flat = flat * sizes[i] + place.reshape([*batch, *shape])
+    outs = [int(o) for o in output_size]
+    table = flat.reshape([*batch, math.prod(outs), -1])
+    lines = x.reshape([*batch, 1, -1]).expand([*batch, table.shape[2], -1])
+    values, chosen = lines.gather(-1, table).max(-1, keepdim=True)
+    places = table.gather(-1, chosen)
+    return values.reshape([*lead, *outs]), places.reshape([*lead, *outs])
+
+
+@formula("fractional_max_pool2d_backward", "fractional_max_pool3d_backward")
+def _fractional_pool_backward(
+    grad: torch.Tensor, x: torch.Tensor, kernel_size: Sequence[int], output_size: Sequence[int],
+    indices: torch.Tensor,
+) -> torch.Tensor:  # fmt: skip
+    rank = len(output_size)
+    lead = list(x.shape[:-rank])
+    blank = torch.zeros_like(x).reshape([*lead, -1])
+    places, rows = (t.reshape([*lead, -1]) for t in (indices, grad))
+    return blank.scatter_add(-1, places, rows).reshape(x.shape)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch._dynamo
 from reprise.torch import backend, report
+from torch.autograd.gradcheck import GradcheckError
 from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
@@ -127,6 +128,66 @@ class Entry:
         values = not (gradient and name in checks.LOW_RANK)
         compare(listed[0], listed[1], dtype, what, values, listed[2])
 
+    def check_gradients(self) -> None:
+        """Compares gradients of compiled programs with numerical derivatives, in float64."""
+        info = self.info
+        if not info.supports_autograd or torch.float64 not in info.supported_dtypes("cpu"):
+            return
+        if info.name in checks.RANDOM or info.name in checks.LOW_RANK:
+            return  # each run has other random numbers, so there is no derivative
+        samples = info.sample_inputs("cpu", torch.float64, requires_grad=True)
+        for sample in itertools.islice(_spread(samples), self.options.samples):
+            given = (sample.input, sample.args, sample.kwargs)
+            inputs = _tensors(given)
+            if inputs and self._has_derivative(given, sample, self._call):
+                torch._dynamo.reset()
+                function = torch.compile(
+                    self._call, backend=backend, dynamic=False,
+                    options={"device": self.options.device},
+                )  # fmt: skip
+                with report.collect() as graphs:
+                    self._gradcheck(given, sample, function)
+                self._note(graphs)
+
+    def _has_derivative(self, given: Any, sample: Any, function: Any) -> bool:
+        """Returns whether eager passes the same check at this point."""
+        try:
+            self._gradcheck(given, sample, function)
+        except Exception:  # noqa: BLE001
+            return False
+        return True
+
+    def _gradcheck(self, given: Any, sample: Any, function: Any) -> None:
+        inputs = _tensors(given)
+
+        def call(*values: torch.Tensor) -> Any:
+            replaced = iter(values)
+            arguments = pytree.tree_map(
+                lambda t: next(replaced)
+                if isinstance(t, torch.Tensor) and t.requires_grad
+                else t,
+                given,
+            )
+            wrapped = self.info.gradcheck_wrapper
+            result = wrapped(
+                lambda x, *args, **kwargs: function(x, args, kwargs),
+                arguments[0], *arguments[1], **arguments[2],
+            )  # fmt: skip
+            result = sample.output_process_fn_grad(result)
+            return tuple(_differentiable(result))
+
+        values = [t.detach().clone().requires_grad_() for t in inputs]
+        if not call(*values):
+            return
+        try:
+            torch.autograd.gradcheck(
+                call, values, fast_mode=True, check_undefined_grad=False,
+                check_batched_grad=False, nondet_tol=self.info.gradcheck_nondet_tol,
+            )  # fmt: skip
+        except GradcheckError as error:
+            what = f"{_described(given)}: {str(error).strip()[:200]}"
+            raise Wrong(f"derivative, {what}") from error
+
     def _random(
         self, given: Any, got: Any, function: Any, gradients: tuple[Any, Any], dtype: torch.dtype
     ) -> bool:  # fmt: skip
@@ -236,7 +297,10 @@ def _described(given: Any) -> str:
 def _run(info: Any, options: argparse.Namespace) -> dict[str, Any]:
     entry = Entry(info, options)
     try:
-        entry.run()
+        if options.gradcheck:
+            entry.check_gradients()
+        else:
+            entry.run()
     except Wrong as wrong:
         return {"status": "wrong", "reasons": [str(wrong), *entry.reasons]}
     except Exception as error:  # noqa: BLE001

@@ -100,7 +100,6 @@ def _groups() -> Iterator[Sample]:
     yield "mode", lambda v: torch.mode(v, -1).values, (repeated,), 0.0
     yield "mode, place", torch.mode, (ints(2, 1, 2, 1, 0),), 0.0
     yield "mode of extremes", torch.mode, (ints(HIGH, LOW, HIGH, LOW),), 0.0
-    yield "mode of NaN", lambda v: torch.mode(v).values, (floats(NAN, 2, NAN, 2, 1),), 0.0
     mask = torch.rand(3, 4) > 0.5
     for size in (0, 3, 20):
         yield (
