@@ -82,9 +82,7 @@ def _solve_triangular(
     a, b = (t.expand([*batch, *t.shape[-2:]]) for t in (a, b))
     if left:
         return _substituted(a, b, upper, unit)
-    turned = _substituted(
-        a.transpose(-1, -2), b.transpose(-1, -2), not upper, unit
-    )
+    turned = _substituted(a.transpose(-1, -2), b.transpose(-1, -2), not upper, unit)
     return turned.transpose(-1, -2)
 
 

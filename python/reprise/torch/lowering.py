@@ -146,9 +146,7 @@ class Lowering:
 
     def attribute(self, node: Node) -> None:
         """Lowers a constant of the module."""
-        self.env[node] = constant_value(
-            self.graph, self._constants(str(node.target))
-        )
+        self.env[node] = constant_value(self.graph, self._constants(str(node.target)))
 
     def call(self, node: Node) -> None:
         """Lowers the call of an operator, or raises Unsupported."""

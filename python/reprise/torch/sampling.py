@@ -187,7 +187,9 @@ def _multinomial(
         return NotImplemented
     wide = weights.to(torch.float32 if weights.itemsize < 4 else weights.dtype)
     sane = (wide.isfinite() & (wide >= 0)).all() & (wide.sum(-1) > 0).all()
-    aten._assert_async.msg(sane, "multinomial: weights must be finite, not negative, not all 0")
+    aten._assert_async.msg(
+        sane, "multinomial: weights must be finite, not negative, not all 0"
+    )
     blank = torch.zeros_like(wide)
     if not replacement and num_samples > 1:
         scores = wide / aten.exponential(blank)
@@ -245,6 +247,7 @@ def _fractional_pool_backward(
 ) -> torch.Tensor:  # fmt: skip
     rank = len(output_size)
     lead = list(x.shape[:-rank])
-    blank = torch.zeros_like(x).reshape([*lead, -1])
-    places, rows = (t.reshape([*lead, -1]) for t in (indices, grad))
+    plane, count = (math.prod(t.shape[-rank:]) for t in (x, grad))
+    blank = torch.zeros_like(x).reshape([*lead, plane])
+    places, rows = (t.reshape([*lead, count]) for t in (indices, grad))
     return blank.scatter_add(-1, places, rows).reshape(x.shape)

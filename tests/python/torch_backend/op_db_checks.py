@@ -48,8 +48,9 @@ ATTENTION = (
     "nn.functional.multi_head_attention_forward",
     "nn.functional.scaled_dot_product_attention",
 )
-#: Factors of a matrix that a random projection finds: their product is compared. Their gradients
-#: depend on the signs of the factors, which differ.
+#: Factors of a matrix that a random projection finds: their product is compared, unless a matrix M
+#: is subtracted, after which the rank is higher than that of the projection, and the product is
+#: random, too. Their gradients depend on the signs of the factors, which differ.
 LOW_RANK = ("pca_lowrank", "svd_lowrank")
 #: Entries that return places as well. Which of several equal elements they name is not defined,
 #: so the elements at the places are compared, and gradients summed over equal elements.
@@ -123,7 +124,9 @@ def _compare_tensor(
 def has_dropout(given: Any) -> bool:
     """Returns whether a sample of attention drops anything."""
     _, args, kwargs = given
-    share = kwargs.get("dropout_p", max([a for a in args if isinstance(a, float)], default=0))
+    share = kwargs.get(
+        "dropout_p", max([a for a in args if isinstance(a, float)], default=0)
+    )
     return bool(share) and bool(kwargs.get("training", True))
 
 

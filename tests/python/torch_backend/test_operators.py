@@ -53,6 +53,8 @@ def _polynomials() -> Iterator[Sample]:
     )  # fmt: skip
     s = floats(1.0, 0.5, 2.0, 3.0, 2.5, 30.0, 200.0, NAN)
     q = floats(0.0, -1.0, -0.5, -2.5, 0.3, 1.0, 50.0, NAN)
+    line = torch.cat([torch.linspace(-40, 12, 160), floats(0.0, 110.0, INF, -INF, NAN)])
+    yield "airy_ai", Special.airy_ai, (line,), 2e-6
     yield "zeta", Special.zeta, (s.unsqueeze(-1), q), 1e-5
 
 
@@ -87,7 +89,12 @@ def _groups() -> Iterator[Sample]:
         )  # fmt: skip
     x = torch.rand(200) * 4 - 1
     x[3], x[5], x[7] = 0.0, 2.0, 2.5
-    yield "histc", lambda v: torch.histc(v, 8, 0, 2), (torch.cat([x, floats(NAN)]),), 0.0
+    yield (
+        "histc",
+        lambda v: torch.histc(v, 8, 0, 2),
+        (torch.cat([x, floats(NAN)]),),
+        0.0,
+    )
     yield "histc of its own range", lambda v: torch.histc(v, 7), (x,), 0.0
     yield "histc of equal values", lambda v: torch.histc(v, 5), (torch.ones(4),), 0.0
     yield "histogram", lambda v: tuple(torch.histogram(v, 6, density=True)), (x,), 1e-6
@@ -205,7 +212,9 @@ def _matrices() -> Iterator[Sample]:
         ("exp", torch.linalg.matrix_exp, (torch.randn(3, 4, 4),)),
         ("exp of large numbers", torch.linalg.matrix_exp, (9 * torch.randn(3, 3),)),
     ):  # fmt: skip
-        given = tuple(t.clone().requires_grad_(name not in ("wide qr",)) for t in operands)
+        given = tuple(
+            t.clone().requires_grad_(name not in ("wide qr",)) for t in operands
+        )
         yield f"linalg, {name}", function, given, 1e-4
 
 
@@ -254,7 +263,9 @@ def _run(function: Callable[..., Any], operands: Any) -> tuple[Any, list[Any]]:
         if isinstance(t, torch.Tensor) and t.requires_grad
     ]
     inputs = [
-        t for t in pytree.tree_leaves(given) if isinstance(t, torch.Tensor) and t.requires_grad
+        t
+        for t in pytree.tree_leaves(given)
+        if isinstance(t, torch.Tensor) and t.requires_grad
     ]
     if not outputs or not inputs:
         return results, []
@@ -303,7 +314,9 @@ class Operators(unittest.TestCase):
 
 for _name in FAMILIES:
     setattr(
-        Operators, f"test_{_name}", lambda self, name=_name: Operators.family(self, name)
+        Operators,
+        f"test_{_name}",
+        lambda self, name=_name: Operators.family(self, name),
     )
 
 if __name__ == "__main__":

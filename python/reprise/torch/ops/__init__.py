@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from . import (  # noqa: F401
     activations,
+    airy,
     arithmetic,
     bessel,
     bits,
     complex,
-    integers,
     creation,
     indexing,
+    integers,
     matmul,
     polynomials,
     pooling,

@@ -299,10 +299,12 @@ def _scaled(g: Graph, x: Value, factor: float) -> Value:
 
 
 def _transform(
-    g: Graph, pairs: Value, axis: int, length: int | None, **form: int
-) -> Value:
+    g: Graph, pairs: Value, axis: int, length: int | None, inverse: int = 0,
+    onesided: int = 0,
+) -> Value:  # fmt: skip
     wanted = None if length is None else g.constant(torch.tensor(length))
-    return g.op("DFT", pairs, wanted, g.constant(torch.tensor(axis)), **form)
+    place = g.constant(torch.tensor(axis))
+    return g.op("DFT", pairs, wanted, place, inverse=inverse, onesided=onesided)
 
 
 def _lengths(dims: Sequence[object], axes: Sequence[int]) -> list[int]:
@@ -313,9 +315,7 @@ def _lengths(dims: Sequence[object], axes: Sequence[int]) -> list[int]:
 
 
 @complex_row("aten._fft_c2c.default")
-def _fft(
-    g: Graph, x: Complex, dim: Sequence[int], mode: int, forward: bool
-) -> Complex:
+def _fft(g: Graph, x: Complex, dim: Sequence[int], mode: int, forward: bool) -> Complex:
     axes = [d % x.rank for d in dim] if x.rank else []
     if not axes:
         return x

@@ -253,7 +253,9 @@ def _masked_put(
         axis = g.constant(torch.tensor(0))
         number = g.op("CumSum", g.cast(flat, torch.int64), axis, dims=flat.dims)
         total = g.op("ReduceMax", number, g.ints([0]), dims=[], keepdims=0)
-        fits = g.op("Equal", total, g.scalar(count, torch.int64), dtype=torch.bool, dims=[])
+        fits = g.op(
+            "Equal", total, g.scalar(count, torch.int64), dtype=torch.bool, dims=[]
+        )
         message = "index_put: the mask does not have as many places as there are values"
         g.checks.append(Check(torch.ops.aten._assert_async.msg, (fits, message), {}))
         if count == 0:

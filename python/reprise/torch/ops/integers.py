@@ -171,8 +171,7 @@ def largest_integers(
     last = rank + 1
     chosen = g.op("ArgMax", windows, dtype=torch.int64, axis=last, keepdims=1)
     values = g.op("GatherElements", windows, chosen, axis=last)
-    shape = [lines, *flat.shape]
-    table = g.expand(g.constant(flat.unsqueeze(0)), shape)
+    table = g.expand(g.constant(flat.unsqueeze(0)), [lines, *flat.shape])
     return [values, g.op("GatherElements", table, chosen, axis=last)]
 
 

@@ -270,7 +270,9 @@ def _zeta(g: Graph, s_operand: Any, q_operand: Any) -> Value:
     zero, one = g.scalar(0.0, dtype), g.scalar(1.0, dtype)
     whole = g.compare("Equal", s, g.op("Floor", s))
     half = g.op("Mul", s, g.scalar(0.5, dtype))
-    odd = g.op("And", whole, g.logical_not(g.compare("Equal", half, g.op("Floor", half))))
+    odd = g.op(
+        "And", whole, g.logical_not(g.compare("Equal", half, g.op("Floor", half)))
+    )
 
     def power(base: Value) -> Value:
         """base ** -s, where a negative base has a whole exponent."""
@@ -278,13 +280,17 @@ def _zeta(g: Graph, s_operand: Any, q_operand: Any) -> Value:
         minus = g.op("And", odd, g.compare("Less", base, zero))
         return g.where(minus, g.op("Neg", size), size)
 
-    defined = g.op("And", g.compare("Greater", s, one), g.compare("Greater", q, g.op("Floor", q)))
+    defined = g.op(
+        "And", g.compare("Greater", s, one), g.compare("Greater", q, g.op("Floor", q))
+    )
     defined = g.op("Or", defined, g.compare("Greater", q, zero))
     start = g.where(defined, q, one)
     first = g.expand(power(start), g.out.shape)
     begin = g.expand(start, g.out.shape)
     need = g.op("Ceil", g.op("Sub", g.scalar(float(_TERMS), dtype), begin))
-    most = g.op("ReduceMax", g.op("Reshape", need, g.ints([-1])), g.ints([0]), keepdims=0)
+    most = g.op(
+        "ReduceMax", g.op("Reshape", need, g.ints([-1])), g.ints([0]), keepdims=0
+    )
     steps = g.cast(g.op("Max", most, g.scalar(float(_TERMS), dtype)), torch.int64)
     steps = g.op("Add", steps, g.constant(torch.tensor(1)))
 

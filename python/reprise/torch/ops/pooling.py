@@ -52,7 +52,9 @@ def _max_pool(g: Graph, x: Value, windows: _Windows) -> Sequence[Value]:
     outputs = [known(d, "a dim") for d in g.out.shape[len(g.out.shape) - rank :]]
     ends = windows.end_padding(sizes, outputs)
     if not is_float(x.dtype):
-        form = PoolWindows(windows.kernel, windows.stride, windows.padding, windows.dilation)
+        form = PoolWindows(
+            windows.kernel, windows.stride, windows.padding, windows.dilation
+        )
         lines = numel(x.shape[: x.rank - rank])
         found = largest_integers(g, g.reshape(x, [lines, *sizes]), form, outputs)
         return [g.reshape(v, g.out.shape) for v in found]

@@ -185,7 +185,9 @@ def _geometric(g: Graph, x: Value, p: float, **options: object) -> Value:
     return g.cast(g.op("Max", trials, one), g.out.dtype)
 
 
-@row("aten.normal.Tensor_Tensor", "aten.normal.Tensor_float", "aten.normal.float_Tensor")
+@row(
+    "aten.normal.Tensor_Tensor", "aten.normal.Tensor_float", "aten.normal.float_Tensor"
+)
 @row("aten.normal.float_float")
 def _normal_of(
     g: Graph, mean: Operand, std: Operand = 1.0, *_: object, **options: object
