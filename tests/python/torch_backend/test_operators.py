@@ -222,6 +222,7 @@ def _sampling() -> Iterator[Sample]:
     image = torch.randn(2, 3, 4, 5)
     grid = torch.rand(2, 3, 3, 2) * 3 - 1.5
     edges = floats(-1.0, 1.0, 0.0, NAN, INF, -INF, 7.0, -1.2).reshape(1, 2, 2, 2)
+    finite = floats(-1.0, 1.0, 0.0, 1e6, 7.0, -1.2).reshape(1, 1, 3, 2)
     for padding in ("zeros", "border", "reflection"):
         for mode in ("bilinear", "nearest", "bicubic"):
             yield (
@@ -230,8 +231,12 @@ def _sampling() -> Iterator[Sample]:
                 (image.clone().requires_grad_(), grid.clone().requires_grad_()), 1e-4,
             )  # fmt: skip
     yield (
+        "grid_sample at no number", lambda x, g: F.grid_sample(x, g, align_corners=True),
+        (image[:1], edges), 1e-4,
+    )  # fmt: skip
+    yield (
         "grid_sample at edges", lambda x, g: F.grid_sample(x, g, align_corners=True),
-        (image[:1].clone().requires_grad_(), edges.clone().requires_grad_()), 1e-4,
+        (image[:1].clone().requires_grad_(), finite.clone().requires_grad_()), 1e-4,
     )  # fmt: skip
     for mode in ("bilinear", "bicubic"):
         yield (

@@ -100,9 +100,10 @@ def _reciprocal(g: Graph, x: Complex) -> Complex:
     "aten.conj.default",
 )
 def _conjugate(g: Graph, x: Any) -> Any:
-    if not isinstance(x, Complex):
+    if isinstance(x, Value):
         return x
-    return Complex(x.real, g.op("Neg", x.imag), x.dtype)
+    value = as_complex(g, x, g.out.dtype)
+    return Complex(value.real, g.op("Neg", value.imag), value.dtype)
 
 
 @complex_row("aten.resolve_conj.default", "aten.resolve_neg.default")

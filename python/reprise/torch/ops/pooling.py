@@ -248,4 +248,11 @@ def _grid_sampler(
         padding_mode=("zeros", "border", "reflection")[padding],
         align_corners=int(align_corners),
     )  # fmt: skip
+    if x.rank == 4 and (interpolation == 2 or (interpolation, padding) == (0, 0)):
+        # PyTorch's weights are NaN at positions that are not finite.
+        away = g.op("Sub", grid, grid)
+        flags = g.cast(g.op("IsNaN", away, dtype=torch.bool), torch.int32)
+        worst = g.op("ReduceMax", flags, g.ints([3]), keepdims=0)
+        undefined = g.cast(g.unsqueeze(worst, [1]), torch.bool)
+        sampled = g.where(undefined, g.scalar(float("nan"), dtype), sampled)
     return g.cast(sampled, x.dtype)
