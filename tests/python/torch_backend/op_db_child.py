@@ -19,6 +19,7 @@ import torch
 import torch._dynamo
 from op_db_checks import Wrong, compare
 from reprise.torch import backend, report
+from torch._dynamo.utils import counters
 from torch.autograd.gradcheck import GradcheckError
 from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.common_methods_invocations import op_db
@@ -50,6 +51,8 @@ class Entry:
     def __init__(self, info: Any, options: argparse.Namespace) -> None:
         self.info, self.options = info, options
         self.reasons: list[str] = []
+        #: Why samples left nothing to compile.
+        self.idle: set[str] = set()
         self.compiled = self.fallbacks = self.samples = 0
 
     def run(self) -> None:
@@ -86,8 +89,10 @@ class Entry:
         try:
             want, gradients = self._expected(given, backward)
         except Exception:  # noqa: BLE001
-            return  # eager refuses the sample
+            self.idle.add("eager PyTorch refuses its samples")
+            return
         torch._dynamo.reset()
+        counters.clear()
         function = torch.compile(
             self._call,
             backend=backend,
@@ -238,6 +243,11 @@ class Entry:
 
     def _note(self, graphs: list[report.GraphReport]) -> None:
         self.samples += 1
+        breaks = {str(b).partition("\n")[0] for b in counters["graph_break"]}
+        if not graphs and breaks:
+            self.idle |= {f"PyTorch captures no graph: {b}" for b in breaks}
+        elif not any(g.regions or g.fallbacks for g in graphs):
+            self.idle.add("no operator is left")
         for graph in graphs:
             self.compiled += len(graph.regions)
             self.fallbacks += len(graph.fallbacks)
@@ -322,7 +332,8 @@ def _run(info: Any, options: argparse.Namespace) -> dict[str, Any]:
             "reasons": entry.reasons,
         }
     if not entry.compiled:
-        return {"status": "nothing", "reasons": ["nothing is left to compile"]}
+        why = entry.idle or {"it has no samples of these dtypes"}
+        return {"status": "nothing", "reasons": sorted(why)}
     return {"status": "kernels", "reasons": []}
 
 
