@@ -220,7 +220,7 @@ def _fractional_pool(
 ) -> Any:  # fmt: skip
     rank = len(output_size)
     sizes, lead = [int(s) for s in x.shape[-rank:]], list(x.shape[:-rank])
-    if 0 in x.shape or x.dtype not in (torch.float32, torch.float64):
+    if 0 in sizes or x.dtype not in (torch.float32, torch.float64):
         return NotImplemented
     batch = random_samples.shape[:2]
     flat: Any = 0
@@ -233,8 +233,10 @@ def _fractional_pool(
         shape[i], shape[rank + i] = place.shape[-2:]
         flat = flat * sizes[i] + place.reshape([*batch, *shape])
     outs = [int(o) for o in output_size]
-    table = flat.reshape([*batch, math.prod(outs), -1])
-    lines = x.reshape([*batch, 1, -1]).expand([*batch, table.shape[2], -1])
+    count, taps = math.prod(outs), math.prod(int(k) for k in kernel_size)
+    table = flat.reshape([*batch, count, taps])
+    lines = x.reshape([*batch, 1, math.prod(sizes)])
+    lines = lines.expand([*batch, count, math.prod(sizes)])
     values, chosen = lines.gather(-1, table).max(-1, keepdim=True)
     places = table.gather(-1, chosen)
     return values.reshape([*lead, *outs]), places.reshape([*lead, *outs])
