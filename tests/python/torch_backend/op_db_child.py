@@ -144,13 +144,17 @@ class Entry:
             "cpu"
         ):
             return
-        if info.name in checks.RANDOM or info.name in checks.LOW_RANK:
+        attention = info.name in checks.ATTENTION
+        if (info.name in checks.RANDOM and not attention) or (
+            info.name in checks.LOW_RANK
+        ):
             return  # each run has other random numbers, so there is no derivative
         samples = info.sample_inputs("cpu", torch.float64, requires_grad=True)
         for sample in itertools.islice(_spread(samples), self.options.samples):
             given = (sample.input, sample.args, sample.kwargs)
-            inputs = _tensors(given)
-            if inputs and self._has_derivative(given, sample, self._call):
+            if attention and checks.has_dropout(given):
+                continue
+            if _tensors(given) and self._has_derivative(given, sample, self._call):
                 torch._dynamo.reset()
                 function = torch.compile(
                     self._call, backend=backend, dynamic=False,

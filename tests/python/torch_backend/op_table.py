@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,9 @@ def table(found: dict[str, dict[str, Any]]) -> str:
         if entry["status"] == "nothing":
             groups.setdefault(_idle(entry), []).append(name.replace("|", " "))
     for reason, names in sorted(groups.items()):
-        lines.append(f"| {reason} | {', '.join(names)} |")
+        # A row is as long as lines of documents may be.
+        for part in textwrap.wrap(", ".join(names), 103 - len(reason)):
+            lines.append(f"| {reason} | {part.rstrip(',')} |")
     return "\n".join(lines)
 
 
