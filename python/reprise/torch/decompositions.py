@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
-from . import resampling  # noqa: F401  (it registers formulas)
+from . import counting, factorisations, losses, resampling, sampling  # noqa: F401  (they register formulas)
 from .formulas import FORMULAS
 
 #: Beyond core ATen: layers whose formulas fuse better than a kernel of their own.

@@ -41,13 +41,17 @@ def _model_of(program: ExportedProgram) -> bytes:
             )
     gm = program.graph_module
     try:
-        return lower(gm, _frozen(program), in_order=True).model
+        lowered = lower(gm, _frozen(program), in_order=True)
     except Unsupported as error:
         reasons = unsupported(gm, {})
         listed = "; ".join(
             f"{node.target}: {reason}" for node, reason in reasons.items()
         )
         raise reprise.Unsupported(listed or str(error)) from error
+    if lowered.checks:
+        names = ", ".join(sorted({str(c.operator) for c in lowered.checks}))
+        raise reprise.Unsupported(f"a package cannot make assertions: {names}")
+    return lowered.model
 
 
 def export_model(

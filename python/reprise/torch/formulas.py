@@ -321,6 +321,11 @@ def _scores(
     )
 
 
+def _widened(x: torch.Tensor) -> torch.Tensor:
+    """Returns a tensor in the dtype in which PyTorch adds up: float32 at least."""
+    return x.float() if x.itemsize < 4 else x
+
+
 @formula("_scaled_dot_product_flash_attention_for_cpu")
 def _attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout_p: float = 0.0,
@@ -329,8 +334,9 @@ def _attention(
     if dropout_p:
         return NotImplemented
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = _scores(query.float(), key.float(), is_causal, attn_mask, factor)
-    result = torch.matmul(scores.softmax(-1), value.float())
+    q, k, v = (_widened(t) for t in (query, key, value))
+    scores = _scores(q, k, is_causal, attn_mask, factor)
+    result = torch.matmul(scores.softmax(-1), v)
     result = result.transpose(1, 2).contiguous().transpose(1, 2)  # as PyTorch stores it
     return result.to(query.dtype), scores.logsumexp(-1)
 
@@ -344,16 +350,39 @@ def _attention_backward(
     if dropout_p:
         return NotImplemented
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    q, k, v, g = (t.float() for t in (query, key, value, grad))
-    weights = torch.exp(
-        _scores(q, k, is_causal, attn_mask, factor) - logsumexp.float().unsqueeze(-1)
-    )
-    share = torch.matmul(g, v.transpose(-1, -2)) - (g * out.float()).sum(
-        -1, keepdim=True
-    )
+    q, k, v, g, o = (_widened(t) for t in (query, key, value, grad, out))
+    scores = _scores(q, k, is_causal, attn_mask, factor)
+    weights = torch.exp(scores - _widened(logsumexp).unsqueeze(-1))
+    share = torch.matmul(g, v.transpose(-1, -2)) - (g * o).sum(-1, keepdim=True)
     pull = weights * share * factor
     results = (
         torch.matmul(pull, k), torch.matmul(pull.transpose(-1, -2), q),
         torch.matmul(weights.transpose(-1, -2), g),
     )  # fmt: skip
     return tuple(r.to(query.dtype) for r in results)
+
+
+@formula("_batch_norm_with_update_functional")
+def _batch_norm_with_update(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor,
+    variance: torch.Tensor, momentum: float, eps: float,
+) -> Any:  # fmt: skip
+    out, saved, spread, new_mean, new_variance = (
+        aten._native_batch_norm_legit_functional(
+            x, weight, bias, mean, variance, True, momentum, eps
+        )
+    )
+    reserve = torch.empty((0,), dtype=torch.uint8)
+    return out, saved, spread, reserve, new_mean, new_variance
+
+
+@formula("batch_norm_backward")
+def _batch_norm_backward(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mean: torch.Tensor | None,
+    variance: torch.Tensor | None, saved_mean: torch.Tensor | None,
+    saved_spread: torch.Tensor | None, update: bool, eps: float, mask: Sequence[bool],
+    reserve: torch.Tensor,
+) -> Any:  # fmt: skip
+    return aten.native_batch_norm_backward(
+        grad, x, weight, mean, variance, saved_mean, saved_spread, update, eps, mask
+    )

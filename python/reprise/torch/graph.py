@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from . import proto
+from .checks import Check
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
 from .symbols import Size, expression, static
@@ -41,6 +42,8 @@ class Value:
         return len(self.shape)
 
 
+#: The body of a loop: takes the number of the iteration and what the one before it returned.
+LoopBody = Callable[[Value, list[Value]], tuple[Value | None, list[Value]]]
 #: What a row may use as an operand: a number is a constant of the other operand's dtype.
 Operand = Value | int | float | bool | torch.SymInt
 
@@ -76,6 +79,8 @@ class Graph:
     #: Inputs that follow those of arguments: a symbol that no argument has as a dim becomes an
     #: empty tensor with dims [symbol, 0], and None is the seed of random numbers.
     extra_inputs: list[sympy.Symbol | None] = field(default_factory=list)
+    #: Assertions that are made after each run.
+    checks: list[Check] = field(default_factory=list)
     #: How many random nodes there are; each draws from a stream of its own.
     streams: int = 0
     _seed: tuple[Value, Value] | None = None
@@ -188,6 +193,37 @@ class Graph:
         names = ["" if i is None else i.name for i in inputs]
         self._emit(op, names, [o.name for o in outs], "", attributes)
         return outs
+
+    def loop(
+        self, count: Value | None, carried: Sequence[Value], body: LoopBody, start: Value | None = None
+    ) -> list[Value]:  # fmt: skip
+        """Repeats a body `count` times, or as long as the condition that it returns holds.
+
+        `start` is the condition before the first iteration. A body that returns no condition goes on.
+        """
+        outer, sizes = self.nodes, dict(self._sizes)
+        self.nodes = []
+        number = Value(self.unique("iteration"), torch.int64, ())
+        going = Value(self.unique("going"), torch.bool, ())
+        given = [Value(self.unique("carried"), c.dtype, c.dims) for c in carried]
+        condition, results = body(number, given)
+        ends = [going if condition is None else condition, *results]
+        names = [self.unique("carried") for _ in ends]
+        for end, name in zip(ends, names, strict=True):
+            self._emit("Identity", (end.name,), (name,), "", {})
+        inputs = [
+            proto.value_info(v.name, elem_type(v.dtype), () if v in (number, going) else None)
+            for v in (number, going, *given)
+        ]  # fmt: skip
+        outputs = [
+            proto.value_info(n, elem_type(v.dtype), () if v is ends[0] else None)
+            for n, v in zip(names, ends, strict=True)
+        ]
+        inside = proto.graph(self.nodes, [], inputs, outputs, names[0])
+        self.nodes, self._sizes = outer, sizes
+        return self.ops(
+            "Loop", [count, start, *carried], [c.dtype for c in carried], body=inside
+        )
 
     # Constants and sizes
 

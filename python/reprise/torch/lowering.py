@@ -11,7 +11,9 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx import GraphModule, Node
 
-from . import table
+from . import complexes, table
+from .checks import Check, Place, is_check, is_token, note
+from .complexes import PARTS, Complex
 from .dtypes import elem_type
 from .errors import Unsupported
 from .graph import Graph, Meta, Value
@@ -23,7 +25,7 @@ class TensorSpec:
     """An input or output of the model, and how it lies in the memory of a PyTorch tensor.
 
     The model sees the dims in the order of decreasing strides, `order`, so that a tensor with
-    channels last is passed as it is.
+    channels last is passed as it is. A complex tensor is a real one with a last dim of 2.
     """
 
     dtype: torch.dtype
@@ -50,7 +52,7 @@ class Lowered:
     `extra` lists the inputs that follow those of arguments: a symbol stands for an empty tensor
     with dims [symbol, 0], None for the seed of random numbers.
     `results` has one entry for each result of the FX graph: the spec of an output, the number of
-    the argument that is returned, a size, or None.
+    the argument that is returned, a size, or None. Those that `checks` read follow.
     """
 
     model: bytes
@@ -58,6 +60,7 @@ class Lowered:
     results: list[TensorSpec | int | SizeResult | None]
     symbols: dict[sympy.Symbol, tuple[int, int]]
     extra: list[sympy.Symbol | None]
+    checks: list[Check]
 
 
 @dataclass
@@ -143,9 +146,7 @@ class Lowering:
 
     def attribute(self, node: Node) -> None:
         """Lowers a constant of the module."""
-        constant = self._constants(str(node.target))
-        elem_type(constant.dtype)
-        self.env[node] = self.graph.constant(constant)
+        self.env[node] = constant_value(self.graph, self._constants(str(node.target)))
 
     def call(self, node: Node) -> None:
         """Lowers the call of an operator, or raises Unsupported."""
@@ -157,33 +158,57 @@ class Lowering:
             items = self.env[node.args[0]]  # type: ignore[index]
             self.env[node] = items[node.args[1]]
             return
-        function = table.find(node.target)
-        if function is None:
-            raise Unsupported("the table has no row for it")
+        if is_check(node):
+            self.env[node] = self.check(node)
+            return
         graph = self.graph
         graph.name, graph.target, graph.outs = node.name, str(node.target), _meta(fake)
         first = next((a for a in node.args if isinstance(a, Node)), None)
         first_fake = fake_value(first) if first is not None else None
         graph.fake = first_fake if isinstance(first_fake, torch.Tensor) else None
         for meta in graph.outs:
-            elem_type(meta.dtype)
+            elem_type(PARTS.get(meta.dtype, meta.dtype))
         kwargs = {k: self.argument(v) for k, v in node.kwargs.items()}
-        result = function(graph, *self.argument(node.args), **kwargs)
+        result = self._result(node.target, self.argument(node.args), kwargs)
         if isinstance(fake, torch.Tensor):
-            value = result if isinstance(result, Value) else result[0]
+            value = result if isinstance(result, (Value, Complex)) else result[0]
             self.env[node] = self._finish(value, graph.outs[0])
         else:
-            assert not isinstance(result, Value)
+            assert not isinstance(result, (Value, Complex))
             self.env[node] = [
                 self._finish(r, m) for r, m in zip(result, graph.outs, strict=True)
             ]
 
-    def _finish(self, value: Value | None, meta: Meta) -> Value | None:
+    def _result(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        function = table.find(target)
+        if complexes.involved([args, kwargs], self.graph.outs):
+            return complexes.call(self.graph, target, args, kwargs)
+        if function is None:
+            raise Unsupported("the table has no row for it")
+        return function(self.graph, *args, **kwargs)
+
+    def check(self, node: Node) -> Any:
+        """Notes an assertion, which is made after the run."""
+        return note(self.graph, node, self.argument)
+
+    def _finish(self, value: Any, meta: Meta) -> Any:
         """Gives a result the dtype and shape that PyTorch has found."""
+        if isinstance(value, Complex):
+            part = Meta(PARTS[meta.dtype], meta.shape)
+            real, imag = (self._finish(p, part) for p in (value.real, value.imag))
+            return Complex(real, imag, meta.dtype)
         if value is None:
             return None
         cast = self.graph.cast(value, meta.dtype)
         return Value(cast.name, meta.dtype, meta.shape)
+
+
+def constant_value(graph: Graph, constant: torch.Tensor) -> Value | Complex:
+    """Returns a constant, real or complex."""
+    if constant.dtype in PARTS:
+        return complexes.constant(graph, constant)
+    elem_type(constant.dtype)
+    return graph.constant(constant)
 
 
 def _known_size(fake: Any) -> Any:
@@ -238,12 +263,12 @@ def lower(
         numbers[node] = number
         fake = fake_value(node)
         if number in frozen:
-            lowering.env[node] = graph.constant(frozen[number])
+            lowering.env[node] = constant_value(graph, frozen[number])
         elif is_size(fake):
             lowering.env[node] = _known_size(fake)
         elif not isinstance(fake, torch.Tensor):
             raise Unsupported(f"the argument {node.name} is not a tensor")
-        elif node.users:
+        elif node.users and not is_token(node):
             spec = _spec(fake, in_order)
             inputs.append((number, spec))
             lowering.env[node] = _input(graph, node.name, spec)
@@ -258,16 +283,23 @@ def lower(
             listed = listed if isinstance(listed, (list, tuple)) else [listed]
             graph.name = "result"
             results = [_result(lowering, r, numbers, in_order) for r in listed]
+    checks = _checks(graph, results)
     symbols = _find_symbols(placeholders)
     for symbol in graph.extra_inputs:
         if symbol is not None and symbol not in symbols:
             raise Unsupported(f"no input has the size {symbol}")
-    return Lowered(graph.model(), inputs, results, symbols, graph.extra_inputs)
+    return Lowered(graph.model(), inputs, results, symbols, graph.extra_inputs, checks)
 
 
-def _input(graph: Graph, name: str, spec: TensorSpec) -> Value:
-    stored = graph.add_input(name, spec.dtype, spec.stored)
+def _input(graph: Graph, name: str, spec: TensorSpec) -> Value | Complex:
     inverse = [spec.order.index(a) for a in range(len(spec.order))]
+    part = PARTS.get(spec.dtype)
+    if part is not None:
+        pairs = graph.add_input(name, part, [*spec.stored, 2])
+        graph.name = name
+        moved = graph.transpose(pairs, [*inverse, len(inverse)])
+        return complexes.unpack(graph, moved, spec.dims, spec.dtype)
+    stored = graph.add_input(name, spec.dtype, spec.stored)
     graph.name = name
     value = graph.transpose(stored, inverse)
     return Value(value.name, spec.dtype, spec.dims)
@@ -293,7 +325,31 @@ def _result(
     if value is None:
         return None
     spec = _spec(fake, in_order)
-    lowering.graph.add_output(
-        Value(lowering.graph.transpose(value, spec.order).name, spec.dtype, spec.stored)
-    )
+    _add_output(lowering.graph, value, spec)
     return spec
+
+
+def _checks(
+    graph: Graph, results: list[TensorSpec | int | SizeResult | None]
+) -> list[Check]:
+    """Makes what assertions read results of the region."""
+
+    def place(value: Value) -> Place:
+        order = tuple(range(value.rank))
+        spec = TensorSpec(value.dtype, value.shape, order)
+        _add_output(graph, value, spec)
+        results.append(spec)
+        return Place(len(results) - 1)
+
+    return [check.placed(place) for check in graph.checks]
+
+
+def _add_output(graph: Graph, value: Value | Complex, spec: TensorSpec) -> None:
+    if isinstance(value, Complex):
+        pairs = complexes.pack(graph, value)
+        rank = len(spec.order)
+        moved = graph.transpose(pairs, [*spec.order, rank])
+        graph.add_output(Value(moved.name, pairs.dtype, (*spec.stored, 2)))
+        return
+    moved = graph.transpose(value, spec.order)
+    graph.add_output(Value(moved.name, spec.dtype, spec.stored))

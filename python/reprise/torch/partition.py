@@ -11,6 +11,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
+from .complexes import PARTS, Complex
 from .errors import MISFITS, Unsupported
 from .graph import Value
 from .lowering import Lowering, constant_of, fake_value, is_size
@@ -33,18 +34,28 @@ class _Probe(Lowering):
     def _stand_in(self, name: str, fake: Any) -> Any:
         if isinstance(fake, torch.Tensor):
             try:
-                return self.graph.add_input(name, fake.dtype, tuple(fake.shape))
+                return self._input(name, fake)
             except Unsupported as error:
                 return error
         if isinstance(fake, (list, tuple)):
             return [self._stand_in(name, f) for f in fake]
         return fake
 
+    def _input(self, name: str, fake: torch.Tensor) -> Value | Complex:
+        part = PARTS.get(fake.dtype)
+        if part is None:
+            return self.graph.add_input(name, fake.dtype, tuple(fake.shape))
+        parts = [self.graph.add_input(name, part, tuple(fake.shape)) for _ in (0, 1)]
+        return Complex(parts[0], parts[1], fake.dtype)
+
     def argument(self, argument: Any) -> Any:
         found = super().argument(argument)
         if isinstance(found, Unsupported):
             raise found
         return found
+
+    def check(self, node: Node) -> Any:
+        raise Unsupported("PyTorch asserts it, because the graph is cut")
 
     def visit(self, node: Node) -> None:
         """Lowers a node or notes why it cannot be."""

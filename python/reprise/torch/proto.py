@@ -16,7 +16,11 @@ Dim = int | str
 
 IR_VERSION = 10
 _VARINT, _BYTES, _FIXED32 = 0, 2, 5
-_FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS = 1, 2, 3, 4, 6, 7
+_FLOAT, _INT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS = 1, 2, 3, 4, 5, 6, 7
+
+
+class Body(bytes):
+    """A GraphProto, as an attribute of a node."""
 
 
 def _varint(value: int) -> bytes:
@@ -55,7 +59,7 @@ def tensor(name: str, elem_type: int, dims: Iterable[int], raw: bytes) -> bytes:
 def attribute(name: str, value: Attribute) -> bytes:
     """Returns an AttributeProto whose type follows from the Python type of `value`.
 
-    Bytes are a TensorProto. An empty sequence is a list of ints.
+    Bytes are a TensorProto, a Body is a GraphProto. An empty sequence is a list of ints.
     """
     head = _data(1, name)
     if isinstance(value, int):
@@ -64,6 +68,8 @@ def attribute(name: str, value: Attribute) -> bytes:
         return head + _float(2, value) + _number(20, _FLOAT)
     if isinstance(value, str):
         return head + _data(4, value) + _number(20, _STRING)
+    if isinstance(value, Body):
+        return head + _data(6, value) + _number(20, _GRAPH)
     if isinstance(value, bytes):
         return head + _data(5, value) + _number(20, _TENSOR)
     if any(isinstance(v, float) for v in value):
@@ -88,13 +94,31 @@ def node(
     return b"".join(parts)
 
 
-def value_info(name: str, elem_type: int, dims: Iterable[Dim]) -> bytes:
-    """Returns a ValueInfoProto of a tensor."""
-    shape = b"".join(
-        _data(1, _number(1, d) if isinstance(d, int) else _data(2, d)) for d in dims
-    )
-    tensor_type = _number(1, elem_type) + _data(2, shape)
+def value_info(name: str, elem_type: int, dims: Iterable[Dim] | None) -> bytes:
+    """Returns a ValueInfoProto of a tensor, whose shape is not known if `dims` is None."""
+    tensor_type = _number(1, elem_type)
+    if dims is not None:
+        shape = b"".join(
+            _data(1, _number(1, d) if isinstance(d, int) else _data(2, d)) for d in dims
+        )
+        tensor_type += _data(2, shape)
     return _data(1, name) + _data(2, _data(1, tensor_type))
+
+
+def graph(
+    nodes: Iterable[bytes],
+    initializers: Iterable[bytes],
+    inputs: Iterable[bytes],
+    outputs: Iterable[bytes],
+    name: str,
+) -> Body:
+    """Returns a GraphProto."""
+    parts = [_data(1, n) for n in nodes]
+    parts.append(_data(2, name))
+    parts += [_data(5, t) for t in initializers]
+    parts += [_data(11, i) for i in inputs]
+    parts += [_data(12, o) for o in outputs]
+    return Body(b"".join(parts))
 
 
 def model(
@@ -105,11 +129,7 @@ def model(
     opsets: dict[str, int],
 ) -> bytes:
     """Returns a ModelProto of one graph. `opsets` maps domains to their versions."""
-    parts = [_data(1, n) for n in nodes]
-    parts.append(_data(2, "torch"))
-    parts += [_data(5, t) for t in initializers]
-    parts += [_data(11, i) for i in inputs]
-    parts += [_data(12, o) for o in outputs]
+    whole = graph(nodes, initializers, inputs, outputs, "torch")
     imports = [
         _data(8, (_data(1, domain) if domain else b"") + _number(2, version))
         for domain, version in opsets.items()
@@ -118,7 +138,7 @@ def model(
         [
             _number(1, IR_VERSION),
             _data(2, "reprise.torch"),
-            _data(7, b"".join(parts)),
+            _data(7, whole),
             *imports,
         ]
     )

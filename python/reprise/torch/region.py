@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .checks import Place
 from .engine import Program
 from .lowering import Lowered, SizeResult, TensorSpec
 from .symbols import evaluator
@@ -31,7 +32,9 @@ def _stored(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
         tensor = tensor.permute(spec.order)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
-    return tensor if tensor.is_contiguous() else tensor.contiguous()
+    if not tensor.is_contiguous():
+        tensor = tensor.contiguous()
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 class _Resident:
@@ -108,9 +111,15 @@ class Region(torch.nn.Module):
             for r in lowered.results
             if isinstance(r, TensorSpec)
         ]
+        self._complex = any(dtype.is_complex for _, dtype in self._outputs)
+        self._checks = lowered.checks
+        read = sum(isinstance(a, Place) for c in lowered.checks for a in c.args)
+        self._visible = len(lowered.results) - read
         made = len(self._outputs)
-        self._plain = made == len(lowered.results) and all(
-            isinstance(r, TensorSpec) and r.in_order for r in lowered.results
+        self._plain = (
+            made == len(lowered.results)
+            and not lowered.checks
+            and all(isinstance(r, TensorSpec) and r.in_order for r in lowered.results)
         )
         numbers = iter(range(made))
         self._results = [_result(r, symbols, numbers) for r in lowered.results]
@@ -123,10 +132,18 @@ class Region(torch.nn.Module):
             torch.empty(dims(values), dtype=dtype) for dims, dtype in self._outputs
         ]
         if outputs:
-            self.program.run(inputs, outputs)
+            written = outputs
+            if self._complex:
+                written = [
+                    torch.view_as_real(o) if o.is_complex() else o for o in outputs
+                ]
+            self.program.run(inputs, written)
         if self._plain:
             return tuple(outputs)
-        return tuple(result(arguments, values, outputs) for result in self._results)
+        results = [result(arguments, values, outputs) for result in self._results]
+        for check in self._checks:
+            check.run(results)
+        return tuple(results[: self._visible])
 
 
 #: Makes a result from the arguments, the values of symbols and the outputs of the program.

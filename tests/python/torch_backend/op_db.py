@@ -8,6 +8,7 @@ crash or a hang is the finding of one entry. `op_table.py` writes the table of d
 
     op_db.py --device vulkan:0 --samples 3 --json results.json
     op_db.py --only add,mul --device host
+    op_db.py --gradcheck --device host          # derivatives of the compiled program, in float64
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ def main() -> int:
     parser.add_argument(
         "--part", default="0/1", help="I/N: every Nth entry, beginning with the Ith"
     )
+    parser.add_argument(
+        "--gradcheck", action="store_true",
+        help="compare gradients in float64 with numerical derivatives instead",
+    )  # fmt: skip
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -77,6 +82,7 @@ class Child:
         self._command = [
             sys.executable, str(HERE / "op_db.py"), "--child", "--device", options.device,
             "--dtypes", options.dtypes, "--samples", str(options.samples),
+            *(["--gradcheck"] if options.gradcheck else []),
         ]  # fmt: skip
         self._timeout = options.timeout
         self._process: subprocess.Popen[str] | None = None

@@ -14,80 +14,16 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import op_db_checks as checks
 import torch
 import torch._dynamo
+from op_db_checks import Wrong, compare
 from reprise.torch import backend, report
+from torch._dynamo.utils import counters
+from torch.autograd.gradcheck import GradcheckError
+from torch.testing._internal import common_methods_invocations as invocations
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
-
-#: Largest differences: relative, and absolute in parts of the largest value.
-TOLERANCE = {
-    torch.float32: (1e-4, 1e-5),
-    torch.float16: (5e-3, 5e-3),
-    torch.int64: (0.0, 0.0),
-}
-#: Entries whose results are random or undefined; only dtypes and shapes are compared.
-UNDEFINED = (
-
-    "bernoulli", "empty", "empty_like", "empty_permuted", "empty_strided", "exponential",
-    "geometric", "log_normal", "multinomial", "new_empty", "new_empty_strided",
-    "nn.functional.dropout", "normal", "nn.functional.alpha_dropout", "nn.functional.dropout2d",
-    "nn.functional.dropout3d", "cauchy", "nn.functional.feature_alpha_dropout",
-    "nn.functional.fractional_max_pool2d", "rand_like", "nn.functional.fractional_max_pool3d",
-    "nn.functional.rrelu", "randint", "randint_like", "randn",
-    "nn.functional.scaled_dot_product_attention", "randn_like", "uniform", "pca_lowrank",
-    "nn.functional.multi_head_attention_forward", "svd_lowrank", "bfloat16",
-)  # fmt: skip
-#: Entries that return places, too. Which of several equal elements they name is not defined.
-PLACES = ("argsort", "kthvalue", "median", "mode", "msort", "nanmedian", "sort", "topk")
-
-
-class Wrong(Exception):
-    """A result differs from eager's."""
-
-
-def _compare(got: Any, want: Any, dtype: torch.dtype, what: str, values: bool) -> None:
-    mine, theirs = pytree.tree_leaves(got), pytree.tree_leaves(want)
-    if len(mine) != len(theirs):
-        raise Wrong(f"{what}: {len(mine)} results instead of {len(theirs)}")
-    for a, b in zip(mine, theirs, strict=True):
-        if not isinstance(b, torch.Tensor):
-            if values and a != b and str(a) != str(b):  # NaN differs from itself
-                raise Wrong(f"{what}: {a} instead of {b}")
-            continue
-        if a.shape != b.shape or a.dtype != b.dtype:
-            raise Wrong(
-                f"{what}: {a.dtype} {list(a.shape)} instead of {b.dtype} {list(b.shape)}"
-            )
-        if values:
-            _compare_tensor(a.detach(), b.detach(), dtype, what)
-
-
-def _compare_tensor(
-    a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype, what: str
-) -> None:
-    if a.is_sparse or b.layout != torch.strided or a.numel() == 0:
-        return
-    if not (b.dtype.is_floating_point or b.dtype.is_complex):
-        if not torch.equal(a, b):
-            raise Wrong(f"{what}: {int((a != b).sum())} of {a.numel()} elements differ")
-        return
-    wide = torch.complex128 if b.dtype.is_complex else torch.float64
-    a, b = a.to(wide), b.to(wide)
-    rtol, part = TOLERANCE[torch.float16 if dtype == torch.float16 else torch.float32]
-    finite = b.abs()[torch.isfinite(b.abs())]
-    scale = float(finite.max()) if finite.numel() else 1.0
-    close = torch.isclose(a, b, rtol=rtol, atol=part * max(scale, 1.0), equal_nan=True)
-    if (
-        dtype == torch.float16
-    ):  # eager overflows where a kernel does not round every step
-        close |= b.isinf() & a.isfinite()
-    if not bool(close.all()):
-        worst = (a - b).abs()[~close].reshape(-1)[0]
-        raise Wrong(
-            f"{what}: {int((~close).sum())} of {a.numel()} elements differ, as {a[~close][0]}"
-            f" from {b[~close][0]} by {float(worst):.3g}"
-        )
 
 
 def _differentiable(result: Any) -> list[torch.Tensor]:
@@ -98,12 +34,14 @@ def _differentiable(result: Any) -> list[torch.Tensor]:
     ]
 
 
+def _seeds(outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [torch.rand(o.shape, generator=generator).to(o.dtype) + 0.5 for o in outputs]
+
+
 def _gradients(result: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
     outputs = _differentiable(result)
-    generator = torch.Generator().manual_seed(1)
-    seeds = [
-        torch.rand(o.shape, generator=generator).to(o.dtype) + 0.5 for o in outputs
-    ]
+    seeds = _seeds(outputs)
     return list(torch.autograd.grad(outputs, inputs, seeds, allow_unused=True))
 
 
@@ -113,6 +51,8 @@ class Entry:
     def __init__(self, info: Any, options: argparse.Namespace) -> None:
         self.info, self.options = info, options
         self.reasons: list[str] = []
+        #: Why samples left nothing to compile.
+        self.idle: set[str] = set()
         self.compiled = self.fallbacks = self.samples = 0
 
     def run(self) -> None:
@@ -130,13 +70,7 @@ class Entry:
                 self._sample(sample, dtype, backward)
 
     def _call(self, x: Any, args: Any, kwargs: Any) -> Any:
-        result = self.info.op(x, *args, **kwargs)
-        if self.info.name in PLACES and isinstance(result, tuple):
-            return result[0]
-        if self.info.name != "argsort" or x.dim() == 0:
-            return result
-        # The order of equal elements is not defined, but what is in their places is.
-        return x.gather(kwargs.get("dim", args[0] if args else -1), result)
+        return self.info.op(x, *args, **kwargs)
 
     def _expected(self, given: Any, backward: bool) -> tuple[Any, Any]:
         """Returns eager's results and gradients; those are None where it has none."""
@@ -155,8 +89,10 @@ class Entry:
         try:
             want, gradients = self._expected(given, backward)
         except Exception:  # noqa: BLE001
-            return  # eager refuses the sample
+            self.idle.add("eager PyTorch refuses its samples")
+            return
         torch._dynamo.reset()
+        counters.clear()
         function = torch.compile(
             self._call,
             backend=backend,
@@ -169,26 +105,153 @@ class Entry:
             got = function(*mine)
             found = None if gradients is None else _gradients(got, _tensors(mine))
         what = f"{dtype} {_described(given)}"
-        exact = self.info.name not in UNDEFINED
-        ties = self.info.name in PLACES and dtype == torch.float16
-        checks = [(got, want, 0, what, exact)]
-        if found is not None:
-            checks.append(
-                (found, gradients, 1, f"gradient, {what}", exact and not ties)
-            )
-        for mine, theirs, part, where, values in checks:
-            try:
-                _compare(mine, theirs, dtype, where, values)
-            except Wrong:
-                if dtype != torch.float16:
-                    raise
-                # Eager rounds every step to 16 bits; a kernel may be right where it is not.
-                wide = _narrowed(self._expected(_widened(given), backward)[part])
-                _compare(mine, wide, dtype, where, values)
+        if not self._random(given, got, function, (found, gradients), dtype):
+            self._compare(given, (got, want), dtype, what, gradient=False)
+            if found is not None:
+                self._compare(given, (found, gradients), dtype, what, gradient=True)
         self._note(graphs)
+
+    def _compare(
+        self, given: Any, results: tuple[Any, Any], dtype: torch.dtype, what: str, gradient: bool
+    ) -> None:  # fmt: skip
+        """Compares values, in float16 also with those of eager in float32, which rounds less."""
+        name = self.info.name
+        wide = None
+        if dtype == torch.float16:
+            # Some refuse float32 here, because an argument names the dtype.
+            with contextlib.suppress(Exception):
+                found = self._expected(_widened(given), gradient)[int(gradient)]
+                wide = _narrowed(found)
+        listed = [*results, wide]
+        for i, found in enumerate(listed):
+            if found is None:
+                continue
+            if name in checks.LOW_RANK and not gradient:
+                listed[i] = checks.products(found)
+            elif name in checks.PLACES and gradient:
+                listed[i] = checks.summed_over_equals(name, given, found)
+            elif name in checks.PLACES:
+                listed[i] = checks.by_places(name, given, found)
+        what = f"gradient, {what}" if gradient else what
+        low_rank = name in checks.LOW_RANK
+        values = not (low_rank and (gradient or given[2].get("M") is not None))
+        compare(listed[0], listed[1], dtype, what, values, listed[2])
+
+    def check_gradients(self) -> None:
+        """Compares gradients of compiled programs with numerical derivatives, in float64."""
+        info = self.info
+        if not info.supports_autograd or torch.float64 not in info.supported_dtypes(
+            "cpu"
+        ):
+            return
+        attention = info.name in checks.ATTENTION
+        if (info.name in checks.RANDOM and not attention) or (
+            info.name in checks.LOW_RANK
+        ):
+            return  # each run has other random numbers, so there is no derivative
+        samples = info.sample_inputs("cpu", torch.float64, requires_grad=True)
+        for sample in itertools.islice(_spread(samples), self.options.samples):
+            given = (sample.input, sample.args, sample.kwargs)
+            if attention and checks.has_dropout(given):
+                continue
+            if _tensors(given) and self._has_derivative(given, sample, self._call):
+                torch._dynamo.reset()
+                function = torch.compile(
+                    self._call, backend=backend, dynamic=False,
+                    options={"device": self.options.device},
+                )  # fmt: skip
+                with report.collect() as graphs:
+                    self._gradcheck(given, sample, function)
+                self._note(graphs)
+
+    def _has_derivative(self, given: Any, sample: Any, function: Any) -> bool:
+        """Returns whether eager passes the same check at this point."""
+        try:
+            self._gradcheck(given, sample, function)
+        except Exception:  # noqa: BLE001
+            return False
+        return True
+
+    def _gradcheck(self, given: Any, sample: Any, function: Any) -> None:
+        inputs = _tensors(given)
+
+        def call(*values: torch.Tensor) -> Any:
+            replaced = iter(values)
+            arguments = pytree.tree_map(
+                lambda t: (
+                    next(replaced)
+                    if isinstance(t, torch.Tensor) and t.requires_grad
+                    else t
+                ),
+                given,
+            )
+            wrapped = self.info.gradcheck_wrapper
+            result = wrapped(
+                lambda x, *args, **kwargs: function(x, args, kwargs),
+                arguments[0], *arguments[1], **arguments[2],
+            )  # fmt: skip
+            result = sample.output_process_fn_grad(result)
+            return tuple(_differentiable(result))
+
+        values = [t.detach().clone().requires_grad_() for t in inputs]
+        if not call(*values):
+            return
+        try:
+            torch.autograd.gradcheck(
+                call, values, fast_mode=True, check_undefined_grad=False,
+                check_batched_grad=False, nondet_tol=self.info.gradcheck_nondet_tol,
+            )  # fmt: skip
+        except GradcheckError as error:
+            what = f"{_described(given)}: {str(error).strip()[:200]}"
+            raise Wrong(f"derivative, {what}") from error
+
+    def _random(
+        self, given: Any, got: Any, function: Any, gradients: tuple[Any, Any], dtype: torch.dtype
+    ) -> bool:  # fmt: skip
+        """Checks a result that is random or undefined; returns whether that was all to check."""
+        name, what = self.info.name, f"{dtype} {_described(given)}"
+        if name not in checks.RANDOM or (
+            name in checks.ATTENTION and not checks.has_dropout(given)
+        ):
+            return False
+        found, theirs = gradients
+        compare(got, self._call(*_copied(given)), dtype, what, values=False)
+        if found is not None:
+            compare(found, theirs, dtype, f"gradient, {what}", values=False)
+        if name in checks.DISTRIBUTED:
+            checks.same_distribution(
+                lambda: function(*_copied(given)), lambda: self._call(*_copied(given)), what
+            )  # fmt: skip
+            if found is not None:
+                compare(found, theirs, dtype, f"gradient, {what}")
+        if name in checks.SCALED and found is not None:
+            seeds = _seeds(_differentiable(got))
+            checks.same_factor(given, got, found, seeds, what)
+        if name == "nn.functional.rrelu":
+            checks.slopes_inside(given, got, what)
+        if name == "multinomial":
+            checks.distinct(given, got, what)
+        if name in checks.CHOSEN:
+            checks.among_outcomes(got, lambda: self._again(given, False), dtype, what)
+            if found is not None:
+                checks.among_outcomes(
+                    found, lambda: self._again(given, True), dtype, f"gradient, {what}"
+                )
+        return True
+
+    def _again(self, given: Any, backward: bool) -> Any:
+        """Returns results or gradients of a run with other random numbers."""
+        theirs = _copied(given)
+        result = self._call(*theirs)
+        return _gradients(result, _tensors(theirs)) if backward else result
 
     def _note(self, graphs: list[report.GraphReport]) -> None:
         self.samples += 1
+        breaks = {str(b).partition("\n")[0] for b in counters["graph_break"]}
+        if not graphs and breaks:
+            self.idle |= {f"PyTorch captures no graph: {b}" for b in breaks}
+        elif not any(g.regions or g.fallbacks for g in graphs):
+            self.idle.add("no operator is left")
         for graph in graphs:
             self.compiled += len(graph.regions)
             self.fallbacks += len(graph.fallbacks)
@@ -256,7 +319,10 @@ def _described(given: Any) -> str:
 def _run(info: Any, options: argparse.Namespace) -> dict[str, Any]:
     entry = Entry(info, options)
     try:
-        entry.run()
+        if options.gradcheck:
+            entry.check_gradients()
+        else:
+            entry.run()
     except Wrong as wrong:
         return {"status": "wrong", "reasons": [str(wrong), *entry.reasons]}
     except Exception as error:  # noqa: BLE001
@@ -270,7 +336,8 @@ def _run(info: Any, options: argparse.Namespace) -> dict[str, Any]:
             "reasons": entry.reasons,
         }
     if not entry.compiled:
-        return {"status": "nothing", "reasons": ["nothing is left to compile"]}
+        why = entry.idle or {"it has no samples of these dtypes"}
+        return {"status": "nothing", "reasons": sorted(why)}
     return {"status": "kernels", "reasons": []}
 
 
@@ -285,6 +352,8 @@ def serve(options: argparse.Namespace) -> int:
 
         engine.open_engine = lambda _: OrtEngine()
         options.device = "auto"
+    # Entries with random numbers set a seed around their operator, which cuts the graph in two.
+    invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*args, **kwargs)
     table: dict[str, Any] = {}
     for info in op_db:
         name = (

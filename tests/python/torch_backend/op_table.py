@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,23 @@ def table(found: dict[str, dict[str, Any]]) -> str:
         if entry["status"] not in ("kernels", "nothing"):
             label = name.replace("|", " ")
             lines.append(f"| {label} | {_reason(entry, 103 - len(label))} |")
+    lines += ["", "| what leaves nothing to compile | entries |", "|---|---|"]
+    groups: dict[str, list[str]] = {}
+    for name, entry in sorted(found.items()):
+        if entry["status"] == "nothing":
+            groups.setdefault(_idle(entry), []).append(name.replace("|", " "))
+    for reason, names in sorted(groups.items()):
+        # A row is as long as lines of documents may be.
+        for part in textwrap.wrap(", ".join(names), 103 - len(reason)):
+            lines.append(f"| {reason} | {part.rstrip(',')} |")
     return "\n".join(lines)
+
+
+def _idle(entry: dict[str, Any]) -> str:
+    """Why an entry leaves nothing to compile: of several reasons, the one that says most."""
+    reasons = sorted(entry["reasons"], key=lambda r: not r.startswith("PyTorch"))
+    telling = [r for r in reasons if not r.startswith("it has no samples")]
+    return (telling or reasons or ["no operator is left"])[0].replace("|", "\\|")
 
 
 def main() -> int:

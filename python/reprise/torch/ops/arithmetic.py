@@ -168,13 +168,19 @@ def _atan2(g: Graph, a: Value, b: Value) -> Value:
     dtype = compute_dtype(g.out.dtype)
     y, x = converted(g, (a, b), dtype)
     zero, pi = g.scalar(0.0, dtype), g.scalar(torch.pi, dtype)
-    angle = g.op("Atan", g.op("Div", y, x))
-    below = g.compare("Less", y, zero)
-    turn = g.where(below, g.op("Neg", pi), pi)
-    left = g.compare("Less", x, zero)
-    angle = g.where(left, g.op("Add", angle, turn), angle)
+
+    def minus(value: Value) -> Value:
+        below = g.compare("Less", g.op("Reciprocal", value), zero)
+        none = g.op("And", g.compare("Equal", value, zero), below)
+        return g.op("Or", g.compare("Less", value, zero), none)
+
+    angle = g.op("Atan", g.op("Div", g.op("Abs", y), g.op("Abs", x)))
+    both = g.op("And", *(g.op("IsInf", v, dtype=torch.bool) for v in (x, y)))
+    angle = g.where(both, g.scalar(torch.pi / 4, dtype), angle)
     origin = g.op("And", g.compare("Equal", x, zero), g.compare("Equal", y, zero))
-    return g.where(origin, g.op("Mul", y, g.scalar(1.0, dtype)), angle)
+    angle = g.where(origin, zero, angle)
+    angle = g.where(minus(x), g.op("Sub", pi, angle), angle)
+    return g.where(minus(y), g.op("Neg", angle), angle)
 
 
 def _extreme(op: str, bools: str) -> Row:

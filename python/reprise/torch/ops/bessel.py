@@ -40,7 +40,7 @@ def _coefficients(
     return [float(c) for c in found]
 
 
-def _series(
+def series(
     g: Graph, x: Value, function: _Function, low: float, high: float, degree: int
 ) -> Value:
     """Evaluates the polynomial by Clenshaw's recurrence; x is limited to the range."""
@@ -84,8 +84,8 @@ _K1E_FAR = _of_inverse(torch.special.scaled_modified_bessel_k1, 0.5)
 def _scaled_i(g: Graph, x: Value, near: _Function, far: _Function) -> Value:
     """exp(-x) times a modified Bessel function of the first kind, for x >= 0."""
     inverse = g.op("Reciprocal", _at_least(g, x, 8.0))
-    large = g.op("Mul", _series(g, inverse, far, 0.0, 0.125, 12), g.op("Sqrt", inverse))
-    return g.where(_far(g, x, 8.0), large, _series(g, x, near, 0.0, 8.0, 24))
+    large = g.op("Mul", series(g, inverse, far, 0.0, 0.125, 12), g.op("Sqrt", inverse))
+    return g.where(_far(g, x, 8.0), large, series(g, x, near, 0.0, 8.0, 24))
 
 
 def _i1e_odd(g: Graph, x: Value) -> Value:
@@ -93,17 +93,17 @@ def _i1e_odd(g: Graph, x: Value) -> Value:
     return g.op("Mul", g.op("Sign", x), _scaled_i(g, size, torch.special.i1e, _I1E_FAR))
 
 
-@formula("special_i0e")
+@formula("special_i0e", single=True)
 def _i0e(g: Graph, x: Value) -> Value:
     return _scaled_i(g, g.op("Abs", x), torch.special.i0e, _I0E_FAR)
 
 
-@formula("special_i1e")
+@formula("special_i1e", single=True)
 def _i1e(g: Graph, x: Value) -> Value:
     return _i1e_odd(g, x)
 
 
-@formula("i0", "special_i0", "special_modified_bessel_i0")
+@formula("i0", "special_i0", "special_modified_bessel_i0", single=True)
 def _i0(g: Graph, x: Value) -> Value:
     size = g.op("Abs", x)
     return g.op(
@@ -111,7 +111,7 @@ def _i0(g: Graph, x: Value) -> Value:
     )
 
 
-@formula("special_i1", "special_modified_bessel_i1")
+@formula("special_i1", "special_modified_bessel_i1", single=True)
 def _i1(g: Graph, x: Value) -> Value:
     return g.op("Mul", g.op("Exp", g.op("Abs", x)), _i1e_odd(g, x))
 
@@ -130,7 +130,7 @@ def _modified_k(g: Graph, x: Value, order: int, scaled: bool) -> Value:
     """A modified Bessel function of the second kind: infinite at 0, undefined below."""
     zero, two = g.scalar(0.0, x.dtype), g.scalar(0.5, x.dtype)
     inverse = g.op("Reciprocal", _at_least(g, x, 2.0))
-    far = _series(g, inverse, _K1E_FAR if order else _K0E_FAR, 0.0, 0.5, 20)
+    far = series(g, inverse, _K1E_FAR if order else _K0E_FAR, 0.0, 0.5, 20)
     large = g.op("Mul", far, g.op("Sqrt", inverse))
     small = g.op(
         "Min", g.op("Max", x, g.scalar(1e-30, x.dtype)), g.scalar(2.0, x.dtype)
@@ -140,11 +140,11 @@ def _modified_k(g: Graph, x: Value, order: int, scaled: bool) -> Value:
     if order == 0:
         i = g.op("Mul", _scaled_i(g, small, torch.special.i0e, _I0E_FAR), growth)
         near = g.op(
-            "Sub", _series(g, small, _k0_rest, 0.0, 2.0, 12), g.op("Mul", logarithm, i)
+            "Sub", series(g, small, _k0_rest, 0.0, 2.0, 12), g.op("Mul", logarithm, i)
         )
     else:
         i = g.op("Mul", _scaled_i(g, small, torch.special.i1e, _I1E_FAR), growth)
-        rest = g.op("Div", _series(g, small, _k1_rest, 0.0, 2.0, 12), small)
+        rest = g.op("Div", series(g, small, _k1_rest, 0.0, 2.0, 12), small)
         near = g.op("Add", rest, g.op("Mul", logarithm, i))
     if scaled:
         near = g.op("Mul", near, growth)
@@ -155,22 +155,22 @@ def _modified_k(g: Graph, x: Value, order: int, scaled: bool) -> Value:
     return g.where(g.compare("Less", x, zero), g.scalar(float("nan"), x.dtype), value)
 
 
-@formula("special_modified_bessel_k0")
+@formula("special_modified_bessel_k0", single=True)
 def _k0(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 0, scaled=False)
 
 
-@formula("special_modified_bessel_k1")
+@formula("special_modified_bessel_k1", single=True)
 def _k1(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 1, scaled=False)
 
 
-@formula("special_scaled_modified_bessel_k0")
+@formula("special_scaled_modified_bessel_k0", single=True)
 def _k0e(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 0, scaled=True)
 
 
-@formula("special_scaled_modified_bessel_k1")
+@formula("special_scaled_modified_bessel_k1", single=True)
 def _k1e(g: Graph, x: Value) -> Value:
     return _modified_k(g, x, 1, scaled=True)
 
@@ -184,10 +184,10 @@ def erfcx_right(g: Graph, x: Value) -> Value:
     """exp(x * x) * erfc(x) for x >= 0."""
     two = g.scalar(2.0, x.dtype)
     t = g.op("Div", two, g.op("Add", two, x))
-    return _series(g, t, _erfcx_of, 0.0, 1.0, 24)
+    return series(g, t, _erfcx_of, 0.0, 1.0, 24)
 
 
-@formula("special_erfcx")
+@formula("special_erfcx", single=True)
 def _erfcx(g: Graph, x: Value) -> Value:
     right = erfcx_right(g, g.op("Abs", x))
     square = g.op("Exp", g.op("Mul", x, x))
@@ -232,7 +232,7 @@ _SLOW = {
 def _oscillating(g: Graph, x: Value, order: int, second: bool) -> Value:
     """J or Y for x > 8: two slow factors times cosine and sine."""
     inverse = g.op("Reciprocal", _at_least(g, x, 8.0))
-    slow = [_series(g, inverse, f, 0.0, 0.125, 12) for f in _SLOW[order]]
+    slow = [series(g, inverse, f, 0.0, 0.125, 12) for f in _SLOW[order]]
     angle = g.op("Sub", x, g.scalar(_ORDERS[order][2], x.dtype))
     cosine, sine = g.op("Cos", angle), g.op("Sin", angle)
     if second:
@@ -245,19 +245,19 @@ def _oscillating(g: Graph, x: Value, order: int, second: bool) -> Value:
 
 def _bessel_j(g: Graph, x: Value, order: int) -> Value:
     size = g.op("Abs", x)
-    near = _series(g, size, _ORDERS[order][0], 0.0, 8.0, 24)
+    near = series(g, size, _ORDERS[order][0], 0.0, 8.0, 24)
     value = g.where(
         _far(g, size, 8.0), _oscillating(g, size, order, second=False), near
     )
     return g.op("Mul", g.op("Sign", x), value) if order else value
 
 
-@formula("special_bessel_j0")
+@formula("special_bessel_j0", single=True)
 def _j0(g: Graph, x: Value) -> Value:
     return _bessel_j(g, x, 0)
 
 
-@formula("special_bessel_j1")
+@formula("special_bessel_j1", single=True)
 def _j1(g: Graph, x: Value) -> Value:
     return _bessel_j(g, x, 1)
 
@@ -278,15 +278,15 @@ def _bessel_y(g: Graph, x: Value, order: int) -> Value:
     small = g.op(
         "Min", g.op("Max", x, g.scalar(1e-30, x.dtype)), g.scalar(8.0, x.dtype)
     )
-    first = _series(g, small, _ORDERS[order][0], 0.0, 8.0, 24)
+    first = series(g, small, _ORDERS[order][0], 0.0, 8.0, 24)
     wave = g.op("Mul", g.op("Log", small), first)
     factor = g.scalar(2 / math.pi, x.dtype)
     if order == 0:
-        rest = _series(g, small, _y0_rest, 0.0, 8.0, 24)
+        rest = series(g, small, _y0_rest, 0.0, 8.0, 24)
         near = g.op("Add", rest, g.op("Mul", factor, wave))
     else:
         inverse = g.op("Reciprocal", small)
-        rest = g.op("Mul", _series(g, small, _y1_rest, 0.0, 8.0, 24), inverse)
+        rest = g.op("Mul", series(g, small, _y1_rest, 0.0, 8.0, 24), inverse)
         near = g.op("Add", rest, g.op("Mul", factor, g.op("Sub", wave, inverse)))
     value = g.where(_far(g, x, 8.0), _oscillating(g, x, order, second=True), near)
     value = g.where(
@@ -295,11 +295,11 @@ def _bessel_y(g: Graph, x: Value, order: int) -> Value:
     return g.where(g.compare("Less", x, zero), g.scalar(float("nan"), x.dtype), value)
 
 
-@formula("special_bessel_y0")
+@formula("special_bessel_y0", single=True)
 def _y0(g: Graph, x: Value) -> Value:
     return _bessel_y(g, x, 0)
 
 
-@formula("special_bessel_y1")
+@formula("special_bessel_y1", single=True)
 def _y1(g: Graph, x: Value) -> Value:
     return _bessel_y(g, x, 1)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
+from ..checks import Check
 from ..errors import Unsupported
 from ..graph import Graph, Operand, Value
 from ..symbols import Size
 from ..table import row
 from .arithmetic import floor_divide_integers
-from .common import numel
+from .common import known, numel
 
 
 def _wide_index(g: Graph, index: Value) -> Value:
@@ -195,13 +196,9 @@ def _index_put(
     accumulate: bool = False,
 ) -> Value:
     given = [i for i in indices if i is not None]
-    if len(given) == 1 and given[0].dtype == torch.bool and not accumulate:
-        mask = given[0]
-        if values.rank == 0 and indices[0] is mask:
-            tail = [1] * (x.rank - mask.rank)
-            return g.where(
-                g.reshape(mask, [*mask.shape, *tail]), g.cast(values, x.dtype), x
-            )
+    if len(given) == 1 and given[0].dtype == torch.bool:
+        before = list(indices).index(given[0])
+        return _masked_put(g, x, given[0], values, (before, accumulate))
     axes, joint, shape = _joint_index(g, x, indices)
     rest = [a for a in range(x.rank) if a not in axes]
     order = [*axes, *rest]
@@ -230,6 +227,45 @@ def _index_put(
         if back == list(range(x.rank))
         else g.op("Transpose", written, perm=back)
     )
+
+
+def _masked_put(
+    g: Graph, x: Value, mask: Value, values: Value, form: tuple[int, bool]
+) -> Value:
+    """Writes where a mask over the dims after the first ones holds, or adds there.
+
+    `values` broadcasts to what reading by the mask gives, where one dim stands for those of the
+    mask. If it is not 1, its elements go to the places of the mask in order.
+    """
+    before, accumulate = form
+    after = x.rank - before - mask.rank
+    dims = [1] * (before + 1 + after - values.rank) + list(values.shape)
+    count, tail = known(dims[before], "the number of values"), [1] * after
+    wide = g.reshape(g.cast(values, x.dtype), dims)
+    ones = [1] * mask.rank
+    where = g.reshape(mask, [*mask.shape, *tail])
+    if numel(mask.shape) == 0:
+        return x
+    if count == 1:
+        wide = g.reshape(wide, [*dims[:before], *ones, *dims[before + 1 :]])
+    else:
+        flat = g.reshape(mask, [numel(mask.shape)])
+        axis = g.constant(torch.tensor(0))
+        number = g.op("CumSum", g.cast(flat, torch.int64), axis, dims=flat.dims)
+        total = g.op("ReduceMax", number, g.ints([0]), dims=[], keepdims=0)
+        fits = g.op(
+            "Equal", total, g.scalar(count, torch.int64), dtype=torch.bool, dims=[]
+        )
+        message = "index_put: the mask does not have as many places as there are values"
+        g.checks.append(Check(torch.ops.aten._assert_async.msg, (fits, message), {}))
+        if count == 0:
+            return x
+        place = g.op("Sub", number, g.scalar(1, torch.int64))
+        last = g.scalar(count - 1, torch.int64)
+        place = g.op("Min", g.op("Max", place, g.scalar(0, torch.int64)), last)
+        taken = g.op("Gather", wide, g.reshape(place, mask.shape), axis=before)
+        wide = Value(taken.name, x.dtype)
+    return g.where(where, g.op("Add", x, wide) if accumulate else wide, x)
 
 
 def _lines_index(

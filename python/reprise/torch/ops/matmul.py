@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +12,7 @@ from ..graph import Graph, Operand, Value
 from ..symbols import Size
 from ..table import row
 from .common import compute_dtype, is_float, known
+from .integers import Windows, convolve_integers
 
 
 @row("aten.mm.default", "aten.bmm.default", "aten.mv.default", "aten.matmul.default")
@@ -61,13 +63,16 @@ def _convolution(
     padding: Sequence[int], dilation: Sequence[int], transposed: bool,
     output_padding: Sequence[int], groups: int,
 ) -> Value:  # fmt: skip
-    if not is_float(x.dtype):
-        raise Unsupported("convolutions of integers are not supported")
     rank = weight.rank - 2
     if x.rank != weight.rank:
         raise Unsupported("convolutions without a batch are not supported")
     pads = _spatial(padding, rank)
     strides, dilations = _spatial(stride, rank), _spatial(dilation, rank)
+    if not is_float(x.dtype):
+        extra = _spatial(output_padding, rank) if transposed else None
+        return convolve_integers(
+            g, (x, weight, bias), Windows(strides, pads, dilations), groups, extra
+        )
     operands = [x, weight] if bias is None else [x, weight, bias]
     if not transposed:
         return g.op(
@@ -192,3 +197,41 @@ def _channels_to_batch(g: Graph, x: Value, batch: Size, groups: int) -> Value:
     tail = [3 + i for i in range(len(spatial))]
     moved = g.op("Transpose", split, perm=[2, 1, 0, *tail])
     return g.reshape(moved, [per_group, groups * batch, *spatial])
+
+
+#: The degree of the Taylor polynomial of exp, for matrices whose norm is at most a half.
+_DEGREE = {torch.float32: 9, torch.float64: 16}
+
+
+@row("aten.linalg_matrix_exp.default")
+def _matrix_exp(g: Graph, x: Value) -> Value:
+    """Divides by a power of two, evaluates a polynomial, and squares as often as was halved."""
+    dtype = compute_dtype(x.dtype)
+    if dtype not in _DEGREE:
+        raise Unsupported(f"exponentials of matrices of {dtype} are not supported")
+    n = known(x.shape[-1], "a dim")
+    if n == 0 or 0 in x.shape:
+        return x
+    wide = g.cast(x, dtype)
+    last = x.rank - 1
+    columns = g.op("ReduceSum", g.op("Abs", wide), g.ints([last - 1]), keepdims=1)
+    norm = g.op("ReduceMax", columns, g.ints([last]), keepdims=1)
+    # Numbers that are not finite stay what they are: no power of two makes them small.
+    bounded = g.op("Min", norm, g.scalar(2.0**60, dtype))
+    bounded = g.op("Max", bounded, g.scalar(0.5, dtype))
+    power = g.op("Mul", g.op("Log", bounded), g.scalar(1 / math.log(2.0), dtype))
+    exponent = g.op("Add", g.op("Ceil", power), g.scalar(1.0, dtype))
+    halvings = g.cast(exponent, torch.int64)
+    scaled = g.op("Div", wide, g.op("Pow", g.scalar(2.0, dtype), exponent))
+    unit = g.constant(torch.eye(n, dtype=dtype))
+    result = unit
+    for k in range(_DEGREE[dtype], 0, -1):
+        term = g.op("Mul", scaled, g.scalar(1.0 / k, dtype))
+        result = g.op("Add", unit, g.op("MatMul", term, result))
+    most = g.op("ReduceMax", g.op("Reshape", halvings, g.ints([-1])), keepdims=0)
+
+    def square(number: Value, carried: list[Value]) -> tuple[None, list[Value]]:
+        goes = g.compare("Less", number, halvings)
+        return None, [g.where(goes, g.op("MatMul", carried[0], carried[0]), carried[0])]
+
+    return g.loop(most, [g.expand(result, x.shape)], square)[0]

@@ -9,7 +9,8 @@ import torch
 from ..errors import Unsupported
 from ..graph import Graph, Value
 from ..table import row
-from .common import compute_dtype, known, known_shape, numel
+from .common import compute_dtype, is_float, known, known_shape, numel
+from .integers import PoolWindows, largest_integers, sum_integers
 
 
 class _Windows:
@@ -47,11 +48,16 @@ def _batched(g: Graph, x: Value, rank: int) -> Value:
 
 def _max_pool(g: Graph, x: Value, windows: _Windows) -> Sequence[Value]:
     rank = windows.rank
-    if x.dtype == torch.int64:
-        raise Unsupported("maxima of windows of int64 are not supported")
     sizes = [known(d, "a dim") for d in x.shape[x.rank - rank :]]
     outputs = [known(d, "a dim") for d in g.out.shape[len(g.out.shape) - rank :]]
     ends = windows.end_padding(sizes, outputs)
+    if not is_float(x.dtype):
+        form = PoolWindows(
+            windows.kernel, windows.stride, windows.padding, windows.dilation
+        )
+        lines = numel(x.shape[: x.rank - rank])
+        found = largest_integers(g, g.reshape(x, [lines, *sizes]), form, outputs)
+        return [g.reshape(v, g.out.shape) for v in found]
     image = _batched(g, x, rank)
     for i, end in enumerate(ends):
         if end < 0:
@@ -135,7 +141,11 @@ def _average(
     outputs = [known(d, "a dim") for d in g.out.shape[len(g.out.shape) - rank :]]
     dtype = compute_dtype(x.dtype)
     if not dtype.is_floating_point:
-        raise Unsupported("averages of integers are not supported")
+        form = PoolWindows(windows.kernel, windows.stride, windows.padding, (1,) * rank)
+        lines = numel(x.shape[: x.rank - rank])
+        total = sum_integers(g, g.reshape(x, [lines, *sizes]), form, outputs)
+        by = _divisor(g, windows, (sizes, outputs), count_padding, divisor, dtype)
+        return g.reshape(g.op("Div", total, by), g.out.shape)
     ends = windows.end_padding(sizes, outputs)
     image = _batched(g, g.cast(x, dtype), rank)
     for i, end in enumerate(ends):
@@ -238,4 +248,11 @@ def _grid_sampler(
         padding_mode=("zeros", "border", "reflection")[padding],
         align_corners=int(align_corners),
     )  # fmt: skip
+    if x.rank == 4 and (interpolation == 2 or (interpolation, padding) == (0, 0)):
+        # PyTorch's weights are NaN at positions that are not finite.
+        away = g.op("Sub", grid, grid)
+        flags = g.cast(g.op("IsNaN", away, dtype=torch.bool), torch.int32)
+        worst = g.op("ReduceMax", flags, g.ints([3]), keepdims=0)
+        undefined = g.cast(g.unsqueeze(worst, [1]), torch.bool)
+        sampled = g.where(undefined, g.scalar(float("nan"), dtype), sampled)
     return g.cast(sampled, x.dtype)

@@ -151,3 +151,64 @@ def _randint(
         )
     whole = g.op("Cast", scaled, dtype=torch.int32, to=6)
     return g.op("Add", g.cast(whole, torch.int64), g.constant(torch.tensor(low)))
+
+
+@row("aten.cauchy.default")
+def _cauchy(
+    g: Graph, x: Value, median: float = 0.0, sigma: float = 1.0, **options: object
+) -> Value:
+    _refuse_generator(options)
+    wide = compute_dtype(g.out.dtype)
+    numbers = uniform(g, g.out.shape, wide)
+    angle = _scaled(g, numbers, math.pi, -math.pi / 2)
+    return _scaled(g, g.op("Tan", angle), sigma, median)
+
+
+@row("aten.log_normal.default")
+def _log_normal(
+    g: Graph, x: Value, mean: float = 1.0, std: float = 2.0, **options: object
+) -> Value:
+    _refuse_generator(options)
+    numbers = normal(g, g.out.shape, compute_dtype(g.out.dtype))
+    return g.op("Exp", _scaled(g, numbers, std, mean))
+
+
+@row("aten.geometric.default")
+def _geometric(g: Graph, x: Value, p: float, **options: object) -> Value:
+    """The number of trials until the first success, at least one."""
+    _refuse_generator(options)
+    numbers = uniform(g, g.out.shape, torch.float32)
+    one = g.scalar(1.0, torch.float32)
+    logarithm = g.op("Log", g.op("Sub", one, numbers))
+    each = math.log1p(-p) if p < 1 else float("-inf")
+    trials = g.op("Ceil", g.op("Div", logarithm, g.scalar(each, torch.float32)))
+    return g.cast(g.op("Max", trials, one), g.out.dtype)
+
+
+@row(
+    "aten.normal.Tensor_Tensor", "aten.normal.Tensor_float", "aten.normal.float_Tensor"
+)
+@row("aten.normal.float_float")
+def _normal_of(
+    g: Graph, mean: Operand, std: Operand = 1.0, *_: object, **options: object
+) -> Value:
+    _refuse_generator(options)
+    wide = compute_dtype(g.out.dtype)
+    return _scaled(g, normal(g, g.out.shape, wide), std, mean)
+
+
+@row("aten.rrelu_with_noise_functional.default")
+def _rrelu(
+    g: Graph, x: Value, noise: Value, lower: float = 1 / 8, upper: float = 1 / 3,
+    training: bool = False, generator: object = None,
+) -> Sequence[Value]:  # fmt: skip
+    """Multiplies negative numbers by random factors; the second result are the factors."""
+    _refuse_generator({"generator": generator})
+    negative = g.compare("LessOrEqual", x, g.scalar(0.0, x.dtype))
+    if not training:
+        slope = g.scalar((lower + upper) / 2, x.dtype)
+        return [g.where(negative, g.op("Mul", x, slope), x), noise]
+    numbers = uniform(g, g.out.shape, x.dtype)
+    factors = _scaled(g, numbers, upper - lower, lower)
+    factors = g.where(negative, factors, g.scalar(1.0, x.dtype))
+    return [g.op("Mul", x, factors), factors]

@@ -37,7 +37,7 @@ def _erfinv_of(g: Graph, x: Value, w: Value) -> Value:
     return g.op("Mul", g.where(small, near, far), x)
 
 
-@formula("erfinv", "special_erfinv")
+@formula("erfinv", "special_erfinv", single=True)
 def _erfinv(g: Graph, x: Value) -> Value:
     one = g.scalar(1.0, x.dtype)
     w = g.op("Neg", g.op("Log", g.op("Mul", g.op("Sub", one, x), g.op("Add", one, x))))
@@ -142,7 +142,7 @@ def _copysign(g: Graph, a: Operand, b: Operand) -> Value:
     return g.where(negative, g.op("Neg", size), size)
 
 
-@formula("special_ndtri")
+@formula("special_ndtri", single=True)
 def _ndtri(g: Graph, p: Value) -> Value:
     """The quantile of the normal distribution, by the approximation of erfinv."""
     one, two = g.scalar(1.0, p.dtype), g.scalar(2.0, p.dtype)

@@ -52,14 +52,19 @@ for _name, (_op, _stay) in _ANY_NUMBER.items():
 _Formula = Callable[[Graph, Value], Value]
 
 
-def formula(*names: str) -> Callable[[_Formula], _Formula]:
-    """Makes a function of one float the row of operators; half precision computes in float32."""
+def formula(*names: str, single: bool = False) -> Callable[[_Formula], _Formula]:
+    """Makes a function of one float the row of operators; half precision computes in float32.
+
+    A function that is `single` is as exact as float32, and refuses float64.
+    """
 
     def register(function: _Formula) -> _Formula:
         def convert(g: Graph, x: Value) -> Value:
             if not is_float(g.out.dtype):
                 raise Unsupported(f"its result has dtype {g.out.dtype}")
             dtype = compute_dtype(g.out.dtype)
+            if single and dtype == torch.float64:
+                raise Unsupported("its formula is not exact enough for float64")
             return g.cast(function(g, g.cast(x, dtype)), g.out.dtype)
 
         row(*(f"aten.{n}.default" for n in names))(convert)

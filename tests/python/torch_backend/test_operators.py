@@ -1,0 +1,328 @@
+"""Operators with inputs that op_db does not have: NaN, infinities, empty and strided tensors.
+
+Each case is an operator and its operands. Results, dtypes, shapes and gradients must be eager's,
+and nothing may fall back to PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import unittest
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch.nn.functional as F
+from reprise.torch import backend, report
+from torch.utils import _pytree as pytree
+
+DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "host")
+INF, NAN = math.inf, math.nan
+LOW, HIGH = -(2**63), 2**63 - 1
+Special = torch.special
+#: A name, the operator, its operands, and the largest difference in parts of the largest value.
+Sample = tuple[str, Callable[..., Any], tuple[Any, ...], float]
+
+
+def floats(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float32)
+
+
+def ints(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def _polynomials() -> Iterator[Sample]:
+    x = floats(0.0, -0.0, 1.0, -1.0, 0.3, -0.7, 1.5, -2.5, INF, -INF, NAN, 0.5)
+    n = ints(-1, 0, 1, 2, 3, 6, 7, 9, 12)
+    for name in (
+        *(f"{s}chebyshev_polynomial_{k}" for s in ("", "shifted_") for k in "tuvw"),
+        "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
+        "legendre_polynomial_p",
+    ):  # fmt: skip
+        function = getattr(Special, name)
+        yield f"{name}, grid", function, (x.unsqueeze(-1), n.float()), 1e-5
+        yield f"{name}, degree 5", lambda v, f=function: f(v, 5), (x,), 1e-5
+        yield f"{name}, no element", function, (x[:0], n[:0].float()), 1e-5
+    degrees = floats(NAN, INF, 200.0, 130.0, 128.0, 40.0, 2.9, -0.5)
+    yield (
+        "hermite beyond the limit", Special.hermite_polynomial_h,
+        (torch.full((8,), 0.3), degrees), 1e-4,
+    )  # fmt: skip
+    s = floats(1.0, 0.5, 2.0, 3.0, 2.5, 30.0, 200.0, NAN)
+    q = floats(0.0, -1.0, -0.5, -2.5, 0.3, 1.0, 50.0, NAN)
+    line = torch.cat([torch.linspace(-40, 12, 160), floats(0.0, 110.0, INF, -INF, NAN)])
+    yield "airy_ai", Special.airy_ai, (line,), 1e-5
+    yield "zeta", Special.zeta, (s.unsqueeze(-1), q), 1e-5
+
+
+def _bits() -> Iterator[Sample]:
+    tiny = 1.4e-45
+    x = floats(0.0, -0.0, 1.0, -3.75, INF, -INF, NAN, 3e38, tiny, -1e-40, 0.5)
+    yield "frexp", torch.frexp, (x,), 0.0
+    yield "frexp of halves", torch.frexp, (x.half(),), 0.0
+    yield "nextafter", torch.nextafter, (x.unsqueeze(-1), x), 0.0
+    yield "nextafter, strided", torch.nextafter, (x[::2], x[::2].flip(0)), 0.0
+    extremes = ints(LOW, HIGH, 0, -1, 5, 7, LOW + 1)
+    yield "hash_tensor of ints", torch.hash_tensor, (extremes,), 0.0
+    grid = torch.randn(3, 4, 5)
+    yield "hash_tensor", lambda v: torch.hash_tensor(v, 1), (grid,), 0.0
+    a, b = torch.meshgrid(extremes, extremes, indexing="ij")
+    yield "gcd of extremes", torch.gcd, (a, b), 0.0
+    yield "lcm", torch.lcm, (ints(0, 4, -6, 21), ints(3, 6, 4, 0)), 0.0
+    yield "gcd of int32", torch.gcd, (ints(12, -18, 0).int(), ints(8, 12, 5).int()), 0.0
+
+
+def _groups() -> Iterator[Sample]:
+    data = floats(3.0, 1.0, NAN, 2.0, -5.0, 0.0, 0.0, 4.0).unsqueeze(-1) * floats(1, 2)
+    for how in ("sum", "mean", "max", "min", "prod"):
+        yield (
+            f"segments, {how}", lambda d, n, h=how: torch.segment_reduce(d, h, lengths=n),
+            (data.clone().requires_grad_(), ints(3, 0, 4, 1)), 1e-5,
+        )  # fmt: skip
+        yield (
+            f"segments by offsets, {how}",
+            lambda d, n, h=how: torch.segment_reduce(d, h, offsets=n, initial=2.0),
+            (data[3:].clone().requires_grad_(), ints(0, 2, 2, 5)), 1e-5,
+        )  # fmt: skip
+    x = torch.rand(200) * 4 - 1
+    x[3], x[5], x[7] = 0.0, 2.0, 2.5
+    yield (
+        "histc",
+        lambda v: torch.histc(v, 8, 0, 2),
+        (torch.cat([x, floats(NAN)]),),
+        0.0,
+    )
+    yield "histc of its own range", lambda v: torch.histc(v, 7), (x,), 0.0
+    yield "histc of equal values", lambda v: torch.histc(v, 5), (torch.ones(4),), 0.0
+    yield "histogram", lambda v: tuple(torch.histogram(v, 6, density=True)), (x,), 1e-6
+    yield (
+        "histogram with weights",
+        lambda v, w: tuple(torch.histogram(v, 6, range=(0.0, 2.0), weight=w)),
+        (x, torch.rand(200)), 1e-6,
+    )  # fmt: skip
+    repeated = torch.randint(-3, 3, (4, 9))
+    yield "mode", lambda v: torch.mode(v, -1).values, (repeated,), 0.0
+    yield "mode, place", torch.mode, (ints(2, 1, 2, 1, 0),), 0.0
+    yield "mode of extremes", torch.mode, (ints(HIGH, LOW, HIGH, LOW),), 0.0
+    mask = torch.rand(3, 4) > 0.5
+    for size in (0, 3, 20):
+        yield (
+            f"nonzero_static {size}", lambda m, s=size: torch.nonzero_static(m, size=s),
+            (mask,), 0.0,
+        )  # fmt: skip
+    weight = torch.randn(6, 3)
+    weight[2, 1] = NAN
+    index, offsets = ints(0, 2, 2, 5, 1, 3), ints(0, 3, 3, 4)
+    for how in ("sum", "mean", "max"):
+        for padding in (None, 2):
+            yield (
+                f"embedding_bag, {how}, {padding}",
+                lambda i, w, o, h=how, p=padding: F.embedding_bag(
+                    i, w, o, mode=h, padding_idx=p
+                ),
+                (index, weight.clone().requires_grad_(), offsets), 1e-5,
+            )  # fmt: skip
+
+
+def _integers() -> Iterator[Sample]:
+    image = torch.randint(-9, 9, (2, 4, 7, 6))
+    kernel = torch.randint(-9, 9, (6, 2, 3, 2))
+    big = torch.tensor([[[LOW, LOW, HIGH, 0, LOW, 3]]])
+    yield (
+        "convolution of ints",
+        lambda x, w: F.conv2d(x, w, stride=2, padding=1, dilation=(1, 2), groups=2),
+        (image, kernel), 0.0,
+    )  # fmt: skip
+    yield (
+        "transposed convolution of ints",
+        lambda x, w: F.conv_transpose2d(
+            x, w, stride=(2, 3), padding=1, output_padding=1, dilation=(1, 2), groups=2
+        ),
+        (image, torch.randint(-9, 9, (4, 3, 3, 2))), 0.0,
+    )  # fmt: skip
+    yield (
+        "average of ints",
+        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        (image,), 0.0,
+    )  # fmt: skip
+    yield (
+        "maxima of ints",
+        lambda x: F.max_pool2d(x, 3, 2, 1, 2, ceil_mode=True, return_indices=True),
+        (image.transpose(2, 3),), 0.0,
+    )  # fmt: skip
+    yield (
+        "maxima of extremes",
+        lambda x: F.max_pool1d(x, 3, 2, 1, return_indices=True), (big,), 0.0,
+    )  # fmt: skip
+
+
+def _complex() -> Iterator[Sample]:
+    a = torch.randn(3, 4, dtype=torch.complex64)
+    b = torch.randn(4, dtype=torch.complex64)
+    odd = torch.tensor([complex(0, 0), complex(INF, 1), complex(NAN, 2), 1e-30 + 1e30j])
+    for name, function in {
+        "mul": torch.mul, "div": torch.div, "add": torch.add, "sub": torch.sub,
+    }.items():  # fmt: skip
+        yield f"complex {name}", function, (a.clone().requires_grad_(), b), 1e-5
+        yield f"complex {name} with reals", function, (a, torch.randn(4)), 1e-5
+    for name, function in {
+        "abs": torch.abs, "angle": torch.angle, "sgn": torch.sgn, "exp": torch.exp,
+        "conj": lambda v: v.conj() * 2, "real": lambda v: v.real + v.imag,
+        "reciprocal": torch.reciprocal, "sum": lambda v: v.sum(0), "roll": lambda v: v.roll(1),
+        "transpose": lambda v: v.t().contiguous() * 1j, "eq": lambda v: v == v.t().t(),
+    }.items():  # fmt: skip
+        yield f"complex {name}", function, (a.clone().requires_grad_(),), 1e-5
+    yield "complex abs of special numbers", torch.abs, (odd,), 1e-6
+    yield "complex matmul", torch.matmul, (a, b), 1e-5
+    yield "complex conjugate view", lambda v: v * 2, (a.conj(),), 1e-6
+    yield "complex strided", lambda v: v * 2, (a.t()[::2],), 1e-6
+    yield "complex, no element", lambda v: v * 2, (a[:0],), 1e-6
+    signal = torch.randn(3, 9, 10)
+    for norm in ("forward", "backward", "ortho"):
+        yield (
+            f"fft2, {norm}", lambda x, n=norm: torch.fft.fft2(x, (6, 12), norm=n),
+            (signal.clone().requires_grad_(),), 1e-5,
+        )  # fmt: skip
+        yield (
+            f"irfftn, {norm}", lambda x, n=norm: torch.fft.irfftn(x, (5, 11), norm=n),
+            (signal.to(torch.complex64),), 1e-5,
+        )  # fmt: skip
+    yield "rfft of a long line", torch.fft.rfft, (torch.randn(2, 720),), 1e-5
+    zeros = floats(0.0, -0.0, 1.0, -1.0, INF, -INF, NAN)
+    yield "atan2", torch.atan2, (zeros.unsqueeze(-1), zeros), 1e-6
+
+
+def _matrices() -> Iterator[Sample]:
+    eye = torch.eye(5)
+    a = torch.randn(2, 5, 5) + 4 * eye
+    spd = a @ a.mT + eye
+    b = torch.randn(2, 5, 3)
+    for name, function, operands in (
+        ("inv", torch.linalg.inv, (a,)), ("det", torch.linalg.det, (a,)),
+        ("slogdet", torch.linalg.slogdet, (a,)), ("solve", torch.linalg.solve, (a, b)),
+        ("cholesky", torch.linalg.cholesky, (spd,)), ("qr", torch.linalg.qr, (a,)),
+        ("wide qr", lambda x: torch.linalg.qr(x).R, (torch.randn(3, 6),)),
+        ("lu", torch.linalg.lu, (a,)), ("strided inv", torch.linalg.inv, (a.mT,)),
+        ("no matrix", torch.linalg.inv, (a[:0],)),
+        ("matrix of no size", torch.linalg.det, (a[:, :0, :0],)),
+        ("16 rows", torch.linalg.inv, (torch.randn(16, 16) + 8 * torch.eye(16),)),
+        ("exp", torch.linalg.matrix_exp, (torch.randn(3, 4, 4),)),
+        ("exp of large numbers", torch.linalg.matrix_exp, (9 * torch.randn(3, 3),)),
+    ):  # fmt: skip
+        given = tuple(
+            t.clone().requires_grad_(name not in ("wide qr",)) for t in operands
+        )
+        yield f"linalg, {name}", function, given, 1e-4
+
+
+def _sampling() -> Iterator[Sample]:
+    image = torch.randn(2, 3, 4, 5)
+    grid = torch.rand(2, 3, 3, 2) * 3 - 1.5
+    edges = floats(-1.0, 1.0, 0.0, NAN, INF, -INF, 7.0, -1.2).reshape(1, 2, 2, 2)
+    finite = floats(-1.0, 1.0, 0.0, 1e6, 7.0, -1.2).reshape(1, 1, 3, 2)
+    for padding in ("zeros", "border", "reflection"):
+        for mode in ("bilinear", "nearest", "bicubic"):
+            yield (
+                f"grid_sample, {mode}, {padding}",
+                lambda x, g, m=mode, p=padding: F.grid_sample(x, g, m, p, False),
+                (image.clone().requires_grad_(), grid.clone().requires_grad_()), 1e-4,
+            )  # fmt: skip
+    yield (
+        "grid_sample at no number", lambda x, g: F.grid_sample(x, g, align_corners=True),
+        (image[:1], edges), 1e-4,
+    )  # fmt: skip
+    yield (
+        "grid_sample at edges", lambda x, g: F.grid_sample(x, g, align_corners=True),
+        (image[:1].clone().requires_grad_(), finite.clone().requires_grad_()), 1e-4,
+    )  # fmt: skip
+    for mode in ("bilinear", "bicubic"):
+        yield (
+            f"smooth {mode}",
+            lambda x, m=mode: F.interpolate(x, (3, 9), mode=m, antialias=True),
+            (image.clone().requires_grad_(),), 1e-5,
+        )  # fmt: skip
+
+
+FAMILIES = {
+    "polynomials": _polynomials, "bits": _bits, "groups": _groups, "integers": _integers,
+    "complex": _complex, "matrices": _matrices, "sampling": _sampling,
+}  # fmt: skip
+
+
+def _copied(operands: Any) -> Any:
+    return pytree.tree_map_only(
+        torch.Tensor, lambda t: t.detach().requires_grad_(t.requires_grad), operands
+    )
+
+
+def _run(function: Callable[..., Any], operands: Any) -> tuple[Any, list[Any]]:
+    """Returns results and gradients."""
+    given = _copied(operands)
+    results = function(*given)
+    outputs = [
+        t
+        for t in pytree.tree_leaves(results)
+        if isinstance(t, torch.Tensor) and t.requires_grad
+    ]
+    inputs = [
+        t
+        for t in pytree.tree_leaves(given)
+        if isinstance(t, torch.Tensor) and t.requires_grad
+    ]
+    if not outputs or not inputs:
+        return results, []
+    seeds = [torch.full_like(o, 0.5) for o in outputs]
+    return results, list(torch.autograd.grad(outputs, inputs, seeds, allow_unused=True))
+
+
+class Operators(unittest.TestCase):
+    def close(self, got: Any, want: Any, part: float) -> None:
+        mine, theirs = pytree.tree_leaves(got), pytree.tree_leaves(want)
+        self.assertEqual(len(mine), len(theirs))
+        for a, b in zip(mine, theirs, strict=True):
+            if not isinstance(b, torch.Tensor):
+                self.assertEqual(a, b)
+                continue
+            a, b = a.detach().resolve_conj(), b.detach().resolve_conj()
+            self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
+            if a.is_complex():
+                a, b = torch.view_as_real(a), torch.view_as_real(b)
+            if not b.is_floating_point():
+                self.assertTrue(torch.equal(a.long(), b.long()), f"{a} instead of {b}")
+                continue
+            finite = b[b.isfinite()].double().abs()
+            scale = float(finite.max()) if finite.numel() else 1.0
+            same = torch.isclose(
+                a.double(), b.double(), rtol=1e-4 if part else 0.0, atol=part * max(scale, 1e-6),
+                equal_nan=True,
+            )  # fmt: skip
+            self.assertTrue(bool(same.all()), f"{a[~same]} instead of {b[~same]}")
+
+    def family(self, name: str) -> None:
+        torch.manual_seed(0)
+        for title, function, operands, part in FAMILIES[name]():
+            with self.subTest(title):
+                torch._dynamo.reset()
+                want, expected = _run(function, operands)
+                program = torch.compile(
+                    function, backend=backend, dynamic=False, options={"device": DEVICE}
+                )
+                with report.collect() as graphs:
+                    got, gradients = _run(program, operands)
+                self.close(got, want, part)
+                self.close(gradients, expected, max(part, 1e-6))
+                self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+
+
+for _name in FAMILIES:
+    setattr(
+        Operators,
+        f"test_{_name}",
+        lambda self, name=_name: Operators.family(self, name),
+    )
+
+if __name__ == "__main__":
+    unittest.main()
