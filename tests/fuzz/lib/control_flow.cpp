@@ -36,16 +36,14 @@ struct Iterations {
   Tensors carried;
   std::vector<Tensors> parts;
 
-  void take(Tensors results, size_t first) {
+  Status take(Tensors results, size_t first) {
     for (HostTensor& t : carried) t = std::move(results[first++]);
-    for (Tensors& p : parts) p.push_back(std::move(results[first++]));
-  }
-  /// Parts whose shapes differ cannot be stacked. The host refuses them if the result is read.
-  void drop_uneven() {
     for (Tensors& p : parts) {
-      const auto differs = [&](const HostTensor& t) { return t.dims() != p[0].dims(); };
-      if (std::ranges::any_of(p, differs)) p.clear();
+      if (!p.empty() && p[0].dims() != results[first].dims())
+        return invalid_input("iterations give tensors of different shapes");
+      p.push_back(std::move(results[first++]));
     }
+    return {};
   }
 };
 
@@ -65,9 +63,8 @@ Result<Tensors> run_loop(const ControlFlow& c) {
     passed.insert(passed.end(), it.carried.begin(), it.carried.end());
     RP_ASSIGN(Tensors results, c.call(0, std::move(passed)));
     going = test::number(results[0], 0) != 0;
-    it.take(std::move(results), 1);
+    RP_TRY(it.take(std::move(results), 1));
   }
-  it.drop_uneven();
   Tensors out = std::move(it.carried);
   for (size_t k = 0; k < it.parts.size(); ++k) {
     const HostTensor like = it.parts[k].empty() ? c.none(1 + carried + k) : it.parts[k][0];
@@ -104,9 +101,8 @@ Result<Tensors> run_scan(const ControlFlow& c) {
                                   in_reversed[k] != 0 ? length - 1 - step : step));
     }
     RP_ASSIGN(Tensors results, c.call(0, std::move(passed)));
-    it.take(std::move(results), 0);
+    RP_TRY(it.take(std::move(results), 0));
   }
-  it.drop_uneven();
   Tensors out = std::move(it.carried);
   for (size_t k = 0; k < outputs; ++k) {
     Tensors& parts = it.parts[k];

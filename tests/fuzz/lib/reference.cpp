@@ -141,6 +141,10 @@ Comparison Reference::compare(const Tensors& results) {
       for (const size_t samples : {size_t{6}, size_t{32}, kMostSamples}) {
         bool skipped = false;
         const Status s = more_samples(samples);
+        if (s.code() == Code::InvalidInput) {  // numbers that are moved may be refused
+          ++c.skipped;
+          break;
+        }
         if (!s.ok()) {
           c.wrong = "the core form on the host: " + s.message();
           return c;
