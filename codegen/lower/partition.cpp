@@ -117,11 +117,21 @@ void Partition::merge(int into, int from) {
     insert(a, n);
   }
   a.outputs.insert(a.outputs.end(), b.outputs.begin(), b.outputs.end());
-  const std::vector<ValueId> needed = outputs_of(a);
-  std::erase_if(a.outputs, [&](ValueId v) { return std::ranges::count(needed, v) == 0; });
+  std::erase_if(a.outputs, [&](ValueId v) { return !is_read_elsewhere(into, v); });
   b.nodes.clear();
   b.outputs.clear();
   merge_order(a);
+}
+
+// A user may be a part of several groups, which read v unless they compute it themselves.
+bool Partition::is_read_elsewhere(int id, ValueId v) const {
+  const auto in_another = [&](const Node* u) {
+    const std::vector<int>& ids = groups_of(u);
+    return ids.empty() || std::ranges::any_of(ids, [&](int other) {
+             return other != id && !contains(group(other), g_.value(v).producer);
+           });
+  };
+  return g_.is_output(v) || std::ranges::any_of(users(v), in_another);
 }
 
 void Partition::insert(Group& group, Node* n) const {

@@ -67,6 +67,8 @@ class Partition {
   std::string explanation(const graph::Node* from, const graph::Node* to) const;
 
  private:
+  /// Whether the graph or another group than `id` reads v, which `id` computes.
+  bool is_read_elsewhere(int id, graph::ValueId v) const;
   size_t index(const graph::Node* n) const { return static_cast<size_t>(pos(n)); }
   void find_sizes();
   KernelOrder make_order() const;
