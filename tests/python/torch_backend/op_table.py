@@ -76,11 +76,12 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     groups: dict[str, list[str]] = {}
     for name, entry in sorted(found.items()):
         if entry["status"] == "nothing":
-            groups.setdefault(_idle(entry), []).append(name.replace("|", " "))
+            groups.setdefault(_idle(entry), []).append(name)
     for reason, names in sorted(groups.items()):
         # A row is as long as lines of documents may be.
         for part in textwrap.wrap(", ".join(names), 103 - len(reason)):
-            lines.append(f"| {reason} | {part.rstrip(',')} |")
+            listed = part.rstrip(",").replace("|", " ")
+            lines.append(f"| {reason} | {listed} |")
     return "\n".join(lines)
 
 
