@@ -13,8 +13,8 @@ SOURCES = [
     *sorted(str(p) for p in Path("python/reprise").glob("*.py")),
     *sorted(str(p) for p in Path("tests/python").glob("*.py")),
 ]
-# Programs and tests that need torch are formatted alike.
-FORMATTED = ["python/reprise", "tests/python", "apps/python", "tools/wheel"]
+# Programs, some of which need torch, are formatted alike.
+FORMATTED = [*SOURCES, "apps/python", "tools/wheel"]
 
 
 def run(*command: str) -> bool:

@@ -18,7 +18,10 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import results
 
 SKIPPED = 77
-MODULES = {"quick": ["test_backend", "test_engine", "test_launches"], "full": ["test_models", "test_example_programs"]}
+MODULES = {
+    "quick": ["test_backend", "test_engine", "test_launches"],
+    "full": ["test_models", "test_example_programs"],
+}
 NEEDED = {
     "quick": ("torch",),
     "full": ("torch", "torchvision", "transformers", "diffusers"),
