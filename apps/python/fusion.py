@@ -40,7 +40,7 @@ except ImportError as error:
 
 
 class Pointwise(nn.Module):
-    """35 operators that each read and write the whole tensor when run one by one."""
+    """42 operators that each read and write the whole tensor when run one by one."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for _ in range(3):

@@ -223,7 +223,10 @@ def start_ray(workers: int) -> Any:
     except ImportError:
         sys.exit("scoring: " + MISSING.format("ray[data]", "scores on many workers"))
     cores = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers + 1}
-    ray.init(include_dashboard=False, logging_level="error", **cores)
+    try:
+        ray.init(include_dashboard=False, logging_level="error", **cores)
+    except Exception as error:  # noqa: BLE001  (Ray raises nothing narrower)
+        sys.exit(f"scoring: Ray did not start: {error}")
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     return ray.data
