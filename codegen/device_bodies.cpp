@@ -5,6 +5,7 @@
 
 #include "codegen/body_store.h"
 #include "codegen/compile_context.h"
+#include "codegen/ops/core_nodes.h"
 #include "codegen/ops/dims.h"
 #include "codegen/run_passes.h"
 #include "codegen/variants.h"
@@ -120,9 +121,7 @@ void write_results(const Node& n, Graph& g) {
                           std::find(outputs.begin(), outputs.begin() + static_cast<ptrdiff_t>(i),
                                     v) == outputs.begin() + static_cast<ptrdiff_t>(i);
     if (computed) continue;
-    graph::NodeSpec copy;
-    copy.op = "Reshape";
-    copy.attrs.set("shape", std::vector<Expr>(g.value(v).shape));
+    graph::NodeSpec copy = ops::reshape_node(g.value(v).shape);
     copy.name = g.unique_name(g.value(v).name + "/copy");
     copy.inputs = {v};
     outputs[i] = g.add_value(copy.name, g.value(v).dtype, g.value(v).shape);
