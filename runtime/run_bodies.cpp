@@ -166,7 +166,7 @@ Status RunContext::prepare_body(BodyCall& c, size_t turn, Run& run, BodyRun& r) 
 }
 
 // Accounts for a run of a body that has ended with the status `done`, and returns it.
-Status RunContext::leave_body(const BodyRun& r, Status done, Run& run) {
+Status RunContext::leave_body(const BodyRun& r, const Status& done, Run& run) {
   const Run& own = *r.own;
   run.stats.bytes_copied += own.stats.bytes_copied;
   run.stats.host_submit_us += own.stats.host_submit_us;
@@ -189,7 +189,7 @@ Status RunContext::begin_body(BodyCall& c, size_t turn, Run& run, BodyRun& r) {
   RP_TRY(prepare_body(c, turn, run, r));
   Status done = r.context->prepare(*r.own);
   if (done.ok()) done = r.context->begin_segment(*r.context->s_.only_recorded, *r.own);
-  return done.ok() ? done : leave_body(r, std::move(done), run);
+  return done.ok() ? done : leave_body(r, done, run);
 }
 
 // Results that were written to their places are returned without bytes.
@@ -197,7 +197,7 @@ Result<std::vector<HostTensor>> RunContext::end_body(BodyRun& r, Run& run) {
   std::vector<HostTensor> results;
   Status done = r.context->end_segment(*r.context->s_.only_recorded, *r.own);
   if (done.ok()) done = r.context->finish(*r.own, results);
-  RP_TRY(leave_body(r, std::move(done), run));
+  RP_TRY(leave_body(r, done, run));
   return results;
 }
 

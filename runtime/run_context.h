@@ -245,7 +245,7 @@ class RunContext {
   Status begin_body(BodyCall& c, size_t turn, Run& run, BodyRun& body);
   Result<std::vector<HostTensor>> end_body(BodyRun& body, Run& run);
   Result<std::vector<HostTensor>> execute_body(BodyCall& c, Run& run);
-  Status leave_body(const BodyRun& body, Status done, Run& run);
+  Status leave_body(const BodyRun& body, const Status& done, Run& run);
   uint64_t memory() const;
   Status copy_on_device(std::vector<Command> copies, Run& run);
   Status upload_result(plan::BufferId id, const HostTensor& value, Run& run);

@@ -258,7 +258,7 @@ Status RunContext::check_time(const Run& run) const {
 Status RunContext::submit(Recording& recording, Run& run) {
   if (run.left.device_ns == 0) return check_time(run);
   const auto start = Clock::now();
-  const Status submitted = recording.submit();
+  Status submitted = recording.submit();
   run.stats.host_submit_us += us_since(run.start) - run.copy_us;
   if (!submitted.ok() && !recording.wait(run.left.device_ns).ok()) wait_failed(recording);
   run.left.waited_ns += ns_since(start);

@@ -56,7 +56,7 @@ ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Weight& 
 struct ConvGemm {
   ConvGemm(const graph::Graph& g, const Group& group, ConvParams params, Weight of, bool slow_loads)
       : p(std::move(params)),
-        weight(std::move(of)),
+        weight(of),
         input(group.anchor->inputs[0]),
         input_shape(g.value(input).shape),
         output_shape(group.domain),

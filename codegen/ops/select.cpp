@@ -125,11 +125,11 @@ bool can_select(const InferContext& ctx, size_t source, const Expr& count, const
 
 Result<bool> nonzero(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  const Shape dims = ctx.shape(0);
+  OpBuilder c(rw);
+  const Shape dims = c.shape(c.in(0));
   const Expr count = element_count(dims);
   const Expr rows = rw.graph().value(rw.node().outputs[0]).shape[1];
   if (dims.empty() || !can_select(ctx, 0, count, rows)) return false;
-  OpBuilder c(rw);
   const V flags = c.reshape(c.cast(c.in(0), DType::Bool), {count});
   RP_ASSIGN(const Selection s, select(c, flags, count, rows));
   const V at = s.positions(c);
