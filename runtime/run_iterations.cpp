@@ -37,7 +37,8 @@ Status RunContext::LoopRun::run() {
 // Results that kernels do not write themselves are copied by the host when an iteration has ended,
 // which is too late for one that has begun.
 bool RunContext::LoopRun::may_run_ahead() const {
-  if (!form_.fixed || !state_.only_recorded) return false;
+  // Devices that take edges execute recordings in streams of their own, in no order.
+  if (!form_.fixed || !state_.only_recorded || s_.base.device->takes_edges()) return false;
   return std::all_of(state_.of_output.begin() + static_cast<std::ptrdiff_t>(form_.conditions),
                      state_.of_output.end(), [&](const SessionShared::OutputSource& source) {
                        return source.alias_of.is_none() && !source.buffer.is_none() &&
