@@ -22,7 +22,8 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   return out;
 }
 
-Status describe_slot(const std::vector<plan::Slot>& slots, size_t index, reprise_slot* out) {
+template <typename Slot>
+Status describe_slot(const std::vector<Slot>& slots, size_t index, reprise_slot* out) {
   RP_TRY(check_out(out, "reprise_slot"));
   if (index >= slots.size())
     return {Code::Usage, "there are " + std::to_string(slots.size()) + ", not more than " +
@@ -225,6 +226,25 @@ size_t reprise_session_input_count(const reprise_session* session) {
     return {};
   });
   return n;
+}
+
+size_t reprise_session_state_count(const reprise_session* session) {
+  size_t n = 0;
+  guarded(nullptr, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(session));
+    n = held->session->io().states.size();
+    return {};
+  });
+  return n;
+}
+
+reprise_status reprise_session_state(const reprise_session* session, size_t index,
+                                     reprise_slot* slot, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!slot) return missing("slot");
+    RP_ASSIGN(const auto held, find_handle(session));
+    return describe_slot(held->session->io().states, index, slot).with_context("states");
+  });
 }
 
 size_t reprise_session_output_count(const reprise_session* session) {

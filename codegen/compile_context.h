@@ -57,6 +57,7 @@ class CompileContext {
   void report_fault(BrokenGroup fault, const std::string& effect = {});
 
   graph::Graph& model;
+  size_t state_count = 0;  // the last inputs and outputs of the model are states (states.h)
   const CompileOptions& options;
   const passes::PassOptions passes;
   std::vector<lower::Target> targets;

@@ -25,6 +25,14 @@ struct ScheduleSite {
   std::vector<lower::ScheduleCandidate> candidates;  // cheapest first
 };
 
+/// An input that sessions keep from run to run, and the output that is its next value. Both have
+/// the same dtype and the same fixed shape. An initialiser of the model may take the place of an
+/// input; it is the initial value then, as it is where the input has an initialiser.
+struct StateOption {
+  std::string input, output;
+  std::optional<HostTensor> initial = std::nullopt;  // by default zeros; the importer sets it
+};
+
 struct CompileOptions {
   /// "vulkan" or variants of it, "cuda:sm_90" and so on (codegen/targets.h). Empty or "host"
   /// compiles for the host alone.
@@ -35,6 +43,7 @@ struct CompileOptions {
   /// architecture.
   std::optional<DeviceFacts> device;
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
+  std::vector<StateOption> states;
   std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
   /// The dtype in memory of large weights and of tensors between kernels, where that is safe
   /// (codegen/passes/autocast.h): F32, F16 or BF16.

@@ -12,6 +12,7 @@
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
 #include "codegen/run_passes.h"
+#include "codegen/states.h"
 #include "codegen/targets.h"
 #include "codegen/variants.h"
 #include "runtime/base/timing.h"
@@ -55,11 +56,11 @@ Result<plan::Plan> host_plan_of(CompileContext& context) {
   const bool complete =
       std::ranges::none_of(g.nodes(), [](const auto& n) { return passes::lacks_host_kernel(*n); });
   if (precision == DType::F32 && complete)
-    return build_host_plan(g, context.weights, context.bodies);
+    return build_host_plan(g, context.weights, context.bodies, context.state_count);
   const std::unique_ptr<graph::Graph> own = g.clone();
   if (!complete) RP_TRY(passes::decompose_for_host(*own));
   if (precision != DType::F32) passes::narrow_host_constants(*own, precision);
-  return build_host_plan(*own, context.weights, context.bodies);
+  return build_host_plan(*own, context.weights, context.bodies, context.state_count);
 }
 
 /// -1: unknown before a run.
@@ -135,6 +136,8 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   CompileContext context(g, p, options, std::move(targets), out);
   p.model_name = g.name;
   p.producer = "reprise 0.1.0";
+  RP_TRY(order_states(g, options.states));
+  context.state_count = options.states.size();
   RP_ASSIGN(p.host_plan, host_plan_of(context));
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   p.explanation.notes = g.notes;
@@ -144,7 +147,8 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   explain_precision(context, report_of_passes, p.explanation);
   // Inference during the passes may have added symbols, and guards that make dims equal.
   ops::resolve_guards(g);
-  p.io = make_interface(g);
+  p.io = make_interface(g, context.state_count);
+  RP_TRY(finish_states(g, options.states, context.weights, p.io));
   adopt_interface(p.io, p.host_plan);
   const lower::FusionOptions fusing = fusion_options(context);
   RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));
@@ -180,12 +184,17 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
                                             std::vector<onnx::Refusal>* refusals) {
   RP_TRY(check_options(options));
   const auto start = Clock::now();
-  const onnx::ImportOptions import_options{options.shapes, refusals};
+  CompileOptions with_values = options;
+  std::map<std::string, std::optional<HostTensor>> states;
+  for (const StateOption& s : options.states) states[s.input] = {};
+  const onnx::ImportOptions import_options{options.shapes, refusals, &states};
   RP_ASSIGN(auto model, from.path.empty() ? onnx::import_bytes(from.bytes, import_options)
                                           : onnx::import_file(from.path, import_options));
+  for (StateOption& s : with_values.states)
+    if (!s.initial) s.initial = states[s.input];
   const double import_ms = ms_since(start);
   if (model->outputs.empty()) return package::Package();  // everything was refused
-  auto compiled = compile(std::move(model), options, report);
+  auto compiled = compile(std::move(model), with_values, report);
   if (!compiled.ok())
     return from.path.empty() ? compiled.status() : compiled.status().with_context(from.path);
   if (report != nullptr) report->passes.insert(report->passes.begin(), {"import", import_ms});

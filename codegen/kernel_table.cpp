@@ -50,14 +50,15 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   return out;
 }
 
-Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number, const lower::Group& group) {
+Status KernelTable::add(size_t step, PendingKernel pending) {
   const auto start = Clock::now();
+  auto& [k, number, group] = pending;
   if (number) {
     const auto [known, is_new] = numbered_.try_emplace(*number, kernels_.size());
-    uses_.push_back({p_.steps.size(), known->second, &group});
+    uses_.push_back({step, known->second, group});
     if (!is_new) return {};
   } else {
-    uses_.push_back({p_.steps.size(), kernels_.size(), &group});
+    uses_.push_back({step, kernels_.size(), group});
   }
   RP_TRY(context_.kernels.legalize(k, number, legalized_for(target_)));
   kernels_.push_back(std::move(k));

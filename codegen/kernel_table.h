@@ -12,6 +12,7 @@
 #include "codegen/compile_context.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/lower/target.h"
+#include "codegen/state_updates.h"
 
 namespace reprise {
 
@@ -25,9 +26,8 @@ class KernelTable {
   KernelTable(CompileContext& context, const lower::Target& target, plan::Plan& p)
       : context_(context), target_(target), p_(p) {}
 
-  /// Adds the kernel of the plan's next step, which belongs to the group. Kernels with the same
-  /// number are equal.
-  Status add(kernel::Kernel k, std::optional<size_t> number, const lower::Group& group);
+  /// Adds the kernel of a step of the plan.
+  Status add(size_t step, PendingKernel kernel);
   /// Emits the kernels and sets the kernel of each launch. If a kernel cannot be emitted, `failed`
   /// is a group that uses it.
   Status finish(const lower::Group** failed);

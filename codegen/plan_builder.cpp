@@ -6,6 +6,7 @@
 
 #include "codegen/kernel_table.h"
 #include "codegen/ops/op.h"
+#include "codegen/state_updates.h"
 #include "runtime/base/timing.h"
 #include "runtime/host/host_kernels.h"
 
@@ -21,11 +22,14 @@ using graph::ValueId;
 /// Buffers of a plan by the graph's values.
 class Buffers {
  public:
-  Buffers(const Graph& g, plan::Plan& p, WeightStore& weights)
+  /// The last `states` inputs and outputs are states.
+  Buffers(const Graph& g, plan::Plan& p, WeightStore& weights, size_t states)
       : g_(g), p_(p), weights_(weights), known_from_inputs_(known_from_inputs(g.symbol_sources)) {
-    for (size_t i = 0; i < g.inputs.size(); ++i) {
-      add(g.inputs[i], plan::BufferKind::Input, static_cast<int32_t>(i));
-    }
+    const Slots inputs{g.inputs.size() - states, plan::BufferKind::Input, plan::BufferKind::State};
+    const Slots outputs{g.outputs.size() - states, plan::BufferKind::Output,
+                        plan::BufferKind::NextState};
+    for (size_t i = 0; i < g.inputs.size(); ++i)
+      add(g.inputs[i], inputs.kind_of(i), inputs.index_of(i));
     size_t next = g.inputs.size();
     for (const ValueId v : g.captures) {
       if (v != kNone) add(v, plan::BufferKind::Input, static_cast<int32_t>(next++));
@@ -35,12 +39,12 @@ class Buffers {
       const ValueId v = g.outputs[i];
       const bool own = by_value_.count(v) == 0 && !g.value(v).constant;
       if (own) {
-        add(v, plan::BufferKind::Output, static_cast<int32_t>(i));
+        add(v, outputs.kind_of(i), outputs.index_of(i));
         continue;
       }
       const plan::BufferId from = of(v);
       const plan::BufferId id =
-          p.buffers.push_back({g.output_name(i), plan::BufferKind::Output, static_cast<int32_t>(i),
+          p.buffers.push_back({g.output_name(i), outputs.kind_of(i), outputs.index_of(i),
                                g.value(v).dtype, g.value(v).shape});
       p.aliases.push_back({from, id});
     }
@@ -87,6 +91,15 @@ class Buffers {
   }
 
  private:
+  /// Inputs or outputs, followed by those that are states.
+  struct Slots {
+    size_t count;
+    plan::BufferKind kind, state;
+
+    plan::BufferKind kind_of(size_t i) const { return i < count ? kind : state; }
+    int32_t index_of(size_t i) const { return static_cast<int32_t>(i < count ? i : i - count); }
+  };
+
   plan::BufferId add(ValueId v, plan::BufferKind kind, int32_t index) {
     const graph::Value& value = g_.value(v);
     const plan::BufferId id =
@@ -175,7 +188,7 @@ plan::Launch make_launch(const lower::LoweredLaunch& lowered,
 
 }  // namespace
 
-plan::Interface make_interface(const Graph& g) {
+plan::Interface make_interface(const Graph& g, size_t states) {
   plan::Interface io;
   io.symbols = g.symbols;
   io.sources = g.symbol_sources;
@@ -186,6 +199,10 @@ plan::Interface make_interface(const Graph& g) {
     io.outputs.push_back({g.output_name(i), v.dtype, v.shape});
   }
   io.guards.assign(g.guards.begin(), g.guards.end());
+  const size_t first = io.inputs.size() - states;
+  for (size_t i = first; i < io.inputs.size(); ++i) io.states.push_back({std::move(io.inputs[i])});
+  io.inputs.resize(first);
+  io.outputs.resize(io.outputs.size() - states);
   return io;
 }
 
@@ -194,12 +211,15 @@ void adopt_interface(const plan::Interface& io, plan::Plan& p) {
     if (b.kind == plan::BufferKind::Input) b.shape = io.inputs[static_cast<size_t>(b.index)].shape;
     if (b.kind == plan::BufferKind::Output)
       b.shape = io.outputs[static_cast<size_t>(b.index)].shape;
+    if (b.kind == plan::BufferKind::NextState)
+      b.shape = io.states[static_cast<size_t>(b.index)].shape;
   }
 }
 
-Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights, BodyStore& bodies) {
+Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights, BodyStore& bodies,
+                                   size_t states) {
   plan::Plan p;
-  Buffers buffers(g, p, weights);
+  Buffers buffers(g, p, weights, states);
   for (const auto& n : g.nodes()) {
     plan::Step step;
     RP_ASSIGN(step.what, host_call(*n, buffers, bodies, "reference"));
@@ -257,7 +277,7 @@ class DevicePlanBuilder {
   DevicePlanBuilder(CompileContext& context, const lower::Target& target)
       : context_(context),
         target_(target),
-        buffers_(context.model, p_, context.weights),
+        buffers_(context.model, p_, context.weights, context.state_count),
         kernels_(context, target, p_) {}
 
   Status add_host_call(const lower::Group& group) {
@@ -268,6 +288,7 @@ class DevicePlanBuilder {
       call.reason = use->reason;
     }
     p_.steps.push_back({std::move(call), {}, 0});
+    pending_.emplace_back();
     return {};
   }
 
@@ -286,7 +307,7 @@ class DevicePlanBuilder {
     // At every size of a run, the grid of one of the two forms is empty.
     for (lower::LoweredLaunch& l : lowered.launches) l.grid[0] *= Expr(1) - too_long;
     const size_t first = p_.steps.size();
-    RP_TRY(add_launches(group, std::move(lowered)));
+    add_launches(group, std::move(lowered));
     if (chosen->choice)
       choices_.push_back({std::move(*chosen->choice), first, p_.steps.size() - first});
     return too_long.is_const(0) ? Status() : add_long_form(group, too_long);
@@ -294,13 +315,23 @@ class DevicePlanBuilder {
 
   /// If a kernel cannot be emitted, `failed` is a group that uses it.
   Result<DevicePlan> finish(const lower::Group** failed) {
+    const std::vector<uint32_t> order =
+        update_states_in_place(p_, pending_, context_.model.symbol_sources);
+    for (size_t step = 0; step < pending_.size(); ++step) {
+      if (!pending_[step]) continue;
+      const lower::Group* const group = pending_[step]->group;
+      Status added = kernels_.add(step, *std::move(pending_[step]));
+      if (added.ok()) continue;
+      *failed = group;
+      return added;
+    }
     RP_TRY(kernels_.finish(failed));
     const auto start = Clock::now();
     const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
     const std::vector<size_t> launches = launches_before(p_);
     for (auto& [choice, first, count] : choices_) {
       for (size_t step = first; step < first + count; ++step)
-        choice.launches.push_back(launches[position[step]]);
+        choice.launches.push_back(launches[position[order[step]]]);
       context_.report.schedules.push_back(std::move(choice));
     }
     context_.times.hazards += ms_since(start);
@@ -308,7 +339,7 @@ class DevicePlanBuilder {
   }
 
  private:
-  Status add_launches(const lower::Group& group, lower::Lowered lowered) {
+  void add_launches(const lower::Group& group, lower::Lowered lowered) {
     std::vector<plan::BufferId> scratch;
     for (const lower::ScratchBuffer& s : lowered.scratch)
       scratch.push_back(buffers_.add_scratch(s));
@@ -317,10 +348,9 @@ class DevicePlanBuilder {
       launch.group = l.kernel.name;
       launch.schedule = lowered.schedule;
       launch.nodes = origins_of(group);
-      RP_TRY(kernels_.add(std::move(l.kernel), l.number, group));
       p_.steps.push_back({std::move(launch), {}, 0});
+      pending_.emplace_back(PendingKernel{std::move(l.kernel), l.number, &group});
     }
-    return {};
   }
 
   Status add_long_form(const lower::Group& group, const Expr& too_long) {
@@ -332,7 +362,8 @@ class DevicePlanBuilder {
       l.kernel.name += "_long";
       l.grid[0] *= too_long;
     }
-    return add_launches(group, std::move(lowered));
+    add_launches(group, std::move(lowered));
+    return {};
   }
 
   CompileContext& context_;
@@ -344,6 +375,7 @@ class DevicePlanBuilder {
     size_t first, count;
   };
   std::vector<ChosenSteps> choices_;
+  std::vector<std::optional<PendingKernel>> pending_;  // parallel to the steps
   Buffers buffers_;
   KernelTable kernels_;
 };

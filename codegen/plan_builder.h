@@ -11,15 +11,17 @@
 
 namespace reprise {
 
-/// The package's interface: names, dtypes, shapes and symbols of the model.
-plan::Interface make_interface(const graph::Graph& g);
+/// The package's interface: names, dtypes, shapes and symbols of the model. The last `states`
+/// inputs and outputs are states.
+plan::Interface make_interface(const graph::Graph& g, size_t states = 0);
 
 /// Replaces the dims in a plan of the same model by the interface's. They may be other expressions
 /// for the same sizes.
 void adopt_interface(const plan::Interface& io, plan::Plan& p);
 
 /// The imported graph as host calls, one per node. It is the reference.
-Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights, BodyStore& bodies);
+Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights, BodyStore& bodies,
+                                   size_t states = 0);
 
 /// The plan of one variant, and the kernel IR of its kernels if they are to be probed.
 struct DevicePlan {

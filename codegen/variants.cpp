@@ -274,7 +274,7 @@ void explain_unfused(const lower::Fusion& fusion, package::Explanation& explanat
 Status build_variants(CompileContext& context, lower::Fusion& portable, package::Package& p) {
   const CompileOptions& options = context.options;
   const std::vector<lower::Target> targets = chosen_targets(context, portable);
-  GraphPlans model(context, portable, make_interface(context.model));
+  GraphPlans model(context, portable, p.io);
   BodyPlans bodies(context.device_bodies);
   RP_TRY(model.lower(targets));
   RP_TRY(bodies.lower(targets));

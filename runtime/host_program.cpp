@@ -54,18 +54,21 @@ Status HostProgram::load_weights(const package::Package& package) {
 }
 
 Status HostProgram::find_outputs() {
-  output_buffer_.assign(io_->outputs.size(), {});
-  for (const plan::BufferId b : plan_->buffers.ids()) {
-    if (plan_->buffers[b].kind == plan::BufferKind::Output)
-      output_buffer_[static_cast<size_t>(plan_->buffers[b].index)] = b;
+  output_buffer_.assign(io_->outputs.size() + io_->states.size(), {});
+  const auto result = [this](const plan::Buffer& b) -> plan::BufferId& {
+    const size_t before = b.kind == plan::BufferKind::Output ? 0 : io_->outputs.size();
+    return output_buffer_[before + static_cast<size_t>(b.index)];
+  };
+  // A state without a next value keeps its value.
+  for (const auto kind :
+       {plan::BufferKind::Output, plan::BufferKind::State, plan::BufferKind::NextState}) {
+    for (const plan::BufferId b : plan_->buffers.ids())
+      if (plan_->buffers[b].kind == kind) result(plan_->buffers[b]) = b;
   }
-  for (const auto& alias : plan_->aliases) {
-    const plan::Buffer& to = plan_->buffers[alias.output];
-    output_buffer_[static_cast<size_t>(to.index)] = alias.from;
-  }
+  for (const auto& alias : plan_->aliases) result(plan_->buffers[alias.output]) = alias.from;
   for (size_t o = 0; o < output_buffer_.size(); ++o) {
     if (output_buffer_[o].is_none())
-      return invalid_model("no buffer of the host plan is output '" + io_->outputs[o].name + "'");
+      return invalid_model("no buffer of the host plan is output " + std::to_string(o));
   }
   return {};
 }
@@ -117,8 +120,10 @@ Result<std::vector<HostTensor>> HostProgram::run(std::span<const HostTensor* con
                                                  const HostRun& run) const {
   Values values(plan_->buffers.size());
   for (const plan::BufferId b : plan_->buffers.ids()) {
-    if (plan_->buffers[b].kind == plan::BufferKind::Input)
-      values[b] = *inputs[static_cast<size_t>(plan_->buffers[b].index)];
+    const plan::Buffer& buffer = plan_->buffers[b];
+    if (buffer.kind == plan::BufferKind::Input) values[b] = *inputs[static_cast<size_t>(buffer.index)];
+    if (buffer.kind == plan::BufferKind::State)
+      values[b] = *inputs[io_->inputs.size() + static_cast<size_t>(buffer.index)];
   }
   for (size_t s = 0; s < plan_->steps.size(); ++s) {
     RP_TRY(check_deadline(run.deadline));
@@ -128,7 +133,7 @@ Result<std::vector<HostTensor>> HostProgram::run(std::span<const HostTensor* con
   for (size_t o = 0; o < output_buffer_.size(); ++o) {
     const plan::BufferId b = output_buffer_[o];
     const auto& value = weights_[b] ? weights_[b] : values[b];
-    if (!value) return internal_error("output '" + io_->outputs[o].name + "' has no value");
+    if (!value) return internal_error("output '" + plan_->buffers[b].name + "' has no value");
     outputs.push_back(*value);
   }
   return outputs;

@@ -31,8 +31,9 @@ class HostProgram {
   static Result<HostProgram> load(const package::Package& package, const plan::Plan& plan,
                                   const plan::Interface& io);
 
-  /// Runs the calls in the order of the plan. `inputs` is parallel to the interface's. Symbols that
-  /// only results determine are assigned. The outputs may share memory with inputs and weights.
+  /// Runs the calls in the order of the plan. `inputs` are those of the interface, then its states,
+  /// and the results are its outputs, then the next values of the states. Symbols that only results
+  /// determine are assigned. The results may share memory with inputs and weights.
   /// After the deadline no further call starts, and the run fails with Code::Device.
   Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
                                       std::vector<int64_t>& symbols, const HostBodies& bodies,
@@ -53,7 +54,7 @@ class HostProgram {
   Values weights_;  // per buffer
   PreparedCalls prepared_;
   std::vector<std::vector<plan::BufferId>> dead_;  // per step: buffers that are not needed after it
-  std::vector<plan::BufferId> output_buffer_;      // per output, with aliases resolved
+  std::vector<plan::BufferId> output_buffer_;      // per result, with aliases resolved
 };
 
 /// The bodies of a package, ready to run. Thread-safe.

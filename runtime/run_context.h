@@ -18,6 +18,7 @@
 #include "runtime/prepared_calls.h"
 #include "runtime/session.h"
 #include "runtime/session_io.h"
+#include "runtime/state_memory.h"
 #include "runtime/weights.h"
 
 namespace reprise {
@@ -41,6 +42,7 @@ struct SessionBase {
   std::vector<std::unique_ptr<SessionShared>> bodies;  // parallel to Variant::bodies
   std::atomic<uint64_t> started = 0;                   // runs, which numbers them
   SessionTotals totals;
+  StateMemory states;  // only one run at a time may use it
 
   uint64_t timeout_ns() const;  // of one run
 };
@@ -75,6 +77,11 @@ struct SessionShared {
     plan::BufferId origin() const { return alias_of.is_none() ? buffer : alias_of; }
   };
   std::vector<OutputSource> of_output;  // per model output
+  struct StateBuffers {
+    plan::BufferId current, next;  // `next` is none if launches update the state in place
+  };
+  std::vector<StateBuffers> of_state;             // per state; of the plan of the variant only
+  std::vector<plan::Plan::Alias> state_copies;    // next values that the session copies
   size_t first_recorded = 0;            // segment that copies staged inputs; segments.size(): none
   std::vector<std::array<uint32_t, 3>> fixed_grids;  // per step, for launches with a constant grid
   bool keeps_host_values = false;                    // the plan has host calls or aliases
@@ -139,6 +146,8 @@ class RunContext {
     Dead,  // the run failed, and the device may still be using the memory
   };
   State state() const { return state_; }
+  /// Whether the device may have executed a part of the last run.
+  bool submitted() const { return submitted_; }
   /// Whether an allocation failed. Such a context cannot run, so its memory can be freed.
   bool starved() const { return starved_; }
   /// Asks the device whether a late run has ended, and returns the new state.
@@ -251,6 +260,8 @@ class RunContext {
   Status upload_result(plan::BufferId id, const HostTensor& value, Run& run);
   Result<HostTensor> fetch(plan::BufferId id, Run& run);
   Status read(plan::BufferId id, std::span<std::byte> out, Run& run);
+  void bind_states();
+  Status copy_states(Run& run);
   Status keep_passed_through(Run& run);
   Status deliver(size_t output, Run& run, HostTensor& result);
   Status deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
@@ -268,7 +279,7 @@ class RunContext {
   std::vector<int64_t> symbols_;    // of this run
   Staged staged_;                   // of the current segment
   std::vector<SegmentState> segments_;
-  bool sized_ = false, starved_ = false;
+  bool sized_ = false, starved_ = false, submitted_ = false;
   State state_ = State::Free;
   Recording* late_recording_ = nullptr;   // the device is still executing it ...
   std::vector<RunContext*> late_bodies_;  // ... or one of each of these bodies

@@ -258,6 +258,7 @@ Status RunContext::check_time(const Run& run) const {
 Status RunContext::submit(Recording& recording, Run& run) {
   if (run.left.device_ns == 0) return check_time(run);
   const auto start = Clock::now();
+  submitted_ = true;
   Status submitted = recording.submit();
   run.stats.host_submit_us += us_since(run.start) - run.copy_us;
   if (!submitted.ok() && !recording.wait(run.left.device_ns).ok()) wait_failed(recording);
@@ -361,6 +362,7 @@ Status RunContext::accept(plan::BufferId id, HostTensor value, Run& run) {
 
 Status RunContext::prepare(Run& run) {
   RP_TRY(resize(run.io.symbols));
+  bind_states();
   if (s_.keeps_host_values) {
     run.buffers.resize(s_.plan->buffers.size());
   }
@@ -379,6 +381,7 @@ Status RunContext::execute(Run& run, std::vector<HostTensor>& results) {
 }
 
 Status RunContext::finish(Run& run, std::vector<HostTensor>& results) {
+  RP_TRY(copy_states(run));
   RP_TRY(keep_passed_through(run));
   results.resize(outputs_.size());
   for (size_t o = 0; o < outputs_.size(); ++o) RP_TRY(deliver(o, run, results[o]));
@@ -388,6 +391,7 @@ Status RunContext::finish(Run& run, std::vector<HostTensor>& results) {
 Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<HostTensor>& results,
                        RunStats* stats) {
   symbols_ = io.symbols;
+  submitted_ = false;
   TimeLeft left{.device_ns = s_.base.timeout_ns(), .host_ns = s_.base.timeout_ns()};
   Run run{.io = io,
           .symbols = symbols_,

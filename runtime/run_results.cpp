@@ -28,7 +28,8 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
     RP_TRY(read(id, t.mutable_bytes(), run));
   }
   run.stats.bytes_copied += t.bytes().size();
-  run.buffers[id].host = t;
+  // A launch that follows may give a state its next value.
+  if (buffer.kind != plan::BufferKind::State) run.buffers[id].host = t;
   return t;
 }
 
@@ -118,6 +119,28 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   }
   run.stats.bytes_copied += bytes;
   return {};
+}
+
+// Values that another step or the host has under another name. They are rare, so they pass through
+// the host.
+Status RunContext::copy_states(Run& run) {
+  for (const auto& [from, next] : s_.state_copies) {
+    RP_ASSIGN(const HostTensor value, fetch(from, run));
+    const Location& where = buffers_[next].location;
+    run.stats.bytes_copied += value.bytes().size();
+    RP_TRY(s_.base.device->upload(*where.buffer, where.offset, value.bytes()));
+  }
+  return {};
+}
+
+// The places of states change roles after each run.
+void RunContext::bind_states() {
+  for (size_t s = 0; s < s_.of_state.size(); ++s) {
+    const auto& [current, next] = s_.of_state[s];
+    const StateMemory& states = s_.base.states;
+    set_location(current, {states.current(s).buffer, states.current(s).offset});
+    if (!next.is_none()) set_location(next, {states.next(s).buffer, states.next(s).offset});
+  }
 }
 
 }  // namespace reprise

@@ -17,7 +17,7 @@
 namespace reprise {
 
 struct SessionOptions {
-  unsigned max_in_flight = 2;
+  unsigned max_in_flight = 2;  // 1 if the package has states
   bool timestamps = false;  // measure the device time of each launch
   bool fullgraph = false;   // refuse a plan with host calls (Code::Unsupported; names the nodes)
   bool replay = true;       // false: record again on each run (mode "default")
@@ -94,6 +94,29 @@ class Session {
   virtual Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                           std::vector<HostTensor>& results, RunStats* stats) = 0;
   virtual const plan::Interface& io() const = 0;
+
+  // States are tensors that the session keeps: io().states. Each run reads them and gives them
+  // their next values, so runs take turns, and these calls wait for runs that came before. If a run
+  // fails after the device began it, states that it updates in place have no defined value. Calls
+  // that need it are Code::Usage errors then, until the states are loaded, reset or written.
+  Result<HostTensor> read_state(const std::string& name);
+  /// Unknown names and other dtypes or dims than the state's are InvalidInput errors.
+  Status write_state(const std::string& name, const HostTensor& value);
+  /// Writes the values of all states to a file: a package without kernels.
+  Status save_states(const std::string& path);
+  /// Reads all states from a file of save_states(), or the initial values from a package. It must
+  /// have the same states, or else nothing changes.
+  Status load_states(const std::string& path);
+  /// Gives all states their initial values.
+  Status reset_states();
+  /// Runs once with the initial values of the states, for comparisons. The results are the outputs,
+  /// then the next values of the states. result_name() names them.
+  Result<std::vector<HostTensor>> run_from_start(std::span<const Binding> inputs);
+  const std::string& result_name(size_t i) const {
+    const size_t outputs = io().outputs.size();
+    return i < outputs ? io().outputs[i].name : io().states[i - outputs].name;
+  }
+
   /// The name of the variant in use.
   virtual const std::string& variant() const = 0;
   /// Why earlier variants were not used: "NAME: reason". A note that begins with the name of the
@@ -107,6 +130,14 @@ class Session {
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const package::Package> package,
                                                  const std::shared_ptr<Device>& device,
                                                  const SessionOptions& options = {});
+
+ protected:
+  virtual const package::Package& package() const = 0;
+  /// `which` are indices into io().states.
+  virtual Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) = 0;
+  /// `values` are parallel to `which`, and have the dtypes and dims of the states.
+  virtual Status write_states(std::span<const size_t> which,
+                              std::span<const HostTensor> values) = 0;
 };
 
 }  // namespace reprise

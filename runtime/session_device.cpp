@@ -23,6 +23,9 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
 
   /// If the verdict is that a kernel is wrong, the session must not be used.
   Status load(Verdict& verdict);
+  const package::Package& package() const override { return *base_.package; }
+  Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
+  Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   const plan::Interface& io() const override { return base_.package->io; }
@@ -41,7 +44,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   void poll_late();
   void wait_for_room(std::unique_lock<std::mutex>& lock);
   std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
-  void release(std::unique_ptr<RunContext> context) noexcept;
+  void release(std::unique_ptr<RunContext> context, bool is_run) noexcept;
   bool free_idle() override;
 
   SessionBase base_;
@@ -71,6 +74,7 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
   base_.device = std::move(device);
   base_.options = options;
   base_.options.max_in_flight = std::max(options.max_in_flight, 1U);
+  if (!base_.package->io.states.empty()) base_.options.max_in_flight = 1;
 }
 
 /// Launches every kernel of a plan with an empty grid, in the order of first use.
@@ -131,6 +135,9 @@ Status DeviceSession::load(Verdict& verdict) {
   }
   RP_ASSIGN(base_.host_bodies, HostBodies::load(*base_.package));
   for (SessionShared* plan : plans) RP_TRY(plan->load_weights());
+  RP_ASSIGN(base_.states, StateMemory::create(*base_.package, variant_.plan, *base_.device,
+                                              base_.options.isolate_tensors));
+  base_.totals.device_bytes += base_.states.bytes();
   RP_ASSIGN(auto first, RunContext::create(shared_));
   free_.push_back(std::move(first));
   for (const SessionShared* plan : plans)
@@ -145,19 +152,20 @@ Status DeviceSession::load(Verdict& verdict) {
 /// context's destructor waits, and a context that ran out of memory must free what it holds.
 class DeviceSession::Lease {
  public:
-  /// The session must have counted the context as in use.
-  explicit Lease(DeviceSession& session) : session_(session) {}
+  /// The session must have counted the context as in use. `is_run`: it counts as a run.
+  explicit Lease(DeviceSession& session, bool is_run = true) : session_(session), is_run_(is_run) {}
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
     if (!complete_) context.reset();
-    session_.release(std::move(context));
+    session_.release(std::move(context), is_run_);
   }
   void complete() { complete_ = true; }
   std::unique_ptr<RunContext> context;
 
  private:
   DeviceSession& session_;
+  const bool is_run_;
   bool complete_ = false;
 };
 
@@ -222,10 +230,10 @@ std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& s
   return context;
 }
 
-void DeviceSession::release(std::unique_ptr<RunContext> context) noexcept {
+void DeviceSession::release(std::unique_ptr<RunContext> context, bool is_run) noexcept {
   const std::lock_guard lock(mutex_);
   --in_use_;
-  ++runs_;
+  if (is_run) ++runs_;
   if (context) {
     const auto state = context->state();
     auto& list = state == RunContext::State::Late   ? late_
@@ -249,6 +257,24 @@ bool DeviceSession::free_idle() {
   }
 }
 
+/// Ends a run's use of the states, also if an exception ends the run.
+class StatesOfRun {
+ public:
+  StatesOfRun(StateMemory& states, const RunContext& context)
+      : states_(states), context_(context) {}
+  StatesOfRun(const StatesOfRun&) = delete;
+  StatesOfRun& operator=(const StatesOfRun&) = delete;
+  ~StatesOfRun() {
+    if (done) states_.advance();
+    if (!done && context_.submitted()) states_.fail();
+  }
+  bool done = false;
+
+ private:
+  StateMemory& states_;
+  const RunContext& context_;
+};
+
 Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                                std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
@@ -260,9 +286,34 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
   if (!lease.context) {
     RP_ASSIGN(lease.context, RunContext::create(shared_));
   }
+  if (Status damaged = base_.states.check(); !damaged.ok()) {
+    lease.complete();
+    return damaged;
+  }
+  StatesOfRun states(base_.states, *lease.context);
   Status done = lease.context->run(*bound, start, results, stats);
+  states.done = done.ok();
   if (!lease.context->starved()) lease.complete();
   return done;
+}
+
+// A session with states has one context at most, so that nothing else uses the states while this
+// call has it.
+Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_t> which) {
+  auto free_context = acquire({});
+  Lease lease(*this, false);
+  lease.context = std::move(free_context);
+  lease.complete();
+  return base_.states.read(which);
+}
+
+Status DeviceSession::write_states(std::span<const size_t> which,
+                                   std::span<const HostTensor> values) {
+  auto free_context = acquire({});
+  Lease lease(*this, false);
+  lease.context = std::move(free_context);
+  lease.complete();
+  return base_.states.write(which, values);
 }
 
 SessionStats DeviceSession::stats() const {

@@ -10,6 +10,7 @@
 #include "runtime/host_program.h"
 #include "runtime/session_impl.h"
 #include "runtime/session_io.h"
+#include "runtime/state_memory.h"
 
 namespace reprise {
 namespace {
@@ -33,6 +34,9 @@ class HostSession final : public Session {
         seed_(options.seed) {}
 
   Status load();
+  const package::Package& package() const override { return *package_; }
+  Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
+  Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   const plan::Interface& io() const override { return package_->io; }
@@ -47,6 +51,7 @@ class HostSession final : public Session {
 
  private:
   static Result<HostTensor> deliver(HostTensor value, const Binding* binding);
+  Result<std::vector<HostTensor>> compute(BoundIo& bound);
 
   std::shared_ptr<const package::Package> package_;
   const plan::Plan& plan_;
@@ -59,14 +64,53 @@ class HostSession final : public Session {
   HostBodies bodies_;
   mutable std::mutex mutex_;
   SessionStats stats_;
+  std::mutex states_mutex_;          // held by a run that has states
+  std::vector<HostTensor> states_;  // a failed run leaves them as they are
 };
 
 Status HostSession::load() {
   const auto start = Clock::now();
   RP_ASSIGN(program_, HostProgram::load(*package_, package_->host_plan, package_->io));
   RP_ASSIGN(bodies_, HostBodies::load(*package_));
+  for (const plan::StateSlot& slot : package_->io.states) {
+    RP_ASSIGN(HostTensor value, initial_state(*package_, slot));
+    states_.push_back(std::move(value));
+  }
   stats_.load_ms = since(start, 1e3);
   return {};
+}
+
+Result<std::vector<HostTensor>> HostSession::read_states(std::span<const size_t> which) {
+  const std::lock_guard lock(states_mutex_);
+  std::vector<HostTensor> out;
+  for (const size_t s : which) out.push_back(states_[s]);
+  return out;
+}
+
+Status HostSession::write_states(std::span<const size_t> which,
+                                 std::span<const HostTensor> values) {
+  const std::lock_guard lock(states_mutex_);
+  for (size_t i = 0; i < which.size(); ++i) states_[which[i]] = values[i].detached();
+  return {};
+}
+
+// The outputs of a run, whose states become the session's.
+Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound) {
+  std::unique_lock lock(states_mutex_, std::defer_lock);
+  if (!states_.empty()) lock.lock();
+  std::vector<const HostTensor*> values;
+  for (const Binding* input : bound.inputs) values.push_back(&*input->host);
+  for (const HostTensor& state : states_) values.push_back(&state);
+  RP_ASSIGN(std::vector<HostTensor> computed,
+            program_->run(values, bound.symbols, bodies_,
+                          HostRun::create(deadline_in(timeout_ns_), seed_, started_++)));
+  // Values may be views of inputs. The caller may free their memory after the run, or bind the same
+  // memory to outputs.
+  for (HostTensor& value : computed) value = value.detached();
+  const size_t outputs = computed.size() - states_.size();
+  for (size_t s = 0; s < states_.size(); ++s) states_[s] = std::move(computed[outputs + s]);
+  computed.resize(outputs);
+  return computed;
 }
 
 Result<HostTensor> HostSession::deliver(HostTensor value, const Binding* binding) {
@@ -85,14 +129,7 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
   const auto start = Clock::now();
   BoundIo bound;
   RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
-  std::vector<const HostTensor*> values;
-  for (const Binding* input : bound.inputs) values.push_back(&*input->host);
-  RP_ASSIGN(std::vector<HostTensor> computed,
-            program_->run(values, bound.symbols, bodies_,
-                          HostRun::create(deadline_in(timeout_ns_), seed_, started_++)));
-  // Values may be views of inputs. The caller may free their memory after the run, or bind the same
-  // memory to outputs.
-  for (HostTensor& value : computed) value = value.detached();
+  RP_ASSIGN(std::vector<HostTensor> computed, compute(bound));
   results.resize(computed.size());
   for (size_t o = 0; o < computed.size(); ++o) {
     RP_ASSIGN(results[o], deliver(std::move(computed[o]), bound.outputs[o]));

@@ -61,6 +61,7 @@ Status SessionShared::index_buffers() {
     if (known[s]) from_inputs[s] = 1;
   of_input.resize(io().inputs.size());
   of_output.resize(io().outputs.size());
+  of_state.resize(io().states.size());
   for (const plan::BufferId id : plan->buffers.ids()) {
     const plan::Buffer& buffer = plan->buffers[id];
     uses[id].late = !plan::is_bound(buffer.shape, from_inputs);
@@ -70,11 +71,21 @@ Status SessionShared::index_buffers() {
       of_input[static_cast<size_t>(buffer.index)].push_back(id);
     if (buffer.kind == plan::BufferKind::Output)
       of_output[static_cast<size_t>(buffer.index)].buffer = id;
+    if (buffer.kind == plan::BufferKind::State)
+      of_state[static_cast<size_t>(buffer.index)].current = id;
+    if (buffer.kind == plan::BufferKind::NextState)
+      of_state[static_cast<size_t>(buffer.index)].next = id;
+    uses[id].on_device = uses[id].on_device || buffer.kind == plan::BufferKind::State ||
+                         buffer.kind == plan::BufferKind::NextState;
   }
   for (const auto& alias : plan->aliases) {
     const plan::Buffer& to = plan->buffers[alias.output];
-    of_output[static_cast<size_t>(to.index)].alias_of = alias.from;
     keeps_host_values = true;
+    if (to.kind == plan::BufferKind::NextState) {
+      state_copies.push_back(alias);
+    } else {
+      of_output[static_cast<size_t>(to.index)].alias_of = alias.from;
+    }
   }
   return check_buffers();
 }

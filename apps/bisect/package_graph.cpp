@@ -15,8 +15,13 @@ using graph::ValueId;
 /// Adds a value for each buffer of the plan.
 Result<IdVector<plan::BufferId, ValueId>> add_values(const package::Package& p, graph::Graph& g) {
   IdVector<plan::BufferId, ValueId> out;
-  g.inputs.resize(p.io.inputs.size());
-  std::vector<ValueId> outputs(p.io.outputs.size(), graph::kNone);
+  // States become ordinary inputs and outputs.
+  g.inputs.resize(p.io.inputs.size() + p.io.states.size());
+  std::vector<ValueId> outputs(p.io.outputs.size() + p.io.states.size(), graph::kNone);
+  const auto output = [&](const plan::Buffer& b) -> ValueId& {
+    const size_t before = b.kind == plan::BufferKind::Output ? 0 : p.io.outputs.size();
+    return outputs[before + static_cast<size_t>(b.index)];
+  };
   for (const plan::Buffer& b : p.host_plan.buffers) {
     if (b.kind == plan::BufferKind::Weight) {
       RP_ASSIGN(HostTensor t, raw_weight(p, p.host_plan, b));
@@ -25,12 +30,16 @@ Result<IdVector<plan::BufferId, ValueId>> add_values(const package::Package& p, 
     }
     out.push_back(g.add_value(b.name, b.dtype, b.shape));
     if (b.kind == plan::BufferKind::Input) g.inputs[static_cast<size_t>(b.index)] = out.back();
-    if (b.kind == plan::BufferKind::Output) outputs[static_cast<size_t>(b.index)] = out.back();
+    if (b.kind == plan::BufferKind::State)
+      g.inputs[p.io.inputs.size() + static_cast<size_t>(b.index)] = output(b) = out.back();
   }
-  for (const plan::Plan::Alias& a : p.host_plan.aliases) {
-    const auto output = p.host_plan.buffers[a.output].index;
-    outputs[static_cast<size_t>(output)] = out[a.from];
+  for (const plan::BufferId b : p.host_plan.buffers.ids()) {
+    const plan::BufferKind kind = p.host_plan.buffers[b].kind;
+    if (kind == plan::BufferKind::Output || kind == plan::BufferKind::NextState)
+      output(p.host_plan.buffers[b]) = out[b];
   }
+  for (const plan::Plan::Alias& a : p.host_plan.aliases)
+    output(p.host_plan.buffers[a.output]) = out[a.from];
   g.set_outputs(std::move(outputs));
   return out;
 }

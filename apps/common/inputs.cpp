@@ -287,6 +287,12 @@ Result<std::vector<HostTensor>> run_session(Session& session, const InputSet& in
   return outputs;
 }
 
+Result<std::vector<HostTensor>> run_from_start(Session& session, const InputSet& inputs) {
+  auto results = session.run_from_start(inputs.bindings());
+  if (!results.ok()) return inputs.explain(results.status());
+  return results;
+}
+
 Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sources,
                              std::vector<std::string>& notes) {
   RP_TRY(check_given_shapes(io, sources));

@@ -38,6 +38,8 @@ struct InputSet {
 /// Runs the session; errors are explained.
 Result<std::vector<HostTensor>> run_session(Session& session, const InputSet& inputs,
                                             RunStats* stats = nullptr);
+/// The same with the initial values of the states; their next values follow the outputs.
+Result<std::vector<HostTensor>> run_from_start(Session& session, const InputSet& inputs);
 
 struct InputSources {
   std::map<std::string, HostTensor> given;

@@ -8,7 +8,7 @@ Result<std::vector<Replays>> replay(Session& session, const InputSet& inputs, in
                                     const std::vector<HostTensor>& first) {
   std::vector<Replays> out(first.size());
   for (int run = 1; run < runs; ++run) {
-    RP_ASSIGN(const std::vector<HostTensor> now, run_session(session, inputs));
+    RP_ASSIGN(const std::vector<HostTensor> now, run_from_start(session, inputs));
     for (size_t i = 0; i < first.size(); ++i) {
       const std::string difference = bit_difference(first[i], now[i]);
       if (difference.empty()) continue;

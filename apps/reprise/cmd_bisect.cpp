@@ -7,6 +7,7 @@
 #include "apps/reprise/command.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/plan_builder.h"
+#include "runtime/state_memory.h"
 
 namespace reprise::app {
 
@@ -214,6 +215,10 @@ Result<Loaded> load(const BisectCommand& o) {
   Loaded out;
   onnx::ImportOptions import;
   RP_ASSIGN(import.shapes, o.common.parsed_shapes());
+  RP_ASSIGN(const std::vector<StateOption> options, parse_states(o.common.states));
+  std::map<std::string, std::optional<HostTensor>> states;
+  for (const StateOption& s : options) states[s.input] = {};
+  import.states = &states;
   Model model;
   model.path = o.model;
   if (o.model.ends_with(".rpk")) {
@@ -230,6 +235,20 @@ Result<Loaded> load(const BisectCommand& o) {
   package->io = make_interface(*out.graph);
   model.package = std::move(package);
   RP_ASSIGN(out.inputs, collect_inputs(model, o.common, o.inputs, true));
+  if (out.package) {
+    for (const plan::StateSlot& s : out.package->io.states) {
+      RP_ASSIGN(states[s.name], initial_state(*out.package, s));
+    }
+  }
+  // States begin with their initial values unless --input gives others.
+  for (size_t i = 0; i < out.graph->inputs.size(); ++i) {
+    const std::string& name = out.graph->value(out.graph->inputs[i]).name;
+    const auto initial = states.find(name);
+    const bool given = std::ranges::any_of(
+        o.inputs.files, [&](const std::string& f) { return f.starts_with(name + "="); });
+    if (initial != states.end() && initial->second && !given)
+      out.inputs.tensors[i] = *initial->second;
+  }
   return out;
 }
 

@@ -60,7 +60,7 @@ Result<int> run_verify(const VerifyOptions& o) {
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
   RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs, o.common));
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
-  RP_ASSIGN(std::vector<HostTensor> actual, run_session(*session, inputs));
+  RP_ASSIGN(std::vector<HostTensor> actual, run_from_start(*session, inputs));
   RP_ASSIGN(const std::vector<Replays> replays, replay(*session, inputs, o.runs, actual));
   Table table({"output", "max error", "relative", "verdict"});
   Json list = Json::array();
@@ -68,7 +68,7 @@ Result<int> run_verify(const VerifyOptions& o) {
   for (size_t i = 0; i < actual.size(); ++i) {
     const Tolerance t = allowed(o, model, expected[i].dtype());
     const Comparison c = compare(actual[i], expected[i], t);
-    const std::string& name = session->io().outputs[i].name;
+    const std::string& name = session->result_name(i);
     const Replays& r = replays[i];
     all_ok = all_ok && c.ok;
     stable = stable && r.differing == 0;

@@ -62,6 +62,7 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   CompileOptions o;
   RP_ASSIGN(o.shapes, parsed_shapes());
   RP_ASSIGN(o.precision, parse_precision(precision));
+  RP_ASSIGN(o.states, parse_states(states));
   o.disabled_passes = disabled_passes;
   for (const std::string& text : pass_options) {
     const size_t equals = std::min(text.find('='), text.size());
@@ -79,28 +80,6 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   o.keep_source = keep_source;
   o.log = [](const std::string& message) { note(message); };
   return o;
-}
-
-CLI::Validator at_least_zero() {
-  const auto check = [](const std::string& text) {
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    const bool ok = error == std::errc() && rest == end && std::isfinite(value) && value >= 0;
-    return ok ? std::string() : "expected a number of at least 0, found '" + text + "'";
-  };
-  return CLI::Validator(check, "NUMBER");
-}
-
-CLI::Validator whole_number() {
-  const auto check = [](const std::string& text) {
-    uint64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    const bool ok = error == std::errc() && rest == end;
-    return ok ? std::string() : "expected a whole number from 0 to 2^64 - 1, found '" + text + "'";
-  };
-  return CLI::Validator(check, "WHOLE NUMBER");
 }
 
 std::vector<std::string> split_list(const std::string& text) {
@@ -183,6 +162,11 @@ void add_compile(CLI::App& command, CommonOptions& o) {
       .add_option("--shape", o.shapes,
                   "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
                   "sizes only; a compiled .rpk keeps its dynamic dims")
+      ->allow_extra_args(false);
+  command
+      .add_option("--state", o.states,
+                  "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
+                  "next value. An initialiser of that name is the first value, by default zeros")
       ->allow_extra_args(false);
   command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
       ->allow_extra_args(false);
@@ -312,6 +296,7 @@ int validation_errors() {
 Status check_package_options(const Model& model, const CommonOptions& options) {
   const char* option = !options.disabled_passes.empty() ? "--disable-pass"
                        : !options.pass_options.empty()  ? "--pass-option"
+                       : !options.states.empty()        ? "--state"
                        : options.precision != "fp32"    ? "--precision"
                                                         : nullptr;
   if (model.compiled || option == nullptr) return {};

@@ -39,6 +39,7 @@ struct CommonOptions {
   std::string nvrtc;
   double tune_seconds = 30;
   std::vector<std::string> shapes;
+  std::vector<std::string> states;  // "INPUT=OUTPUT"
   std::vector<std::string> disabled_passes, pass_options;
   std::string json;
   bool fullgraph = false;
@@ -56,6 +57,9 @@ struct CommonOptions {
 /// Refuse negative numbers, and for at_least_zero() also NaN and infinities.
 CLI::Validator at_least_zero();
 CLI::Validator whole_number();
+
+/// Parses "INPUT=OUTPUT".
+Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts);
 
 /// Splits "a,b" at commas and drops empty items.
 std::vector<std::string> split_list(const std::string& text);

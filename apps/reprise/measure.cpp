@@ -128,7 +128,7 @@ Comparison compare_outputs(const Model& model, const std::vector<HostTensor>& ac
 Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs,
                                                   const CommonOptions& options) {
   RP_ASSIGN(std::unique_ptr<Session> session, make_reference(model, options));
-  return run_session(*session, inputs);
+  return run_from_start(*session, inputs);
 }
 
 Result<Measurement> measure(const Model& model, const OpenedDevice& device, const InputSet& inputs,

@@ -61,7 +61,7 @@ class Tuner {
     RP_ASSIGN(inputs_, options_.inputs(*model.package));
     for (const plan::Slot& slot : model.package->io.inputs) names_.push_back(slot.name);
     RP_ASSIGN(auto reference, Session::create(model.package, nullptr));
-    RP_ASSIGN(expected_, reference->run(bindings()));
+    RP_ASSIGN(expected_, reference->run_from_start(bindings()));
     if (pending_.empty()) return confirm_known(std::move(model));
     RP_TRY(make_trials(model));
     RP_TRY(measure());
@@ -215,14 +215,14 @@ class Tuner {
     auto session = session_of(package);
     if (!session.ok() && candidate == 0) return session.status();
     if (!session.ok()) return Checked{nullptr, session.status().message()};
-    const auto outputs = (*session)->run(bindings());
+    const auto outputs = (*session)->run_from_start(bindings());
     if (!outputs.ok() && candidate == 0) return outputs.status();
     if (!outputs.ok()) return Checked{nullptr, outputs.status().message()};
     for (size_t i = 0; i < expected_.size(); ++i) {
       const DType dtype = expected_[i].dtype();
       const Tolerance allowed = widened(tolerance(Rule::Model, dtype), compile_.precision, dtype);
       if (!compare((*outputs)[i], expected_[i], allowed).ok)
-        return Checked{nullptr, "output '" + (*session)->io().outputs[i].name + "' is wrong"};
+        return Checked{nullptr, "output '" + (*session)->result_name(i) + "' is wrong"};
     }
     return Checked{std::move(*session), {}};
   }

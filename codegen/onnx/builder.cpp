@@ -121,8 +121,21 @@ Status Builder::define(Scope& scope, const std::string& name, ValueId v) {
 }
 
 Status Builder::add_constant(Scope& scope, const std::string& name, HostTensor t) {
+  const bool is_model = scope.outer == nullptr && scope.frame->calls.empty();
+  if (is_model && options_.is_state(name)) return add_state(scope, name, std::move(t));
   const ValueId v = scope.graph->add_constant(name_in(scope, name), std::move(t));
   return define(scope, name, v);
+}
+
+Status Builder::add_state(Scope& scope, const std::string& name, HostTensor t) {
+  if (!scope.names.contains(name)) {
+    const ValueId v =
+        scope.graph->add_value(name, t.dtype(), Shape(t.dims().begin(), t.dims().end()));
+    scope.graph->inputs.push_back(v);
+    RP_TRY(define(scope, name, v));
+  }
+  (*options_.states)[name] = std::move(t);
+  return {};
 }
 
 Status Builder::add_initialisers(Scope& scope, const wire::Graph& g) {

@@ -80,6 +80,8 @@ class Builder {
   Status read_header();
   Status add_initialisers(Scope& scope, const wire::Graph& g);
   Status add_constant(Scope& scope, const std::string& name, HostTensor t);
+  /// Makes an initialiser the initial value of an input, which it adds if there is none.
+  Status add_state(Scope& scope, const std::string& name, HostTensor t);
   Status define(Scope& scope, const std::string& name, ValueId v);
   Status add_declared(Scope& scope, const wire::Graph& g);
   Status set_outputs(Scope& scope, const wire::Graph& g);

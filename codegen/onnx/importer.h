@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@ struct ImportOptions {
   /// declares their types. If the list is not empty afterwards, the graph is the part of the model
   /// that is supported: what nodes lack are inputs, what none reads are outputs. It may be empty.
   std::vector<Refusal>* refusals = nullptr;
+  /// Names that become inputs of the graph even if the model gives them initialisers, which the
+  /// importer stores here.
+  std::map<std::string, std::optional<HostTensor>>* states = nullptr;
+
+  bool is_state(const std::string& name) const { return states && states->contains(name); }
 };
 
 /// Reads a model file. External data is read only inside the model's folder. Model-local functions

@@ -85,7 +85,7 @@ Result<std::vector<Input>> read_inputs(const wire::Graph& model, const ImportOpt
     if (!seen.insert(v.name()).second) {
       return invalid_model("input " + shown(v.name()) + " is listed twice");
     }
-    if (constants.contains(v.name())) continue;
+    if (constants.contains(v.name()) && !options.is_state(v.name())) continue;
     Input input;
     input.name = v.name();
     input.text = type_text(v.type());

@@ -378,6 +378,34 @@ reprise_status reprise_results_get(const reprise_results* results, size_t index,
                                    reprise_tensor* tensor, reprise_error* error);
 void reprise_results_free(reprise_results* results);
 
+/* --- states ---
+ * A state is a tensor that a session keeps in the memory of its device from run to run, such as a
+ * parameter that a package for training updates. Each run reads the states and gives them their
+ * next values, so runs of such a session take turns, and these functions wait for runs that came
+ * before them. Every session begins with the initial values that the package has.
+ *
+ * If a run fails after the device began it, the states that it updates in place have no defined
+ * value. Calls that need one fail with REPRISE_USAGE then, until the states are loaded, reset or
+ * written. */
+size_t reprise_session_state_count(const reprise_session* session);
+reprise_status reprise_session_state(const reprise_session* session, size_t index,
+                                     reprise_slot* slot, reprise_error* error);
+/* Copy the value of a state between the session and host memory. `bytes` must be the size of the
+ * state; another size, or a name that no state has, is a REPRISE_INVALID_INPUT error. */
+reprise_status reprise_session_read_state(reprise_session* session, const char* name, void* data,
+                                          size_t bytes, reprise_error* error);
+reprise_status reprise_session_write_state(reprise_session* session, const char* name,
+                                           const void* data, size_t bytes, reprise_error* error);
+/* Writes the values of all states to a file, as reprise_package_save writes packages. */
+reprise_status reprise_session_save_states(reprise_session* session, const char* path,
+                                           reprise_error* error);
+/* Reads all states from such a file, or the initial values from a package with the same states.
+ * Fails and changes nothing if the names, dtypes or shapes differ. */
+reprise_status reprise_session_load_states(reprise_session* session, const char* path,
+                                           reprise_error* error);
+/* Gives all states their initial values. */
+reprise_status reprise_session_reset_states(reprise_session* session, reprise_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -308,10 +308,72 @@ class Session {
     }
     return all;
   }
+  /// The names of the states, in the model's order.
+  std::vector<std::string> states() const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < reprise_session_state_count(get()); ++i) {
+      reprise_slot slot = REPRISE_SLOT_INIT;
+      if (reprise_session_state(get(), i, &slot, nullptr) == REPRISE_OK) names.push_back(slot.name);
+    }
+    return names;
+  }
+  /// The elements of a state, which must be of this type.
+  template <typename T>
+  Result<std::vector<T>> read_state(const std::string& name) {
+    const Result<reprise_slot> slot = state_of(name, DTypeOf<T>::value);
+    if (!slot) return slot.error();
+    size_t count = 1;
+    for (uint32_t a = 0; a < slot->rank; ++a) count *= static_cast<size_t>(slot->dims[a]);
+    std::vector<T> values(count);
+    reprise_error e{};
+    if (reprise_session_read_state(get(), name.c_str(), values.data(), count * sizeof(T), &e) !=
+        REPRISE_OK)
+      return e;
+    return values;
+  }
+  /// These return an Error with status REPRISE_OK on success.
+  template <typename T>
+  Error write_state(const std::string& name, const std::vector<T>& values) {
+    const Result<reprise_slot> slot = state_of(name, DTypeOf<T>::value);
+    if (!slot) return slot.error();
+    reprise_error e{};
+    if (reprise_session_write_state(get(), name.c_str(), values.data(), values.size() * sizeof(T),
+                                    &e) == REPRISE_OK)
+      return {};
+    return {e.status, e.message};
+  }
+  Error save_states(const std::string& path) {
+    reprise_error e{};
+    if (reprise_session_save_states(get(), path.c_str(), &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  Error load_states(const std::string& path) {
+    reprise_error e{};
+    if (reprise_session_load_states(get(), path.c_str(), &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  Error reset_states() {
+    reprise_error e{};
+    if (reprise_session_reset_states(get(), &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
   reprise_session* get() const { return handle_.get(); }
 
  private:
   explicit Session(reprise_session* owned) : handle_(owned) {}
+  Result<reprise_slot> state_of(const std::string& name, reprise_dtype dtype) const {
+    reprise_slot slot = REPRISE_SLOT_INIT;
+    for (size_t i = 0; i < reprise_session_state_count(get()); ++i) {
+      reprise_error e{};
+      if (reprise_session_state(get(), i, &slot, &e) != REPRISE_OK) return e;
+      if (slot.name != name) continue;
+      if (slot.dtype == dtype) return slot;
+      return Error{REPRISE_INVALID_INPUT,
+                   "state '" + name + "' has the dtype " + std::to_string(slot.dtype) +
+                       " of reprise_dtype, not " + std::to_string(dtype)};
+    }
+    return Error{REPRISE_INVALID_INPUT, "the model has no state '" + name + "'"};
+  }
   static void read(const reprise_tensor& from, Output& to) {
     to.dtype = from.dtype;
     to.dims.assign(from.dims, from.dims + from.rank);

@@ -2,6 +2,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -30,6 +31,7 @@ struct Settings {
   std::string mode = "reduce-overhead";
   std::string precision = "fp32";
   std::map<std::string, std::vector<int64_t>> shapes;
+  std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
   bool fullgraph = false;
   std::vector<std::string> disabled_passes;
   std::map<std::string, int64_t> pass_options;
@@ -68,6 +70,7 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   CompileOptions o;
   o.targets = s.targets;
   o.shapes = s.shapes;
+  for (const auto& [input, output] : s.states) o.states.push_back({input, output});
   o.disabled_passes = s.disabled_passes;
   o.precision = take(parse_precision(s.precision));
   o.pass_options = {s.pass_options.begin(), s.pass_options.end()};
@@ -173,6 +176,7 @@ void bind_compiler(nb::module_& m) {
           [](Settings& s, const std::string& mode) { s.mode = parse_mode(mode); })
       .def_rw("precision", &Settings::precision)
       .def_rw("shapes", &Settings::shapes)
+      .def_rw("states", &Settings::states)
       .def_rw("fullgraph", &Settings::fullgraph)
       .def_rw("disabled_passes", &Settings::disabled_passes)
       .def_rw("pass_options", &Settings::pass_options)

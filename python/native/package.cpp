@@ -6,6 +6,7 @@
 
 #include "python/native/arrays.h"
 #include "python/native/errors.h"
+#include "runtime/state_memory.h"
 
 namespace nb = nanobind;
 
@@ -24,7 +25,8 @@ nb::tuple shape_of(const Shape& shape, std::span<const Symbol> symbols) {
   return nb::tuple(dims);
 }
 
-nb::list slots_of(const std::vector<plan::Slot>& slots, std::span<const Symbol> symbols) {
+template <typename S>
+nb::list slots_of(const std::vector<S>& slots, std::span<const Symbol> symbols) {
   nb::list out;
   for (const plan::Slot& s : slots)
     out.append(nb::cast(Slot{s.name, s.dtype, shape_of(s.shape, symbols)}));
@@ -45,6 +47,14 @@ Package package_of_bytes(const nb::bytes& bytes) {
   return {take(package::read_memory(view, std::move(own)))};
 }
 
+/// The initial values of the states by name.
+nb::dict initial_states(const Package& p) {
+  nb::dict out;
+  for (const plan::StateSlot& s : p.package->io.states)
+    out[nb::str(s.name.c_str())] = to_numpy(take(initial_state(*p.package, s)));
+  return out;
+}
+
 std::string repr(const Package& p) {
   std::string variants;
   for (const package::Variant& v : p.package->variants)
@@ -61,6 +71,10 @@ nb::list inputs_of(const plan::Interface& io) {
 
 nb::list outputs_of(const plan::Interface& io) {
   return slots_of(io.outputs, io.symbols);
+}
+
+nb::list states_of(const plan::Interface& io) {
+  return slots_of(io.states, io.symbols);
 }
 
 std::string parse_mode(const std::string& mode) {
@@ -103,6 +117,14 @@ void bind_packages(nb::module_& m) {
       .def_prop_ro(
           "outputs", [](const Package& p) { return outputs_of(p.package->io); },
           nb::sig("def outputs(self) -> list[Slot]"), "The outputs, in the model's order.")
+      .def_prop_ro(
+          "states", [](const Package& p) { return states_of(p.package->io); },
+          nb::sig("def states(self) -> list[Slot]"),
+          "The tensors that sessions keep from run to run, in the model's order.")
+      .def("initial_states", initial_states,
+           nb::sig("def initial_states(self) -> dict[str, typing.Any]"),
+           "The values with which states begin, as NumPy arrays by name. Those of a file of\n"
+           "Session.save_states() are the saved values.")
       .def_prop_ro(
           "name", [](const Package& p) { return p.package->model_name; },
           "The name of the model's graph.")

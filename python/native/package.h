@@ -28,6 +28,7 @@ struct Slot {
 /// Lists of Slot.
 nanobind::list inputs_of(const plan::Interface& io);
 nanobind::list outputs_of(const plan::Interface& io);
+nanobind::list states_of(const plan::Interface& io);
 
 /// Throws a UsageError unless it is one of the modes. Understands torch.compile's names.
 std::string parse_mode(const std::string& mode);

@@ -50,6 +50,11 @@ class Session {
 
   const nanobind::list& inputs() const { return inputs_; }
   const nanobind::list& outputs() const { return outputs_; }
+  nanobind::list states() const { return states_of(package_->io); }
+  nanobind::object read_state(const std::string& name);
+  void write_state(const std::string& name, nanobind::handle value);
+  /// The session, for calls that may wait for a run.
+  std::shared_ptr<reprise::Session> checked() const;
   const std::shared_ptr<Device>& device() const { return device_; }
   const reprise::Session& get() const { return *session_; }
   const std::string& mode() const { return mode_; }

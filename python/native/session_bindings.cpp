@@ -48,6 +48,47 @@ void bind_options(nb::module_& m) {
               "empty unless the session has timestamps.");
 }
 
+/// Calls that change or save all states.
+template <typename Function>
+void with_session(const Session& s, const Function& function) {
+  const std::shared_ptr<reprise::Session> session = s.checked();
+  Status status;
+  {
+    const nb::gil_scoped_release release;
+    status = function(*session);
+  }
+  check(std::move(status));
+}
+
+void bind_states(nb::class_<Session>& c) {
+  c.def_prop_ro("states", &Session::states, nb::sig("def states(self) -> list[Slot]"),
+                "The tensors that the session keeps from run to run, in the model's order.");
+  c.def("read_state", &Session::read_state, nb::arg("name"),
+        nb::sig("def read_state(self, name: str) -> typing.Any"),
+        "Copies the value of a state to a NumPy array.");
+  c.def("write_state", &Session::write_state, nb::arg("name"), nb::arg("value"),
+        nb::sig("def write_state(self, name: str, value: object) -> None"),
+        "Gives a state the value of a contiguous array in host memory, of its dtype and shape.");
+  c.def(
+      "_save_states",
+      [](const Session& s, const std::string& path) {
+        with_session(s, [&](reprise::Session& session) { return session.save_states(path); });
+      },
+      nb::arg("path"));
+  c.def(
+      "_load_states",
+      [](const Session& s, const std::string& path) {
+        with_session(s, [&](reprise::Session& session) { return session.load_states(path); });
+      },
+      nb::arg("path"));
+  c.def(
+      "reset_states",
+      [](const Session& s) {
+        with_session(s, [](reprise::Session& session) { return session.reset_states(); });
+      },
+      "Gives all states the initial values that the package has.");
+}
+
 }  // namespace
 
 void bind_sessions(nb::module_& m) {
@@ -92,6 +133,7 @@ Returns:
                 "The inputs, in the model's order.");
   c.def_prop_ro("outputs", &Session::outputs, nb::sig("def outputs(self) -> list[Slot]"),
                 "The outputs, in the model's order.");
+  bind_states(c);
   c.def_prop_ro("device", &Session::device, "The device that runs it.");
   c.def_prop_ro("mode", &Session::mode);
   c.def_prop_ro(

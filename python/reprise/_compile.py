@@ -29,6 +29,7 @@ def compile(
     mode: str | None = None,
     precision: str = "fp32",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    states: Mapping[str, str] | None = None,
     fullgraph: bool = False,
     disabled_passes: Sequence[str] = (),
     pass_options: Mapping[str, int] | None = None,
@@ -53,6 +54,9 @@ def compile(
         precision: of tensors and large weights in memory, where that is safe: 'fp32', 'fp16' or
             'bf16'. Sums and values inside a kernel stay fp32.
         shapes: fixes the dims of dynamic inputs, in elements: {'x': (1, 3, 224, 224)}.
+        states: {'w': 'w_next'} makes an input (or an initialiser) a tensor that sessions keep from
+            run to run, and an output its next value. An initialiser of that name is the initial
+            value; others begin with zeros.
         fullgraph: raise Unsupported if a node would run on the host.
         disabled_passes: names of passes to leave out; reprise.pass_names() lists them.
         pass_options: numbers for options of passes, such as {'fusion.limit': 10}.
@@ -88,6 +92,7 @@ def compile(
     )
     settings.precision = precision
     settings.shapes = {name: list(dims) for name, dims in (shapes or {}).items()}
+    settings.states = list((states or {}).items())
     settings.fullgraph = fullgraph
     settings.disabled_passes = list(disabled_passes)
     settings.pass_options = dict(pass_options or {})

@@ -15,7 +15,7 @@ class Package(_native.Package):
     """A compiled model: reprise.compile() makes one, and Package.open() reads one from a file.
 
     Attributes:
-        inputs, outputs: lists of Slot with name, dtype and shape (in elements).
+        inputs, outputs, states: lists of Slot with name, dtype and shape (in elements).
         variants: the kinds of devices that it has kernels for. Every package runs on the host.
         mode: of sessions that name none.
     """

@@ -115,6 +115,18 @@ class Session(_native.Session):
         results = tuple(self.run(inputs | kwargs).values())
         return results[0] if len(results) == 1 else results
 
+    def save_states(self, path: str | os.PathLike[str]) -> None:
+        """Writes the values of all states to a file; Package.open(path).initial_states() reads it."""
+        self._save_states(os.fspath(path))
+
+    def load_states(self, path: str | os.PathLike[str]) -> None:
+        """Reads all states from a file of save_states(), or the initial values from a package.
+
+        Raises:
+            InvalidInput: the names, dtypes or shapes differ; nothing changes then.
+        """
+        self._load_states(os.fspath(path))
+
     @staticmethod
     def _ordered(
         given: Mapping[str, Any], index: Mapping[str, int], kind: str

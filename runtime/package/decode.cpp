@@ -101,13 +101,17 @@ class Decoder : private MetadataReader {
       if (!derived.ok()) return derived;
       return string(f.name(), t.name);
     }));
-    const auto slot = [this](const fb::Slot& f, plan::Slot& t) {
+    const auto slot = [this](const auto& f, plan::Slot& t) {
       t.dtype = static_cast<DType>(f.dtype());
       RP_TRY(string(f.name(), t.name));
       return exprs(f.shape(), t.shape);
     };
     RP_TRY(list(from.inputs(), to.inputs, slot));
     RP_TRY(list(from.outputs(), to.outputs, slot));
+    RP_TRY(list(from.states(), to.states, [&](const fb::StateSlot& f, plan::StateSlot& t) {
+      t.initial = f.initial();
+      return slot(f, t);
+    }));
     return list(from.guards(), to.guards, [this](const fb::DimGuard& f, DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));

@@ -102,6 +102,21 @@ Status only_host_calls(const plan::Plan& plan) {
   return host ? Status() : invalid_model("it launches a kernel");
 }
 
+/// Checks that the initial values of states exist and fit.
+Status check_states(const Package& p) {
+  for (const plan::StateSlot& s : p.io.states) {
+    if (s.initial == plan::StateSlot::kZeros) continue;
+    const std::string where = "state '" + s.name + "'";
+    if (s.initial >= p.weights.size())
+      return invalid_model(where + ": segment " + std::to_string(s.initial) + " does not exist");
+    const HostTensor& raw = p.weights[s.initial];
+    if (raw.dtype() == s.dtype && raw.dims() == static_dims(s.shape)) continue;
+    return invalid_model(where + ": its initial value is " + describe(raw.dtype(), raw.dims()) +
+                         ", not " + describe(s.dtype, static_dims(s.shape)));
+  }
+  return {};
+}
+
 /// Checks what a body states about itself.
 template <typename B>
 Status check_captures(const B& b) {
@@ -109,6 +124,7 @@ Status check_captures(const B& b) {
     return invalid_model("it captures more values than it has inputs");
   if (b.inherited_symbols > b.io.symbols.size())
     return invalid_model("it inherits more symbols than it has");
+  if (!b.io.states.empty()) return invalid_model("it has states, which only a model has");
   return {};
 }
 
@@ -214,6 +230,7 @@ Status verify(const Package& p) {
   RP_ASSIGN(const std::vector<size_t> depths, check_host_bodies(p));
   RP_TRY(check_plan(p, p.host_plan, p.io, {p.bodies, depths}).status().with_context("host plan"));
   RP_TRY(only_host_calls(p.host_plan).with_context("host plan"));
+  RP_TRY(check_states(p));
   for (const Variant& v : p.variants)
     RP_TRY(check_variant(p, v, depths).with_context("variant '" + v.name + "'"));
   return {};

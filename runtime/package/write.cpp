@@ -173,7 +173,15 @@ class Serializer {
       const auto what = named ? strings({g.a_is, g.b_is}) : 0;
       return fb::CreateDimGuard(b_, dims, string(g.node), static_cast<uint8_t>(g.kind), what);
     });
-    return fb::CreateInterface(b_, symbol_list, inputs, outputs, guards);
+    Tables<fb::StateSlot> states;
+    if (!io.states.empty()) {
+      states = tables<fb::StateSlot>(io.states, [this](const plan::StateSlot& s) {
+        const auto name = string(s.name);
+        return fb::CreateStateSlot(b_, name, static_cast<uint8_t>(s.dtype), exprs(s.shape),
+                                   s.initial);
+      });
+    }
+    return fb::CreateInterface(b_, symbol_list, inputs, outputs, guards, states);
   }
 
   Offset<fb::Tensor> tensor(const HostTensor& t) {

@@ -26,12 +26,16 @@ enum class BufferKind : uint8_t {
   Weight,    // immutable after loading; index into Plan::weights
   Arena,     // intermediate, placed in the arena by its lifetime
   Growable,  // intermediate with a data-dependent size, in its own allocation
+  // What the session keeps from run to run; index into Interface::states. A launch that writes it
+  // updates it in place: steps before that launch read the old value, steps after it the next one.
+  State,
+  NextState,  // the next value of a state that no launch updates in place; likewise
 };
 
 struct Buffer {
   std::string name;  // the model's tensor name
   BufferKind kind = BufferKind::Arena;
-  int32_t index = -1;  // for Input, Output and Weight
+  int32_t index = -1;  // for all kinds but Arena and Growable
   DType dtype = DType::F32;
   Shape shape;  // in elements; the buffer has count * size_of(dtype) bytes, rounded up to 4
 };
@@ -43,12 +47,19 @@ struct Slot {
   Shape shape;
 };
 
-/// The inputs and outputs of a model, and the symbols in their shapes.
+/// A tensor of fixed size that a session keeps: each run reads it and gives it its next value.
+struct StateSlot : Slot {
+  static constexpr uint32_t kZeros = ~uint32_t{0};
+  uint32_t initial = kZeros;  // index of the raw tensor in the package
+};
+
+/// The inputs, outputs and states of a model, and the symbols in their shapes.
 struct Interface {
   std::vector<Symbol> symbols;
   std::vector<SymbolSource> sources;  // parallel to symbols
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
+  std::vector<StateSlot> states;
   std::vector<DimGuard> guards;
 };
 
@@ -128,8 +139,8 @@ struct Plan {
   std::vector<Weight> weights;
   std::vector<KernelCode> kernels;
   std::vector<Step> steps;  // sorted by level
-  /// An output that is an input, a weight or another output under another name. The session copies
-  /// it at the end of a run.
+  /// An output or next state that is an input, a state, a weight or another output under another
+  /// name. The session copies it at the end of a run.
   struct Alias {
     BufferId from, output;
   };

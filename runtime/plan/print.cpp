@@ -15,6 +15,10 @@ std::string_view kind_name(BufferKind kind) {
       return "arena";
     case BufferKind::Growable:
       return "growable";
+    case BufferKind::State:
+      return "state";
+    case BufferKind::NextState:
+      return "next-state";
   }
   return "?";
 }
@@ -121,7 +125,10 @@ class Printer {
     text_ += "launch " + name + "(";
     for (size_t i = 0; i < l.buffers.size(); ++i) {
       if (i) text_ += ", ";
-      text_ += (i < l.writes.size() && l.writes[i] ? "out " : "") + id(l.buffers[i]);
+      const bool writes = i < l.writes.size() && l.writes[i];
+      const bool state =
+          p.buffers.has(l.buffers[i]) && p.buffers[l.buffers[i]].kind == BufferKind::State;
+      text_ += (writes ? state ? "inout " : "out " : "") + id(l.buffers[i]);
     }
     for (size_t i = 0; i < l.scalars.size(); ++i) {
       text_ += (i || !l.buffers.empty() ? ", " : "") + expr(l.scalars[i]);

@@ -49,7 +49,8 @@ Status check_type(DType dtype, const Shape& shape, const Interface& io, const st
   return {};
 }
 
-Status check_slots(const std::vector<Slot>& slots, const Interface& io, const std::string& kind) {
+template <typename S>
+Status check_slots(const std::vector<S>& slots, const Interface& io, const std::string& kind) {
   std::set<std::string_view> names;
   for (const Slot& slot : slots) {
     const std::string where = kind + " '" + slot.name + "'";
@@ -85,6 +86,17 @@ Status check_symbol(SymbolId id, const Interface& io) {
   return {};
 }
 
+Status check_states(const Interface& io) {
+  RP_TRY(check_slots(io.states, io, "state"));
+  for (const StateSlot& s : io.states) {
+    const std::string where = "state '" + s.name + "'";
+    if (is_host_only(s.dtype) || is_container(s.dtype))
+      return malformed(where, "cannot be of type " + std::string(name_of(s.dtype)));
+    if (!is_static(s.shape)) return malformed(where, "its shape is not fixed");
+  }
+  return {};
+}
+
 Status check_interface(const Interface& io) {
   if (io.symbols.size() != io.sources.size()) {
     return malformed("interface", number(static_cast<int64_t>(io.symbols.size())) +
@@ -93,6 +105,7 @@ Status check_interface(const Interface& io) {
   }
   RP_TRY(check_slots(io.inputs, io, "input"));
   RP_TRY(check_slots(io.outputs, io, "output"));
+  RP_TRY(check_states(io));
   for (size_t i = 0; i < io.symbols.size(); ++i) {
     RP_TRY(check_symbol(static_cast<SymbolId>(i), io));
   }
@@ -116,6 +129,8 @@ class Verifier {
     for (const BufferId b : p_.buffers.ids()) RP_TRY(buffer(p_.buffers[b], b));
     RP_TRY(slots(inputs_, io_.inputs, "input"));
     RP_TRY(slots(outputs_, io_.outputs, "output"));
+    RP_TRY(slots(states_, io_.states, "state"));
+    next_states_.resize(io_.states.size());
     for (const Weight& w : p_.weights) RP_TRY(weight(w));
     std::set<std::string_view> names;
     for (const KernelCode& k : p_.kernels) {
@@ -150,6 +165,10 @@ class Verifier {
         return slot(b, id, io_.inputs, inputs_, where);
       case BufferKind::Output:
         return slot(b, id, io_.outputs, outputs_, where);
+      case BufferKind::State:
+        return slot(b, id, io_.states, states_, where);
+      case BufferKind::NextState:
+        return slot(b, id, io_.states, next_states_, where);
       case BufferKind::Weight:
         if (!in_range(b.index, p_.weights.size())) {
           return malformed(where, "weight " + number(b.index) + " does not exist");
@@ -164,7 +183,8 @@ class Verifier {
   }
 
   /// The caller's tensors are copied into these buffers, so the sizes must agree.
-  Status slot(const Buffer& b, BufferId id, const std::vector<Slot>& slots,
+  template <typename S>
+  Status slot(const Buffer& b, BufferId id, const std::vector<S>& slots,
               std::vector<BufferId>& seen, const std::string& where) const {
     if (!in_range(b.index, slots.size())) {
       return malformed(where, "input or output " + number(b.index) + " does not exist");
@@ -182,7 +202,8 @@ class Verifier {
                                 shape_str(s.shape, io_.symbols));
   }
 
-  static Status slots(std::vector<BufferId>& seen, const std::vector<Slot>& slots,
+  template <typename S>
+  static Status slots(std::vector<BufferId>& seen, const std::vector<S>& slots,
                       const std::string& kind) {
     seen.resize(slots.size());
     for (size_t i = 0; i < slots.size(); ++i) {
@@ -265,6 +286,10 @@ class Verifier {
     for (size_t i = 0; i < l.buffers.size(); ++i) {
       RP_TRY(buffer_id(l.buffers[i], l.writes[i], where));
       const Buffer& b = p_.buffers[l.buffers[i]];
+      // The session would not know which of two next values is meant.
+      if (l.writes[i] && b.kind == BufferKind::State &&
+          !next_states_[static_cast<size_t>(b.index)].is_none())
+        return malformed(where, "updates the state '" + b.name + "', which has a next value");
       if (is_host_only(b.dtype)) {
         return malformed(
             where, "'" + b.name + "', of type " + std::string(name_of(b.dtype)) + ", on a device");
@@ -286,7 +311,10 @@ class Verifier {
       if (b != BufferId()) RP_TRY(buffer_id(b, false, where));
     }
     for (const BufferId b : c.outputs) {
-      if (b != BufferId()) RP_TRY(buffer_id(b, true, where));
+      if (b == BufferId()) continue;
+      RP_TRY(buffer_id(b, true, where));
+      if (p_.buffers[b].kind == BufferKind::State)
+        return malformed(where, "updates the state '" + p_.buffers[b].name + "' on the host");
     }
     for (const auto& [name, value] : c.attrs) {
       const auto* exprs = std::get_if<Shape>(&value);
@@ -326,7 +354,8 @@ class Verifier {
     IdVector<BufferId, bool> written(p_.buffers.size(), false);
     for (const BufferId b : p_.buffers.ids()) {
       const BufferKind kind = p_.buffers[b].kind;
-      written[b] = kind == BufferKind::Input || kind == BufferKind::Weight;
+      written[b] = kind == BufferKind::Input || kind == BufferKind::Weight ||
+                   kind == BufferKind::State;
     }
     const auto need = [&](BufferId b, const std::string& where) {
       if (written[b] || is_empty(b)) return Status();
@@ -360,7 +389,8 @@ class Verifier {
       RP_TRY(buffer_id(output, true, where));
       const Buffer& a = p_.buffers[from];
       const Buffer& b = p_.buffers[output];
-      if (b.kind != BufferKind::Output || written[output]) {
+      const bool result = b.kind == BufferKind::Output || b.kind == BufferKind::NextState;
+      if (!result || written[output]) {
         return malformed(where, "'" + b.name + "' is not an output that needs a copy");
       }
       if (a.dtype != b.dtype || !(a.shape == b.shape)) {
@@ -376,12 +406,16 @@ class Verifier {
         return malformed("output '" + p_.buffers[b].name + "'", "nothing writes it");
       }
     }
+    for (const BufferId b : next_states_) {
+      if (!b.is_none() && !written[b] && !is_empty(b))
+        return malformed("next state '" + p_.buffers[b].name + "'", "nothing writes it");
+    }
     return {};
   }
 
   const Plan& p_;
   const Interface& io_;
-  std::vector<BufferId> inputs_, outputs_;  // buffer of each slot
+  std::vector<BufferId> inputs_, outputs_, states_, next_states_;  // buffer of each slot
 };
 
 }  // namespace

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .train_step import TrainStep
 
 
 def backend(
@@ -20,6 +23,17 @@ def backend(
     from .aot import compile_module
 
     return compile_module(gm, example_inputs, mode=mode, options=options)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "TrainStep":  # importing it imports torch
+        raise AttributeError(f"module 'reprise.torch' has no attribute {name!r}")
+    from .train_step import TrainStep
+
+    return TrainStep
+
+
+__all__ = ["TrainStep", "backend", "explain", "export"]
 
 
 def explain(

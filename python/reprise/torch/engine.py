@@ -7,7 +7,7 @@ import hashlib
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -152,11 +152,27 @@ class PackageEngine:
     def __init__(self, options: Options) -> None:
         self.device = reprise.open_device(options.device)
         self.session_mode = _MODES.get(options.mode, options.mode)
+        self.precision = options.precision
         self.residents = None if self.device.id == "host" else _Residents(self.device)
         self._options = options
         self._shelf = cache.Shelf(cache.folder_of(options.cache_dir))
         self._programs: OrderedDict[bytes, Program] = OrderedDict()
         self._lock = threading.Lock()
+
+    def package(self, model: bytes, states: Mapping[str, str]) -> reprise.Package:
+        """Returns the package of a model with states, from disk or newly compiled."""
+        key = self._key(model + repr(sorted(states.items())).encode())
+        package = self._shelf.find(key)
+        if package is not None:
+            counters.from_disk += 1
+            return package
+        package = reprise.compile(
+            model, device=self.device, mode=self.session_mode, precision=self.precision,
+            states=states, progress=False,
+        )  # fmt: skip
+        counters.compiled += 1
+        self._shelf.keep(key, package)
+        return package
 
     def compile(self, model: bytes) -> Program:
         """Returns a program from memory or disk, or compiles it."""

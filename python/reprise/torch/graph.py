@@ -129,9 +129,18 @@ class Graph:
             self._seed = (first, second)
         return self._seed
 
-    def add_output(self, value: Value) -> str:
+    def next_seed(self, name: str) -> str | None:
+        """Adds an output with the seed of the next run; returns the name of the seed's input."""
+        if self._seed is None:
+            return None
+        seed = Value("seed", torch.uint32, (2,))
+        odd = self.constant(torch.tensor([0x9E3779B9, 1]).to(torch.uint32))
+        self.add_output(self.op("Add", seed, odd, dims=(2,)), name)
+        return seed.name
+
+    def add_output(self, value: Value, name: str | None = None) -> str:
         """Makes a value an output, under a name of its own."""
-        name = self.unique("output")
+        name = self.unique(name or "output")
         self._emit("Identity", (value.name,), (name,), "", {})
         dims = [
             int(e)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -61,6 +61,18 @@ class Lowered:
     symbols: dict[sympy.Symbol, tuple[int, int]]
     extra: list[sympy.Symbol | None]
     checks: list[Check]
+
+
+@dataclass
+class Names:
+    """Names for arguments and results, by position, and for the seed of the next run.
+
+    A result with a name becomes an output even if it is an argument.
+    """
+
+    arguments: dict[int, str] = field(default_factory=dict)
+    results: dict[int, str] = field(default_factory=dict)
+    seed: str | None = None
 
 
 @dataclass
@@ -247,13 +259,15 @@ def lower(
     gm: GraphModule,
     frozen: dict[int, torch.Tensor] | None = None,
     in_order: bool = False,
+    names: Names | None = None,
 ) -> Lowered:
     """Lowers a whole graph module. Raises Unsupported if a node of it cannot be lowered.
 
     `frozen` gives arguments that become constants, by position. With `in_order`, inputs and outputs
-    of the model have the order of their dims whatever their strides are.
+    of the model have the order of their dims whatever their strides are. `names` are those of inputs
+    and outputs.
     """
-    frozen = frozen or {}
+    frozen, names = frozen or {}, names or Names()
     lowering = Lowering(lambda target: constant_of(gm, target))
     graph = lowering.graph
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
@@ -271,7 +285,8 @@ def lower(
         elif node.users and not is_token(node):
             spec = _spec(fake, in_order)
             inputs.append((number, spec))
-            lowering.env[node] = _input(graph, node.name, spec)
+            name = names.arguments.get(number, node.name)
+            lowering.env[node] = _input(graph, name, spec)
     results: list[TensorSpec | int | SizeResult | None] = []
     for node in gm.graph.nodes:
         if node.op == "get_attr":
@@ -282,7 +297,12 @@ def lower(
             listed = node.args[0]
             listed = listed if isinstance(listed, (list, tuple)) else [listed]
             graph.name = "result"
-            results = [_result(lowering, r, numbers, in_order) for r in listed]
+            results = [
+                _result(lowering, r, numbers, in_order, names.results.get(i))
+                for i, r in enumerate(listed)
+            ]
+            if names.seed is not None:
+                graph.next_seed(names.seed)
     checks = _checks(graph, results)
     symbols = _find_symbols(placeholders)
     for symbol in graph.extra_inputs:
@@ -311,13 +331,14 @@ def _spec(fake: torch.Tensor, in_order: bool) -> TensorSpec:
 
 
 def _result(
-    lowering: Lowering, node: Any, numbers: dict[Node, int], in_order: bool
-) -> TensorSpec | int | SizeResult | None:
+    lowering: Lowering, node: Any, numbers: dict[Node, int], in_order: bool,
+    name: str | None,
+) -> TensorSpec | int | SizeResult | None:  # fmt: skip
     if node is None:
         return None
     if not isinstance(node, Node):
         return SizeResult(node)
-    if node in numbers:
+    if node in numbers and name is None:
         return numbers[node]
     fake, value = fake_value(node), lowering.env[node]
     if is_size(fake):
@@ -325,7 +346,7 @@ def _result(
     if value is None:
         return None
     spec = _spec(fake, in_order)
-    _add_output(lowering.graph, value, spec)
+    _add_output(lowering.graph, value, spec, name)
     return spec
 
 
@@ -344,12 +365,14 @@ def _checks(
     return [check.placed(place) for check in graph.checks]
 
 
-def _add_output(graph: Graph, value: Value | Complex, spec: TensorSpec) -> None:
+def _add_output(
+    graph: Graph, value: Value | Complex, spec: TensorSpec, name: str | None = None
+) -> None:
     if isinstance(value, Complex):
         pairs = complexes.pack(graph, value)
         rank = len(spec.order)
         moved = graph.transpose(pairs, [*spec.order, rank])
-        graph.add_output(Value(moved.name, pairs.dtype, (*spec.stored, 2)))
+        graph.add_output(Value(moved.name, pairs.dtype, (*spec.stored, 2)), name)
         return
     moved = graph.transpose(value, spec.order)
-    graph.add_output(Value(moved.name, spec.dtype, spec.stored))
+    graph.add_output(Value(moved.name, spec.dtype, spec.stored), name)

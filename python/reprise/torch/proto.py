@@ -56,6 +56,11 @@ def tensor(name: str, elem_type: int, dims: Iterable[int], raw: bytes) -> bytes:
     return b"".join([*parts, _number(2, elem_type), _data(8, name), _data(9, raw)])
 
 
+def initializer(encoded: bytes) -> bytes:
+    """Returns what adds a TensorProto to the graph's initialisers when it follows a ModelProto."""
+    return _data(7, _data(5, encoded))
+
+
 def attribute(name: str, value: Attribute) -> bytes:
     """Returns an AttributeProto whose type follows from the Python type of `value`.
 

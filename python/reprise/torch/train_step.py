@@ -1,0 +1,261 @@
+"""Training steps that are one recording, and packages that train without Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+import reprise
+
+from .capture import SEED, Captured, Group, capture, scalar_name, slot_name
+from .dtypes import ELEM_TYPES
+from .engine import PackageEngine, open_engine
+from .optimizers import Tensors, rules_of
+from .options import Options
+
+
+class _Program:
+    """A captured step in a session."""
+
+    def __init__(self, captured: Captured, engine: PackageEngine) -> None:
+        self.captured = captured
+        self.package = engine.package(captured.model({}), captured.pairs)
+        self.session = reprise.Session(
+            self.package, engine.device, mode=engine.session_mode
+        )
+        self._order = [slot.name for slot in self.session.inputs]
+
+    def run(self, arguments: Sequence[torch.Tensor], rates: Sequence[float]) -> Any:
+        inputs: list[object] = []
+        for name in self._order:
+            if name in self.captured.rates:
+                inputs.append(
+                    np.array(rates[self.captured.rates[name]], dtype=np.float32)
+                )
+            else:
+                argument = arguments[self.captured.inputs[name]].detach()
+                inputs.append(argument.cpu().contiguous())
+        return self.session.run_raw(inputs)[0]
+
+
+class TrainStep:
+    """A training step whose parameters, gradients and optimiser state stay on the device.
+
+    The first call captures forward, loss, backward and the optimiser's update as one program, and
+    each call replays one recording. The PyTorch model and optimiser keep their old values until
+    `synchronize()` is called; `reload()` takes over values that were changed in PyTorch.
+
+        step = reprise.torch.TrainStep(model, torch.nn.functional.cross_entropy, optimizer)
+        for x, y in batches:
+            loss = step(x, y)
+        step.synchronize()
+
+    Args:
+        model: a module in training mode. Parameters that need no gradient, and buffers that the step
+            does not change, are constants of the program.
+        loss: a function of the model's result and the target, which is the last argument of a call.
+            None: the model itself returns the loss.
+        optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Learning rates are read
+            at each call, so schedulers work; other settings are constants.
+        clip_grad_norm: the largest norm of all gradients together; None: they are not clipped.
+        mode, options: as for torch.compile with this backend ("device", "precision", "cache_dir").
+
+    Raises:
+        reprise.Unsupported: the message lists the operators that cannot be compiled.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        loss: Callable[..., Any] | None,
+        optimizer: torch.optim.Optimizer,
+        *,
+        clip_grad_norm: float | None = None,
+        mode: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        rules_of(optimizer)
+        self._model, self._loss, self._optimizer = model, loss, optimizer
+        self._clip = clip_grad_norm
+        engine = open_engine(Options.of(mode, options))
+        assert isinstance(engine, PackageEngine)
+        self._engine = engine
+        self._programs: dict[object, _Program] = {}
+        self._current: _Program | None = None
+        self._fresh = False  # whether the session has the values of the training so far
+        self._seed = torch.empty(2, dtype=torch.int32).random_().view(torch.uint32)
+
+    def __call__(self, *arguments: torch.Tensor) -> torch.Tensor:
+        """Takes a step with the model's arguments, and the target after them; returns the loss.
+
+        Other shapes than before, and other settings of the optimiser, compile another program, to
+        which the states move.
+        """
+        program = self._program(arguments)
+        rates = [float(g["lr"]) for g in self._optimizer.param_groups]
+        return torch.from_numpy(np.array(program.run(arguments, rates)))
+
+    @property
+    def package(self) -> reprise.Package:
+        """The package of the last step."""
+        return self._used().package
+
+    def synchronize(self) -> None:
+        """Copies parameters, buffers and the optimiser's state from the device to PyTorch."""
+        session = self._used().session
+        values = {
+            slot.name: torch.from_numpy(np.array(session.read_state(slot.name)))
+            for slot in session.states
+        }
+        self._seed = values.get(SEED, self._seed)
+        own = self._tensors()
+        with torch.no_grad():
+            for name, value in values.items():
+                if name in own:
+                    own[name].copy_(value)
+        for number, group in enumerate(self._groups()):
+            slots: dict[torch.Tensor, Tensors] = {}
+            for name, parameter in group.parameters.items():
+                kept = {
+                    s: values[slot_name(s, name)].clone()
+                    for s in group.rule.slots(parameter)
+                    if slot_name(s, name) in values
+                }
+                if name in values:
+                    slots[parameter] = kept
+            scalars = {
+                s: values[scalar_name(s, number)]
+                for s in group.rule.scalars(list(group.parameters.values()))
+                if scalar_name(s, number) in values
+            }
+            group.rule.store(slots, scalars)
+
+    def reload(self) -> None:
+        """Takes over the values that the PyTorch model and optimiser have now."""
+        self._programs.clear()  # what needs no gradient is a constant of the programs
+        self._current, self._fresh = None, False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of the model and of the optimiser, after copying it from the device."""
+        if self._current is not None:
+            self.synchronize()
+        return {
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "seed": self._seed.view(torch.int32).clone(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Loads what `state_dict()` returned into the model, the optimiser and the device."""
+        self._model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._seed = state["seed"].clone().view(torch.uint32)
+        self.reload()
+
+    def export(
+        self,
+        path: str | os.PathLike[str] | None,
+        *arguments: torch.Tensor,
+        targets: str | Sequence[str] | None = None,
+    ) -> reprise.Package:
+        """Makes a package that trains further without Python, from the values so far.
+
+        Its inputs are the model's arguments, "target" and the learning rate "lr" ("lr.0", "lr.1" and
+        so on if the optimiser has several groups), its output is "loss". Its states have the names
+        of parameters and buffers, or begin with "optimizer.".
+
+        Args:
+            path: where to save the package; None: it is not saved.
+            arguments: as for a step; by default tensors like those of the last step.
+            targets: as in `reprise.compile`.
+        """
+        if self._current is not None:
+            self.synchronize()
+        if arguments:
+            captured = self._capture(arguments)
+        else:
+            captured = self._used().captured
+        model = captured.model(self._values(captured))
+        package = reprise.compile(
+            model,
+            targets=targets,
+            precision=self._engine.precision,
+            states=captured.pairs,
+        )
+        if path is not None:
+            package.save(path)
+        return package
+
+    def load_states(self, path: str | os.PathLike[str]) -> None:
+        """Loads what a session with the exported package saved into the model and the optimiser."""
+        session = self._used().session
+        session.load_states(path)
+        self.synchronize()
+
+    def _program(self, arguments: Sequence[torch.Tensor]) -> _Program:
+        constants = tuple(g.rule.constants for g in self._groups())
+        forms = tuple((a.dtype, tuple(a.shape)) for a in arguments)
+        key = (forms, constants, self._model.training)
+        found = self._programs.get(key)
+        if found is not None and found is self._current and self._fresh:
+            return found
+        if self._current is not None and self._fresh:
+            self.synchronize()
+        if found is None:
+            found = _Program(self._capture(arguments), self._engine)
+            self._programs[key] = found
+        for name, value in self._values(found.captured).items():
+            found.session.write_state(name, value.cpu().contiguous())
+        self._current, self._fresh = found, True
+        return found
+
+    def _capture(self, arguments: Sequence[torch.Tensor]) -> Captured:
+        for argument in arguments:
+            if (
+                not isinstance(argument, torch.Tensor)
+                or argument.dtype not in ELEM_TYPES
+            ):
+                raise reprise.InvalidInput(
+                    "the arguments of a training step must be tensors"
+                )
+        return capture(self._model, self._loss, self._groups(), arguments, self._clip)
+
+    def _used(self) -> _Program:
+        if self._current is None:
+            raise reprise.UsageError("take a step first")
+        return self._current
+
+    def _tensors(self) -> Tensors:
+        found: Tensors = dict(self._model.named_parameters())
+        found.update(self._model.named_buffers())
+        return found
+
+    def _groups(self) -> list[Group]:
+        names = {p: n for n, p in self._model.named_parameters()}
+        groups = []
+        for rule, group in zip(
+            rules_of(self._optimizer), self._optimizer.param_groups, strict=True
+        ):
+            missing = [p for p in group["params"] if p not in names]
+            if missing:
+                raise reprise.UsageError(
+                    "the optimiser has parameters that the model does not have"
+                )
+            groups.append(Group(rule, {names[p]: p for p in group["params"]}))
+        return groups
+
+    def _values(self, captured: Captured) -> Tensors:
+        """The values of the states as PyTorch has them."""
+        known: Tensors = {SEED: self._seed, **self._tensors()}
+        for number, group in enumerate(self._groups()):
+            for name, parameter in group.parameters.items():
+                for slot, value in group.rule.slots(parameter).items():
+                    known[slot_name(slot, name)] = value
+            scalars = group.rule.scalars(list(group.parameters.values()))
+            for name, value in scalars.items():
+                known[scalar_name(name, number)] = value
+        return {name: known[name].detach() for name in captured.states}
