@@ -44,7 +44,7 @@ struct CompileOptions {
   std::optional<DeviceFacts> device;
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<StateOption> states;
-  std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
+  std::vector<std::string> disabled_passes;  // unknown names are Code::Usage
   /// The dtype in memory of large weights and of tensors between kernels, where that is safe
   /// (codegen/passes/autocast.h): F32, F16 or BF16.
   DType precision = DType::F32;

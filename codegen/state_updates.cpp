@@ -21,9 +21,8 @@ class Updater {
       : p_(p), pending_(pending), after_(p.steps.size()) {
     const plan::AccessTable table(p, sources);
     for (const plan::Step& step : p.steps) accesses_.push_back(table.of(step));
-    plan::for_each_hazard(accesses_, table.resource_count(), [this](uint32_t a, uint32_t b) {
-      after_[a].push_back(b);
-    });
+    plan::for_each_hazard(accesses_, table.resource_count(),
+                          [this](uint32_t a, uint32_t b) { after_[a].push_back(b); });
   }
 
   std::vector<uint32_t> run() {
@@ -167,8 +166,8 @@ class Updater {
 
   plan::Plan& p_;
   std::vector<std::optional<PendingKernel>>& pending_;
-  std::vector<plan::Accesses> accesses_;      // per step
-  std::vector<std::vector<uint32_t>> after_;  // per step: those that wait for it
+  std::vector<plan::Accesses> accesses_;                 // per step
+  std::vector<std::vector<uint32_t>> after_;             // per step: those that wait for it
   std::vector<std::pair<BufferId, BufferId>> replaced_;  // next values, and their states
 };
 

@@ -21,8 +21,8 @@ Result<size_t> find(const std::vector<std::string>& names, const std::string& na
   const auto it = std::ranges::find(names, name);
   if (it != names.end()) return static_cast<size_t>(it - names.begin());
   std::string message = "state '" + state + "': the model has no " + kind + " '" + name;
-  return Status(Code::Usage, message.append("'; its ").append(kind).append("s are ").append(
-                                 list(names)));
+  return Status(Code::Usage,
+                message.append("'; its ").append(kind).append("s are ").append(list(names)));
 }
 
 /// Moves the listed entries to the end.

@@ -121,7 +121,8 @@ Result<std::vector<HostTensor>> HostProgram::run(std::span<const HostTensor* con
   Values values(plan_->buffers.size());
   for (const plan::BufferId b : plan_->buffers.ids()) {
     const plan::Buffer& buffer = plan_->buffers[b];
-    if (buffer.kind == plan::BufferKind::Input) values[b] = *inputs[static_cast<size_t>(buffer.index)];
+    if (buffer.kind == plan::BufferKind::Input)
+      values[b] = *inputs[static_cast<size_t>(buffer.index)];
     if (buffer.kind == plan::BufferKind::State)
       values[b] = *inputs[io_->inputs.size() + static_cast<size_t>(buffer.index)];
   }

@@ -80,9 +80,9 @@ struct SessionShared {
   struct StateBuffers {
     plan::BufferId current, next;  // `next` is none if launches update the state in place
   };
-  std::vector<StateBuffers> of_state;             // per state; of the plan of the variant only
-  std::vector<plan::Plan::Alias> state_copies;    // next values that the session copies
-  size_t first_recorded = 0;            // segment that copies staged inputs; segments.size(): none
+  std::vector<StateBuffers> of_state;           // per state; of the plan of the variant only
+  std::vector<plan::Plan::Alias> state_copies;  // next values that the session copies
+  size_t first_recorded = 0;  // segment that copies staged inputs; segments.size(): none
   std::vector<std::array<uint32_t, 3>> fixed_grids;  // per step, for launches with a constant grid
   bool keeps_host_values = false;                    // the plan has host calls or aliases
   bool fixed_placement = true;                       // no size in the arena depends on a symbol

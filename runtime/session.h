@@ -18,9 +18,9 @@ namespace reprise {
 
 struct SessionOptions {
   unsigned max_in_flight = 2;  // 1 if the package has states
-  bool timestamps = false;  // measure the device time of each launch
-  bool fullgraph = false;   // refuse a plan with host calls (Code::Unsupported; names the nodes)
-  bool replay = true;       // false: record again on each run (mode "default")
+  bool timestamps = false;     // measure the device time of each launch
+  bool fullgraph = false;      // refuse a plan with host calls (Code::Unsupported; names the nodes)
+  bool replay = true;          // false: record again on each run (mode "default")
   /// create() launches every kernel without work. A driver that compiles a kernel when it is first
   /// launched then does so in create() and not in the first run.
   bool warm_up = false;

@@ -64,7 +64,7 @@ class HostSession final : public Session {
   HostBodies bodies_;
   mutable std::mutex mutex_;
   SessionStats stats_;
-  std::mutex states_mutex_;          // held by a run that has states
+  std::mutex states_mutex_;         // held by a run that has states
   std::vector<HostTensor> states_;  // a failed run leaves them as they are
 };
 

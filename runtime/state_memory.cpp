@@ -42,8 +42,7 @@ Result<HostTensor> initial_state(const package::Package& package, const plan::St
 }
 
 Status StateMemory::allocate(const plan::Interface& io, bool isolate) {
-  const uint64_t limit =
-      isolate ? 0 : std::min(kPoolBytes, device_->info().facts.max_buffer_bytes);
+  const uint64_t limit = isolate ? 0 : std::min(kPoolBytes, device_->info().facts.max_buffer_bytes);
   struct Want {
     Place* place;
     size_t pool;

@@ -13,8 +13,8 @@
 namespace reprise {
 
 /// A state whose next value is a tensor of its own has two places, which change roles after each
-/// run. Any other has one, and launches may update it in place. Nothing here is thread-safe: the session lets
-/// one run, or one transfer, use its states at a time.
+/// run. Any other has one, and launches may update it in place. Nothing here is thread-safe: the
+/// session lets one run, or one transfer, use its states at a time.
 class StateMemory {
  public:
   struct Place {

@@ -39,8 +39,8 @@ class InPlaceCheck {
 
   bool run() {
     visit(0);
-    const bool exact = std::ranges::all_of(loads_, &Use::exact) &&
-                       std::ranges::all_of(stores_, &Use::exact);
+    const bool exact =
+        std::ranges::all_of(loads_, &Use::exact) && std::ranges::all_of(stores_, &Use::exact);
     return exact && std::ranges::all_of(loads_, [this](const Use& l) { return is_own(l); });
   }
 

@@ -368,9 +368,9 @@ class Session {
       if (reprise_session_state(get(), i, &slot, &e) != REPRISE_OK) return e;
       if (slot.name != name) continue;
       if (slot.dtype == dtype) return slot;
-      return Error{REPRISE_INVALID_INPUT,
-                   "state '" + name + "' has the dtype " + std::to_string(slot.dtype) +
-                       " of reprise_dtype, not " + std::to_string(dtype)};
+      return Error{REPRISE_INVALID_INPUT, "state '" + name + "' has the dtype " +
+                                              std::to_string(slot.dtype) +
+                                              " of reprise_dtype, not " + std::to_string(dtype)};
     }
     return Error{REPRISE_INVALID_INPUT, "the model has no state '" + name + "'"};
   }

@@ -36,7 +36,8 @@ void Session::write_state(const std::string& name, nb::handle value) {
   if (!array.contiguous()) refuse(subject + ": the array " + array.str() + " is not contiguous");
   const bool fits = slot != states.end() && carries(array.dtype(), slot->dtype);
   const DType dtype = fits ? slot->dtype : array.dtype();
-  if (dtype == DType::Invalid) refuse(subject + ": the array " + array.str() + " has no dtype of ours");
+  if (dtype == DType::Invalid)
+    refuse(subject + ": the array " + array.str() + " has no dtype of ours");
   HostTensor tensor(dtype, {array.dims().begin(), array.dims().end()});
   if (const size_t bytes = array.bytes(); bytes > 0)
     std::memcpy(tensor.mutable_bytes().data(), array.data(), bytes);

@@ -354,8 +354,8 @@ class Verifier {
     IdVector<BufferId, bool> written(p_.buffers.size(), false);
     for (const BufferId b : p_.buffers.ids()) {
       const BufferKind kind = p_.buffers[b].kind;
-      written[b] = kind == BufferKind::Input || kind == BufferKind::Weight ||
-                   kind == BufferKind::State;
+      written[b] =
+          kind == BufferKind::Input || kind == BufferKind::Weight || kind == BufferKind::State;
     }
     const auto need = [&](BufferId b, const std::string& where) {
       if (written[b] || is_empty(b)) return Status();

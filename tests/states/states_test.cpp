@@ -345,7 +345,8 @@ TEST(States, OfACompilationMustFit) {
       {{{"w", "w_next"}, {"w", "b_next"}}, Code::Usage, "state 'w' is listed twice"},
       {{{"w", "w_next"}, {"b", "w_next"}}, Code::Usage, "next value of two states"},
       {{{"w", "b_next"}}, Code::InvalidModel, "but its next value 'b_next' is float32[3]"},
-      {{{"w", "w_next", floats({3}, {1, 2, 3})}}, Code::InvalidModel,
+      {{{"w", "w_next", floats({3}, {1, 2, 3})}},
+       Code::InvalidModel,
        "its initial value is float32[3]"},
   };
   for (const auto& c : cases) {
