@@ -12,10 +12,11 @@ from unittest import mock
 
 import torch
 import torch._dynamo
-from reprise import Unsupported
+from reprise import Unsupported, devices
 from reprise.torch import backend, cache, counters, engine, explain, report
 
 DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")
+LLVMPIPE = next((d.id for d in devices() if "llvmpipe" in d.name and d.usable), "")
 
 PROGRAM = """
 import sys, torch
@@ -117,15 +118,16 @@ class Refusals(unittest.TestCase):
         engine.open_engine.cache_clear()
         self.options = {"device": DEVICE, "cache_dir": ""}
 
-    @unittest.skipUnless(
-        DEVICE.startswith("vulkan"), "needs a driver that limits loops"
-    )
+    @unittest.skipUnless(LLVMPIPE, "needs llvmpipe, the driver that limits loops")
     def test_loops_beyond_the_limit_of_a_driver(self) -> None:
         def function(x: torch.Tensor) -> torch.Tensor:
             return ((x * 0.5) @ x.T).cos()
 
         run = torch.compile(
-            function, backend=backend, options=self.options, dynamic=True
+            function,
+            backend=backend,
+            options=self.options | {"device": LLVMPIPE},
+            dynamic=True,
         )
         with report.collect() as graphs:
             for columns in (40, 400_000, 50):
