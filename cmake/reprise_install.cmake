@@ -40,7 +40,7 @@ if(TARGET reprise_images)
   install(TARGETS reprise_images LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT images)
 endif()
 
-foreach(program reprise_cli reprise_filetype)
+foreach(program reprise_cli reprise_filetype reprise_finetune)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
   endif()

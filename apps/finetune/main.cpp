@@ -1,6 +1,6 @@
 // Trains a package of reprise.torch.TrainStep.export() further, without Python.
+#include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -16,44 +16,50 @@ struct Options {
   float lr = 1e-3F;
 };
 
-constexpr const char* kUsage =
-    "usage: reprise-finetune TRAIN.rpk DATA.npy TARGETS.npy [--steps N] [--lr RATE]\n"
-    "                        [--device ID] [--load STATES] [--save STATES]\n";
+// The exit statuses are those of the reprise command line.
+enum Exit : int { kDone = 0, kUsage = 2, kInvalid = 3, kFailed = 4 };
 
-bool parse(int argc, char** argv, Options& o) {
-  std::vector<std::string> files;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.rfind("--", 0) != 0) {
-      files.push_back(word);
-      continue;
-    }
-    if (++i == argc) return false;
-    const std::string value = argv[i];
-    if (word == "--steps") {
-      o.steps = std::atoi(value.c_str());
-    } else if (word == "--lr") {
-      o.lr = std::strtof(value.c_str(), nullptr);
-    } else if (word == "--device") {
-      o.device = value;
-    } else if (word == "--load") {
-      o.load = value;
-    } else if (word == "--save") {
-      o.save = value;
-    } else {
-      return false;
-    }
+int fail(const reprise::Error& error) {
+  std::fprintf(stderr, "error: %s\n", error.message.c_str());
+  switch (error.status) {
+    case REPRISE_USAGE:
+      return kUsage;
+    case REPRISE_INVALID_MODEL:
+    case REPRISE_INVALID_INPUT:
+    case REPRISE_UNSUPPORTED:
+      return kInvalid;
+    default:
+      return kFailed;
   }
-  if (files.size() != 3 || o.steps < 1 || !(o.lr >= 0)) return false;
-  o.package = files[0];
-  o.data = files[1];
-  o.targets = files[2];
-  return true;
 }
 
-int fail(const std::string& message) {
-  std::fprintf(stderr, "reprise-finetune: %s\n", message.c_str());
-  return 1;
+reprise::Error invalid(const std::string& message) {
+  return {REPRISE_INVALID_INPUT, message};
+}
+
+bool failed(const reprise::Error& error) {
+  return error.status != REPRISE_OK;
+}
+
+void declare(CLI::App& app, Options& o) {
+  app.add_option("package", o.package, "Training step that TrainStep.export() saved")->required();
+  app.add_option("data", o.data, "Examples, as a .npy file whose first dim counts them")
+      ->required();
+  app.add_option("targets", o.targets, "One target for each example, likewise")->required();
+  app.add_option("--steps", o.steps, "Number of training steps")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--lr", o.lr, "Learning rate")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--device", o.device, "host, vulkan:0, cuda:0, ...; auto takes the best")
+      ->capture_default_str();
+  app.add_option("--load", o.load, "File of states to begin with, instead of the package's");
+  app.add_option("--save", o.save, "File that receives the states at the end");
+  app.footer(
+      "Example:\n"
+      "  reprise-finetune train.rpk x.npy y.npy --steps 200 --lr 0.01 --save states.rpk\n"
+      "Batches are consecutive rows of the files, from the beginning again after the last.");
 }
 
 /// An input that takes a batch of rows of a file.
@@ -76,16 +82,29 @@ struct Feed {
   }
 };
 
-/// Reads the file for an input of the package. Returns what is wrong, or an empty string.
-std::string make_feed(const reprise_slot& slot, const std::string& path, Feed& feed) {
+std::string dims_text(const int64_t* dims, size_t rank) {
+  std::string s;
+  for (size_t a = 0; a < rank; ++a) s += (a ? ", " : "") + std::to_string(dims[a]);
+  return "[" + s + "]";
+}
+
+/// Reads the file for an input of the package.
+reprise::Error make_feed(const reprise_slot& slot, const std::string& path, Feed& feed) {
   const std::string wrong = read_npy(path, feed.array);
-  if (!wrong.empty()) return wrong;
-  const std::string name = slot.name;
+  if (!wrong.empty()) return invalid(wrong);
   bool fits = slot.rank == feed.array.dims.size() && feed.array.rows() > 0 &&
               slot.dtype == (feed.array.is_float ? REPRISE_F32 : REPRISE_I64);
   for (uint32_t a = 0; fits && a < slot.rank; ++a)
     fits = slot.dims[a] >= 0 && (a == 0 || slot.dims[a] == feed.array.dims[a]);
-  if (!fits) return path + " does not fit the input '" + name + "' of the package";
+  if (!fits) {
+    const std::string expected = slot.dtype == REPRISE_F32   ? "float32"
+                                 : slot.dtype == REPRISE_I64 ? "int64"
+                                                             : "a dtype that no file here can have";
+    return invalid(path + " is " + (feed.array.is_float ? "float32" : "int64") +
+                   dims_text(feed.array.dims.data(), feed.array.dims.size()) + ", but the input '" +
+                   slot.name + "' takes batches of " + expected + dims_text(slot.dims, slot.rank) +
+                   "; all dims but the first must agree, and no example is too few");
+  }
   feed.tensor.name = slot.name;
   feed.tensor.dtype = slot.dtype;
   feed.tensor.rank = slot.rank;
@@ -95,47 +114,38 @@ std::string make_feed(const reprise_slot& slot, const std::string& path, Feed& f
 }
 
 /// Finds the inputs: "target", learning rates ("lr..."), and one more, the data.
-std::string make_inputs(const reprise::Session& session, const Options& o, float& rate,
-                        std::vector<Feed>& feeds, std::vector<reprise_tensor>& rates) {
-  rate = o.lr;
+reprise::Error make_inputs(const reprise::Session& session, const Options& o,
+                           std::vector<Feed>& feeds, std::vector<reprise_tensor>& rates) {
   for (size_t i = 0; i < reprise_session_input_count(session.get()); ++i) {
     reprise_slot slot = REPRISE_SLOT_INIT;
     reprise_error e{};
-    if (reprise_session_input(session.get(), i, &slot, &e) != REPRISE_OK) return e.message;
+    if (reprise_session_input(session.get(), i, &slot, &e) != REPRISE_OK)
+      return {e.status, e.message};
     if (std::strcmp(slot.name, "lr") == 0 || std::strncmp(slot.name, "lr.", 3) == 0) {
       reprise_tensor t = REPRISE_TENSOR_INIT;
       t.name = slot.name;
-      t.data = &rate;
-      t.bytes = sizeof rate;
+      t.data = const_cast<float*>(&o.lr);  // an input is only read
+      t.bytes = sizeof o.lr;
       rates.push_back(t);
       continue;
     }
     const bool target = std::strcmp(slot.name, "target") == 0;
-    const std::string wrong = make_feed(slot, target ? o.targets : o.data, feeds.emplace_back());
-    if (!wrong.empty()) return wrong;
+    reprise::Error wrong = make_feed(slot, target ? o.targets : o.data, feeds.emplace_back());
+    if (failed(wrong)) return wrong;
   }
-  return feeds.size() == 2 ? std::string() : "the package must have one input besides \"target\"";
+  if (feeds.size() == 2) return {};
+  return invalid(
+      "the package must have two inputs besides the learning rate: 'target', and one for "
+      "the data; this one has " +
+      std::to_string(feeds.size()));
 }
 
-int train(const Options& o) {
-  const auto package = reprise::Package::open(o.package);
-  if (!package) return fail(package.error().message);
-  const auto device =
-      o.device == "auto" ? reprise::Device::open_for(*package) : reprise::Device::open(o.device);
-  if (!device) return fail(device.error().message);
-  auto session = reprise::Session::create(*package, *device);
-  if (!session) return fail(session.error().message);
-  if (!o.load.empty()) {
-    const reprise::Error e = session->load_states(o.load);
-    if (e.status != REPRISE_OK) return fail(e.message);
-  }
-  float rate = 0;
+/// Takes the steps, and prints the loss of each tenth.
+reprise::Error train(reprise::Session& session, const Options& o) {
   std::vector<Feed> feeds;
-  feeds.reserve(8);
   std::vector<reprise_tensor> rates;
-  const std::string wrong = make_inputs(*session, o, rate, feeds, rates);
-  if (!wrong.empty()) return fail(wrong);
-  std::printf("%zu states on %s\n", session->states().size(), device->info().id);
+  reprise::Error wrong = make_inputs(session, o, feeds, rates);
+  if (failed(wrong)) return wrong;
   float loss = 0;
   reprise_tensor output = REPRISE_TENSOR_INIT;
   output.name = "loss";
@@ -148,25 +158,48 @@ int train(const Options& o) {
       inputs.push_back(feed.tensor);
     }
     reprise_error e{};
-    if (reprise_session_run(session->get(), inputs.data(), inputs.size(), &output, 1, nullptr,
+    if (reprise_session_run(session.get(), inputs.data(), inputs.size(), &output, 1, nullptr,
                             nullptr, &e) != REPRISE_OK)
-      return fail(e.message);
-    if (step % 10 == 0 || step + 1 == o.steps) std::printf("step %d loss %.6f\n", step, loss);
+      return {e.status, e.message};
+    if (step % 10 == 0 || step + 1 == o.steps) {
+      std::printf("step %d loss %.6f\n", step, static_cast<double>(loss));
+      std::fflush(stdout);
+    }
   }
-  if (o.save.empty()) return 0;
-  const reprise::Error e = session->save_states(o.save);
-  if (e.status != REPRISE_OK) return fail(e.message);
-  std::printf("%s: the states\n", o.save.c_str());
-  return 0;
+  return {};
+}
+
+int run(const Options& o) {
+  const auto package = reprise::Package::open(o.package);
+  if (!package) return fail(package.error());
+  const auto device =
+      o.device == "auto" ? reprise::Device::open_for(*package) : reprise::Device::open(o.device);
+  if (!device) return fail(device.error());
+  auto session = reprise::Session::create(*package, *device);
+  if (!session) return fail(session.error());
+  if (!o.load.empty()) {
+    const reprise::Error e = session->load_states(o.load);
+    if (failed(e)) return fail(e);
+  }
+  std::printf("%zu states on %s\n", session->states().size(), device->info().id);
+  reprise::Error e = train(*session, o);
+  if (!failed(e) && !o.save.empty()) e = session->save_states(o.save);
+  if (failed(e)) return fail(e);
+  if (!o.save.empty()) std::printf("%s: the states\n", o.save.c_str());
+  return kDone;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  if (!parse(argc, argv, options)) {
-    std::fputs(kUsage, stderr);
-    return 2;
+  CLI::App app("Trains a package of reprise.torch.TrainStep.export() further, without Python.",
+               "reprise-finetune");
+  declare(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kDone : kUsage;
   }
-  return train(options);
+  return run(options);
 }

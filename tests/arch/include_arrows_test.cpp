@@ -69,6 +69,7 @@ const std::vector<Row>& table() {
       {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"}, {}},
       // A sample shows what an application has: the public headers.
       {"apps/filetype/", {"apps/filetype/", "reprise/"}, {"CLI/", "nlohmann/"}},
+      {"apps/finetune/", {"apps/finetune/", "reprise/"}, {"CLI/"}},
       {"apps/",
        {"apps/", "backends/", "codegen/", "runtime/", "reprise/"},
        {"CLI/", "nlohmann/", "spirv-tools/"}},  // explain --dump disassembles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,6 +98,17 @@ def argument_names(model: torch.nn.Module, count: int, has_target: bool) -> list
     return names
 
 
+def _check_names(names: Sequence[str]) -> None:
+    """Raises an error if two tensors of a step have the same name."""
+    twice = sorted(n for n, times in Counter(names).items() if times > 1)
+    if twice:
+        raise reprise.UsageError(
+            f"two tensors of the training step are called '{twice[0]}': parameters, buffers, the "
+            "arguments of forward(), 'target', 'lr' and 'seed' need names of their own; rename the "
+            "model's"
+        )
+
+
 def _untied(module: torch.nn.Module) -> torch.nn.Module:
     """Makes a graph read each tensor under the first of its names, and frees unused parameters.
 
@@ -182,6 +194,7 @@ class _Tracer:
             values.append(torch.tensor(0.1))
         names += argument_names(self._model, len(arguments), self._has_target)
         values += list(arguments)
+        _check_names([*names, SEED])
         tensors = [v.detach() for v in values]
         self.values = dict(zip(names, tensors, strict=True))
         traced = make_fx(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import re
+import subprocess
 import tempfile
 import unittest
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from torch import nn
 
 DEVICES = os.environ.get("REPRISE_TEST_DEVICES", "host,vulkan:0").split(",")
 STEPS = 22
+FINETUNE = Path(reprise.__file__).resolve().parents[2] / "bin" / "reprise-finetune"
 Batch = tuple[torch.Tensor, ...]
 
 
@@ -243,6 +246,35 @@ class Training(unittest.TestCase):
                 float(again(*_rows(4))), float(step(*_rows(4))), places=4
             )
 
+    @unittest.skipUnless(FINETUNE.exists(), "needs the sample, which the C++ build makes")
+    def test_the_sample_trains_further(self) -> None:
+        torch.manual_seed(0)
+        model = _mlp()
+        optimiser = torch.optim.AdamW(model.parameters(), lr=0.01)
+        step = TrainStep(
+            model, nn.functional.cross_entropy, optimiser, options={"device": "host"}
+        )
+        step(*_rows(0))
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            step.export(folder / "train.rpk")
+            batches = [_rows(i) for i in range(1, 4)]
+            for i, file in enumerate(("x.npy", "y.npy")):
+                np.save(folder / file, torch.cat([b[i] for b in batches]).numpy())
+            done = subprocess.run(
+                [FINETUNE, "train.rpk", "x.npy", "y.npy", "--steps", "11", "--lr", "0.01",
+                 "--device", "host", "--save", "states.rpk"],
+                cwd=folder, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            got = dict(re.findall(r"step (\d+) loss ([\d.]+)", done.stdout))
+            want = [float(step(*batches[i % 3])) for i in range(11)]
+            self.assertAlmostEqual(float(got["0"]), want[0], places=5)
+            self.assertAlmostEqual(float(got["10"]), want[10], places=5)
+            trained = step.state_dict()["model"]["2.weight"].clone()
+            step.load_states(folder / "states.rpk")
+            self.assertTrue(torch.allclose(model[2].weight, trained, atol=1e-6))
+
     def test_refuses(self) -> None:
         model = _mlp()
         with self.assertRaisesRegex(reprise.Unsupported, "use SGD, Adam or AdamW"):
@@ -263,6 +295,26 @@ class Training(unittest.TestCase):
         )  # fmt: skip
         with self.assertRaisesRegex(reprise.Unsupported, "svd"):
             step(torch.randn(4, 4), torch.zeros(4))
+
+    def test_names_must_differ(self) -> None:
+        class Scaled(nn.Module):
+            def __init__(self, name: str) -> None:
+                super().__init__()
+                setattr(self, name, nn.Parameter(torch.ones(4)))
+                self._name = name
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                scale: torch.Tensor = getattr(self, self._name)
+                return x * scale
+
+        for name in ("x", "target", "lr", "seed"):
+            model = Scaled(name)
+            step = TrainStep(
+                model, nn.functional.mse_loss, torch.optim.SGD(model.parameters()),
+                options={"device": "host"},
+            )  # fmt: skip
+            with self.assertRaisesRegex(reprise.UsageError, f"called '{name}'"):
+                step(torch.randn(2, 4), torch.zeros(2, 4))
 
 
 if __name__ == "__main__":
