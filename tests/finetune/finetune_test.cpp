@@ -35,7 +35,8 @@ package::Package step_package() {
   auto g = graph::parse(kStep);
   EXPECT_TRUE(g.ok()) << g.status().message();
   CompileOptions options;
-  options.states = {{"w", "w_next", HostTensor::from(DType::F32, {3, 1}, {0.5F, -1.0F, 0.25F})}};
+  options.states = {
+      {"w", "w_next", HostTensor::from<float>(DType::F32, {3, 1}, {0.5F, -1.0F, 0.25F})}};
   auto p = compile(*std::move(g), options);
   EXPECT_TRUE(p.ok()) << p.status().message();
   return *std::move(p);
@@ -90,7 +91,7 @@ class Finetune : public testing::Test {
         std::memcpy(x.mutable_data<float>() + r * 3, &x_[row * 3], 3 * sizeof(float));
         t.mutable_data<float>()[r] = t_[row];
       }
-      const HostTensor lr = HostTensor::from(DType::F32, {}, {0.5F});
+      const HostTensor lr = HostTensor::from<float>(DType::F32, {}, {0.5F});
       auto results = (*session)->run(std::vector<Binding>{
           {.name = "x", .host = &x}, {.name = "target", .host = &t}, {.name = "lr", .host = &lr}});
       EXPECT_TRUE(results.ok()) << results.status().message();

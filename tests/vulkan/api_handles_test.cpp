@@ -42,9 +42,15 @@ class SlowSession final : public Session {
   const plan::Plan& plan() const override { return plan_; }
   SessionStats stats() const override { return {}; }
   Device* device() override { return nullptr; }
+  const package::Package& package() const override { return package_; }
+  Result<std::vector<HostTensor>> read_states(std::span<const size_t>) override {
+    return std::vector<HostTensor>{};
+  }
+  Status write_states(std::span<const size_t>, std::span<const HostTensor>) override { return {}; }
 
  private:
   Gate& gate_;
+  package::Package package_;
   plan::Interface io_;
   plan::Plan plan_;
   std::string name_ = "slow";
