@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/filetype/features.h"
+#include "apps/samples/outcome.h"
 
 namespace filetype {
 namespace {
@@ -19,29 +20,11 @@ using reprise::Device;
 using reprise::Output;
 using reprise::Package;
 using reprise::Session;
-
-// The exit statuses are those of the reprise command line.
-enum Exit : int { kDone = 0, kUsage = 2, kInvalid = 3, kFailed = 4 };
-
-int report(const Error& error) {
-  std::fprintf(stderr, "error: %s\n", error.message.c_str());
-  switch (error.status) {
-    case REPRISE_OK:
-      return kDone;
-    case REPRISE_USAGE:
-      return kUsage;
-    case REPRISE_INVALID_MODEL:
-    case REPRISE_INVALID_INPUT:
-    case REPRISE_UNSUPPORTED:
-      return kInvalid;
-    default:
-      return kFailed;
-  }
-}
-
-bool failed(const Error& error) {
-  return error.status != REPRISE_OK;
-}
+using samples::failed;
+using samples::kDone;
+using samples::kFailed;
+using samples::kUsage;
+using samples::report;
 
 struct Options {
   std::string model, config, types;
@@ -321,6 +304,6 @@ int main(int argc, char** argv) {
     return filetype::parse_and_run(argc, argv);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
-    return filetype::kFailed;
+    return samples::kFailed;
   }
 }

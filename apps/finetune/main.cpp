@@ -1,14 +1,21 @@
 // Trains a package of reprise.torch.TrainStep.export() further, without Python.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "apps/finetune/npy.h"
+#include "apps/samples/outcome.h"
 #include "reprise/reprise.hpp"
 
 namespace {
+
+using samples::failed;
+using samples::kDone;
+using samples::kUsage;
+using samples::report;
 
 struct Options {
   std::string package, data, targets, device = "auto", load, save;
@@ -16,29 +23,14 @@ struct Options {
   float lr = 1e-3F;
 };
 
-// The exit statuses are those of the reprise command line.
-enum Exit : int { kDone = 0, kUsage = 2, kInvalid = 3, kFailed = 4 };
-
-int fail(const reprise::Error& error) {
-  std::fprintf(stderr, "error: %s\n", error.message.c_str());
-  switch (error.status) {
-    case REPRISE_USAGE:
-      return kUsage;
-    case REPRISE_INVALID_MODEL:
-    case REPRISE_INVALID_INPUT:
-    case REPRISE_UNSUPPORTED:
-      return kInvalid;
-    default:
-      return kFailed;
-  }
-}
-
 reprise::Error invalid(const std::string& message) {
   return {REPRISE_INVALID_INPUT, message};
 }
 
-bool failed(const reprise::Error& error) {
-  return error.status != REPRISE_OK;
+/// CLI::NonNegativeNumber admits NaN. Text that is no number is refused when it is converted.
+std::string not_negative(const std::string& text) {
+  if (std::strtof(text.c_str(), nullptr) >= 0) return "";
+  return "'" + text + "' is no number of 0 or more";
 }
 
 void declare(CLI::App& app, Options& o) {
@@ -50,7 +42,7 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--lr", o.lr, "Learning rate")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Validator(not_negative, "NONNEGATIVE"))
       ->capture_default_str();
   app.add_option("--device", o.device, "host, vulkan:0, cuda:0, ...; auto takes the best")
       ->capture_default_str();
@@ -171,20 +163,20 @@ reprise::Error train(reprise::Session& session, const Options& o) {
 
 int run(const Options& o) {
   const auto package = reprise::Package::open(o.package);
-  if (!package) return fail(package.error());
+  if (!package) return report(package.error());
   const auto device =
       o.device == "auto" ? reprise::Device::open_for(*package) : reprise::Device::open(o.device);
-  if (!device) return fail(device.error());
+  if (!device) return report(device.error());
   auto session = reprise::Session::create(*package, *device);
-  if (!session) return fail(session.error());
+  if (!session) return report(session.error());
   if (!o.load.empty()) {
     const reprise::Error e = session->load_states(o.load);
-    if (failed(e)) return fail(e);
+    if (failed(e)) return report(e);
   }
   std::printf("%zu states on %s\n", session->states().size(), device->info().id);
   reprise::Error e = train(*session, o);
   if (!failed(e) && !o.save.empty()) e = session->save_states(o.save);
-  if (failed(e)) return fail(e);
+  if (failed(e)) return report(e);
   if (!o.save.empty()) std::printf("%s: the states\n", o.save.c_str());
   return kDone;
 }

@@ -68,8 +68,9 @@ const std::vector<Row>& table() {
       {"codegen/compiler", {"codegen/", "shaders/", "runtime/", "reprise/"}, {}},
       {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"}, {}},
       // A sample shows what an application has: the public headers.
-      {"apps/filetype/", {"apps/filetype/", "reprise/"}, {"CLI/", "nlohmann/"}},
-      {"apps/finetune/", {"apps/finetune/", "reprise/"}, {"CLI/"}},
+      {"apps/samples/", {"apps/samples/", "reprise/"}, {}},
+      {"apps/filetype/", {"apps/filetype/", "apps/samples/", "reprise/"}, {"CLI/", "nlohmann/"}},
+      {"apps/finetune/", {"apps/finetune/", "apps/samples/", "reprise/"}, {"CLI/"}},
       {"apps/",
        {"apps/", "backends/", "codegen/", "runtime/", "reprise/"},
        {"CLI/", "nlohmann/", "spirv-tools/"}},  // explain --dump disassembles
