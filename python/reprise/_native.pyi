@@ -108,6 +108,16 @@ class Package:
         """The outputs, in the model's order."""
 
     @property
+    def states(self) -> list[Slot]:
+        """The tensors that sessions keep from run to run, in the model's order."""
+
+    def initial_states(self) -> dict[str, Any]:
+        """
+        The values with which states begin, as NumPy arrays by name. Those of a file of
+        Session.save_states() are the saved values.
+        """
+
+    @property
     def name(self) -> str:
         """The name of the model's graph."""
 
@@ -165,6 +175,12 @@ class _Settings:
 
     @shapes.setter
     def shapes(self, arg: Mapping[str, Sequence[int]], /) -> None: ...
+
+    @property
+    def states(self) -> list[tuple[str, str]]: ...
+
+    @states.setter
+    def states(self, arg: Sequence[tuple[str, str]], /) -> None: ...
 
     @property
     def fullgraph(self) -> bool: ...
@@ -415,6 +431,27 @@ class Session:
     @property
     def outputs(self) -> list[Slot]:
         """The outputs, in the model's order."""
+
+    @property
+    def states(self) -> list[Slot]:
+        """
+        The tensors that the session keeps from run to run, in the model's order.
+        """
+
+    def read_state(self, name: str) -> Any:
+        """Copies the value of a state to a NumPy array."""
+
+    def write_state(self, name: str, value: object) -> None:
+        """
+        Gives a state the value of a contiguous array in host memory, of its dtype and shape.
+        """
+
+    def _save_states(self, path: str) -> None: ...
+
+    def _load_states(self, path: str) -> None: ...
+
+    def reset_states(self) -> None:
+        """Gives all states the initial values that the package has."""
 
     @property
     def device(self) -> Device:
