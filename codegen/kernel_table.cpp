@@ -50,7 +50,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   return out;
 }
 
-Status KernelTable::add(size_t step, PendingKernel pending) {
+Status KernelTable::add(size_t step, PendingKernel&& pending) {
   const auto start = Clock::now();
   auto& [k, number, group] = pending;
   if (number) {

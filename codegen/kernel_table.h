@@ -27,7 +27,7 @@ class KernelTable {
       : context_(context), target_(target), p_(p) {}
 
   /// Adds the kernel of a step of the plan.
-  Status add(size_t step, PendingKernel kernel);
+  Status add(size_t step, PendingKernel&& kernel);
   /// Emits the kernels and sets the kernel of each launch. If a kernel cannot be emitted, `failed`
   /// is a group that uses it.
   Status finish(const lower::Group** failed);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -181,9 +182,7 @@ int run(const Options& o) {
   return kDone;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int parse_and_run(int argc, char** argv) {
   Options options;
   CLI::App app("Trains a package of reprise.torch.TrainStep.export() further, without Python.",
                "reprise-finetune");
@@ -194,4 +193,15 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? kDone : kUsage;
   }
   return run(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return samples::kFailed;
+  }
 }

@@ -169,6 +169,7 @@ class Value {
   /// A tensor of rank 1.
   static Result<Value> strings(const std::vector<std::string>& list) {
     std::vector<reprise_string> data;
+    data.reserve(list.size());
     for (const std::string& s : list) data.push_back({s.data(), s.size()});
     reprise_tensor t = REPRISE_TENSOR_INIT;
     t.dtype = REPRISE_STRING;
@@ -183,6 +184,7 @@ class Value {
   /// reprise_value_create describes the items. `dtype` is that of the tensors.
   static Result<Value> of(reprise_kind kind, reprise_dtype dtype, const std::vector<Value>& items) {
     std::vector<const reprise_value*> list;
+    list.reserve(items.size());
     for (const Value& v : items) list.push_back(v.get());
     return made([&](reprise_value** out, reprise_error* e) {
       return reprise_value_create(kind, dtype, list.data(), list.size(), out, e);

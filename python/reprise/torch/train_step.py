@@ -97,7 +97,10 @@ class TrainStep:
         """
         program = self._program(arguments)
         rates = [float(g["lr"]) for g in self._optimizer.param_groups]
-        return torch.from_numpy(np.array(program.run(arguments, rates)))
+        loss = torch.from_numpy(np.array(program.run(arguments, rates)))
+        # Schedulers of learning rates warn where the optimiser has taken no step.
+        self._optimizer._opt_called = True  # type: ignore[attr-defined]
+        return loss
 
     @property
     def package(self) -> reprise.Package:

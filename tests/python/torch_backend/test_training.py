@@ -20,7 +20,7 @@ from torch import nn
 
 DEVICES = os.environ.get("REPRISE_TEST_DEVICES", "host,vulkan:0").split(",")
 STEPS = 22
-FINETUNE = Path(reprise.__file__).resolve().parents[2] / "bin" / "reprise-finetune"
+FINETUNE = Path(reprise.__file__).absolute().parents[2] / "bin" / "reprise-finetune"
 Batch = tuple[torch.Tensor, ...]
 
 
@@ -46,7 +46,6 @@ def _mlp() -> nn.Module:
 
 
 def _cnn() -> nn.Module:
-    # A bias before a normalisation has no gradient but rounding errors, which Adam makes large.
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(),
@@ -112,6 +111,19 @@ def _eager(
     return float(value.detach())
 
 
+def _is_noise(largest: torch.Tensor | None) -> torch.Tensor:
+    """The elements whose gradient is nothing but rounding errors.
+
+    Adam makes these as large as any gradient. An example is the bias of an attention's keys, which
+    the softmax cancels.
+    """
+    if largest is None:
+        return torch.tensor(False)
+    noise = largest <= 1e-5 * largest.max()
+    assert noise.float().mean() <= 0.5
+    return noise
+
+
 class Training(unittest.TestCase):
     def check(self, name: str, device: str) -> None:
         build, loss, batches, make, clip = CASES[name]
@@ -122,6 +134,7 @@ class Training(unittest.TestCase):
         step = TrainStep(
             model, loss, optimiser, clip_grad_norm=clip, options={"device": device}
         )
+        largest: dict[str, torch.Tensor] = {}
         schedules = [
             torch.optim.lr_scheduler.StepLR(o, 5, 0.7) for o in (optimiser, other)
         ]
@@ -129,15 +142,18 @@ class Training(unittest.TestCase):
             got = float(step(*batches(i)))
             want = _eager(twin, loss, other, batches(i), clip)
             self.assertLess(abs(got - want), 1e-3 * max(1.0, abs(want)), f"step {i}")
+            for key, parameter in twin.named_parameters():
+                assert parameter.grad is not None
+                size = parameter.grad.abs()
+                largest[key] = torch.maximum(largest.get(key, size), size)
             for schedule in schedules:
                 schedule.step()
         step.synchronize()
         for (key, mine), theirs in zip(
             model.state_dict().items(), twin.state_dict().values(), strict=True
         ):
-            self.assertTrue(
-                torch.allclose(mine.double(), theirs.double(), 1e-2, 1e-3), key
-            )
+            close = torch.isclose(mine.double(), theirs.double(), 1e-2, 1e-3)
+            self.assertTrue(bool((close | _is_noise(largest.get(key))).all()), key)
         # The optimiser's state is PyTorch's: eager goes on with it.
         want = _eager(twin, loss, other, batches(99), clip)
         got = _eager(model, loss, optimiser, batches(99), clip)
@@ -246,7 +262,9 @@ class Training(unittest.TestCase):
                 float(again(*_rows(4))), float(step(*_rows(4))), places=4
             )
 
-    @unittest.skipUnless(FINETUNE.exists(), "needs the sample, which the C++ build makes")
+    @unittest.skipUnless(
+        FINETUNE.exists(), "needs the sample, which the C++ build makes"
+    )
     def test_the_sample_trains_further(self) -> None:
         torch.manual_seed(0)
         model = _mlp()
