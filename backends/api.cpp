@@ -1,5 +1,7 @@
-// The C interface over packages, devices and buffers. Sessions are in api_session.cpp.
+// The C interface over devices and buffers.
 #include "backends/api.h"
+
+#include <cstring>
 
 #include "backends/registry.h"
 
@@ -17,6 +19,7 @@ reprise_device_info to_c(const DeviceInfo& d) {
   copy_text(out.name, sizeof(out.name), d.name);
   copy_text(out.driver, sizeof(out.driver), d.driver);
   copy_text(out.api, sizeof(out.api), d.api);
+  std::memcpy(out.uuid, d.uuid, sizeof(out.uuid));
   out.usable = d.usable ? 1 : 0;
   copy_text(out.reason, sizeof(out.reason), d.reason);
   return out;
@@ -44,7 +47,9 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
   out.validation = o.validation != 0;
   out.threads = o.threads;
   if (o.log) {
-    out.log = [f = o.log, user = o.log_user](const std::string& m) { f(user, m.c_str()); };
+    out.log = [f = o.log, user = o.log_user](Severity severity, const std::string& m) {
+      f(user, static_cast<reprise_severity>(severity), m.c_str());
+    };
   }
   if (o.vulkan) {
     RP_ASSIGN(const auto v, read_struct(o.vulkan, reprise_vulkan_device REPRISE_VULKAN_DEVICE_INIT,
@@ -59,10 +64,6 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
     out.cuda = {c.context, c.stream};
   }
   return out;
-}
-
-Status missing(const char* what) {
-  return {Code::Usage, std::string(what) + " is null"};
 }
 
 Result<std::shared_ptr<Device>> with_memory(const reprise_device* handle) {
@@ -90,37 +91,8 @@ const char* reprise_version(void) {
   return REPRISE_VERSION;
 }
 
-reprise_status reprise_package_open(const char* path, reprise_package** out, reprise_error* error) {
-  return guarded(error, [&]() -> Status {
-    if (!path || !out) return missing("path or out");
-    RP_ASSIGN(auto package, package::read(path));
-    *out = make_handle(std::make_shared<reprise_package>(reprise_package{std::move(package)}));
-    return {};
-  });
-}
-
-reprise_status reprise_package_open_memory(const void* bytes, size_t size, reprise_package** out,
-                                           reprise_error* error) {
-  return guarded(error, [&]() -> Status {
-    if (!bytes || !out) return missing("bytes or out");
-    RP_ASSIGN(auto package,
-              package::read_memory({static_cast<const std::byte*>(bytes), size}, nullptr));
-    *out = make_handle(std::make_shared<reprise_package>(reprise_package{std::move(package)}));
-    return {};
-  });
-}
-
-reprise_status reprise_package_save(const reprise_package* package, const char* path,
-                                    reprise_error* error) {
-  return guarded(error, [&]() -> Status {
-    if (!path) return missing("path");
-    RP_ASSIGN(const auto held, find_handle(package));
-    return package::write(*held->package, path);
-  });
-}
-
-void reprise_package_free(reprise_package* package) {
-  free_handle(package);
+uint32_t reprise_abi_version(void) {
+  return REPRISE_ABI_VERSION;
 }
 
 reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,
@@ -167,6 +139,14 @@ void reprise_device_get_info(const reprise_device* device, reprise_device_info* 
     RP_TRY(check_out(info, "reprise_device_info"));
     RP_ASSIGN(const auto held, find_handle(device));
     write_struct(to_c(held->device ? held->device->info() : host_info()), info);
+    return {};
+  });
+}
+
+reprise_status reprise_device_trim(reprise_device* device, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(device));
+    if (held->device) held->device->idle_memory().free_all();
     return {};
   });
 }

@@ -27,6 +27,9 @@ struct reprise_results {
 
 namespace reprise::capi {
 
+/// Describes a slot with the text of its shape.
+Status describe_slot(const plan::Slot& slot, const std::string& shape, reprise_slot* out);
+
 /// The tensors of one run in the form that sessions take. Later runs reuse the object, so that they
 /// allocate nothing on the heap.
 struct CallBindings {
@@ -39,8 +42,10 @@ struct CallBindings {
 }  // namespace reprise::capi
 
 struct reprise_session {
-  explicit reprise_session(std::shared_ptr<reprise::Session> of) : session(std::move(of)) {}
+  explicit reprise_session(std::shared_ptr<reprise::Session> of);
   std::shared_ptr<reprise::Session> session;
+  reprise::capi::ShapeTexts shapes;
+  std::string notes;  // of the variants, one a line
   reprise::Pool<reprise::capi::CallBindings> calls;
 };
 
@@ -55,17 +60,19 @@ inline constexpr std::string_view kHandleName<reprise_results> = "results";
 template <>
 inline constexpr std::string_view kHandleName<reprise_value> = "value";
 
-template <>
-inline constexpr std::array kStructEnds<reprise_device_info>{
-    offsetof(reprise_device_info, kind),   offsetof(reprise_device_info, name),
-    offsetof(reprise_device_info, driver), offsetof(reprise_device_info, api),
-    offsetof(reprise_device_info, usable), offsetof(reprise_device_info, reason)};
+inline Status missing(const char* what) {
+  return {Code::Usage, std::string(what) + " is null"};
+}
 
-template <>
-inline constexpr std::array kStructEnds<reprise_slot>{offsetof(reprise_slot, kind)};
-template <>
-inline constexpr std::array kStructEnds<reprise_tensor>{offsetof(reprise_tensor, value)};
-
+/// Code::Usage unless the index is below `count`, the number of `what`.
+Status check_index(size_t index, size_t count, const char* what);
+/// Describes a slot as the C interface does. `shapes` are the texts of all slots.
+template <typename Slot>
+Status describe_slot(const std::vector<Slot>& slots, const std::vector<std::string>& shapes,
+                     size_t index, reprise_slot* out, const char* what) {
+  RP_TRY(check_index(index, slots.size(), what));
+  return describe_slot(slots[index], shapes[index], out);
+}
 /// The tensor or value that the caller gives in host memory. Numbers are borrowed.
 Status read_value(const reprise_tensor& from, const std::string& subject, HostTensor& to);
 /// Fills the dtype and the dims of `to`.

@@ -6,10 +6,6 @@
 namespace reprise::capi {
 namespace {
 
-Status missing(const char* what) {
-  return {Code::Usage, std::string(what) + " is null"};
-}
-
 Result<SessionOptions> to_options(const reprise_session_options* given) {
   RP_ASSIGN(const auto o, read_struct(given, reprise_session_options REPRISE_SESSION_OPTIONS_INIT,
                                       "reprise_session_options"));
@@ -20,26 +16,6 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   out.warm_up = o.warm_up != 0;
   out.check_kernels = o.check_kernels != 0;
   return out;
-}
-
-template <typename Slot>
-Status describe_slot(const std::vector<Slot>& slots, size_t index, reprise_slot* out) {
-  RP_TRY(check_out(out, "reprise_slot"));
-  if (index >= slots.size())
-    return {Code::Usage, "there are " + std::to_string(slots.size()) + ", not more than " +
-                             std::to_string(index)};
-  const plan::Slot& slot = slots[index];
-  if (slot.shape.size() > REPRISE_MAX_RANK)
-    return unsupported("'" + slot.name + "' has a rank over 16");
-  reprise_slot s = REPRISE_SLOT_INIT;
-  s.name = slot.name.c_str();
-  s.dtype = static_cast<reprise_dtype>(element_of(slot.dtype));
-  s.kind = static_cast<reprise_kind>(container_of(slot.dtype));
-  s.rank = static_cast<uint32_t>(slot.shape.size());
-  for (size_t a = 0; a < slot.shape.size(); ++a)
-    s.dims[a] = slot.shape[a].is_const() ? slot.shape[a].value() : -1;
-  write_struct(s, out);
-  return {};
 }
 
 // Returns an element of the caller's array, whatever the version of its structs.
@@ -195,6 +171,12 @@ Status run(reprise_session& handle, const Tensors& tensors, reprise_results** re
 }  // namespace
 }  // namespace reprise::capi
 
+reprise_session::reprise_session(std::shared_ptr<reprise::Session> of)
+    : session(std::move(of)), shapes(session->io()) {
+  for (const std::string& note : session->variant_notes())
+    notes += (notes.empty() ? "" : "\n") + note;
+}
+
 using namespace reprise;
 using namespace reprise::capi;
 
@@ -210,6 +192,29 @@ reprise_status reprise_session_create(const reprise_package* package, reprise_de
     o.log = held_device->log;
     RP_ASSIGN(auto session, Session::create(held_package->package, held_device->device, o));
     *out = make_handle(std::make_shared<reprise_session>(std::move(session)));
+    return {};
+  });
+}
+
+reprise_status reprise_session_get_info(const reprise_session* session, reprise_session_info* info,
+                                        reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!info) return missing("info");
+    RP_TRY(check_out(info, "reprise_session_info"));
+    RP_ASSIGN(const auto held, find_handle(session));
+    const SessionStats stats = held->session->stats();
+    reprise_session_info out = REPRISE_SESSION_INFO_INIT;
+    out.variant = held->session->variant().c_str();
+    out.notes = held->notes.c_str();
+    out.runs = stats.runs;
+    out.recordings = stats.recordings;
+    out.submits = stats.submits;
+    out.dispatches = stats.dispatches;
+    out.barriers = stats.barriers;
+    out.copies = stats.copies;
+    out.device_bytes = stats.device_bytes;
+    out.load_ms = stats.load_ms;
+    write_struct(out, info);
     return {};
   });
 }
@@ -241,9 +246,8 @@ size_t reprise_session_state_count(const reprise_session* session) {
 reprise_status reprise_session_state(const reprise_session* session, size_t index,
                                      reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!slot) return missing("slot");
     RP_ASSIGN(const auto held, find_handle(session));
-    return describe_slot(held->session->io().states, index, slot).with_context("states");
+    return describe_slot(held->session->io().states, held->shapes.states, index, slot, "states");
   });
 }
 
@@ -260,18 +264,16 @@ size_t reprise_session_output_count(const reprise_session* session) {
 reprise_status reprise_session_input(const reprise_session* session, size_t index,
                                      reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!slot) return missing("slot");
     RP_ASSIGN(const auto held, find_handle(session));
-    return describe_slot(held->session->io().inputs, index, slot).with_context("inputs");
+    return describe_slot(held->session->io().inputs, held->shapes.inputs, index, slot, "inputs");
   });
 }
 
 reprise_status reprise_session_output(const reprise_session* session, size_t index,
                                       reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!slot) return missing("slot");
     RP_ASSIGN(const auto held, find_handle(session));
-    return describe_slot(held->session->io().outputs, index, slot).with_context("outputs");
+    return describe_slot(held->session->io().outputs, held->shapes.outputs, index, slot, "outputs");
   });
 }
 

@@ -5,10 +5,6 @@
 namespace reprise::capi {
 namespace {
 
-Status missing(const char* what) {
-  return {Code::Usage, std::string(what) + " is null"};
-}
-
 Status wrong_size(const std::string& subject, const HostTensor& type, size_t needs, size_t given) {
   return invalid_input(subject + " " + describe(type.dtype(), type.dims()) + " needs " +
                        std::to_string(needs) + " bytes, " + std::to_string(given) + " are given");

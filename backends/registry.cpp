@@ -4,8 +4,12 @@
 #include <charconv>
 #include <optional>
 
+#if REPRISE_WITH_CUDA
 #include "backends/cuda/cuda.h"
+#endif
+#if REPRISE_WITH_VULKAN
 #include "backends/vulkan/vulkan.h"
+#endif
 
 namespace reprise {
 namespace {
@@ -93,7 +97,17 @@ Result<OpenedDevice> open_auto(const BackendOptions& options, const Refusal& ref
   return out;
 }
 
+/// Whether this build lacks the backend that an id names.
+bool is_left_out(std::string_view name) {
+  return (name == "vulkan" && REPRISE_WITH_VULKAN == 0) ||
+         (name == "cuda" && REPRISE_WITH_CUDA == 0);
+}
+
 Status unknown_device(std::string_view id) {
+  if (is_left_out(id.substr(0, id.find(':')))) {
+    return unsupported("this build has no backend for '" + std::string(id) +
+                       "'; build the library with REPRISE_VULKAN or REPRISE_CUDA");
+  }
   std::string known = "auto, host";
   for (const Backend* b : backends()) known += ", " + std::string(b->name()) + "[:N]";
   return {Code::Usage, "unknown device '" + std::string(id) + "'; known devices are " + known};
@@ -102,7 +116,14 @@ Status unknown_device(std::string_view id) {
 }  // namespace
 
 std::span<Backend* const> backends() {
-  static const std::array<Backend*, 2> table{&cuda::backend(), &vulkan::backend()};
+  static const std::array<Backend*, REPRISE_WITH_CUDA + REPRISE_WITH_VULKAN> table {
+#if REPRISE_WITH_CUDA
+    &cuda::backend(),
+#endif
+#if REPRISE_WITH_VULKAN
+        &vulkan::backend(),
+#endif
+  };
   return table;
 }
 

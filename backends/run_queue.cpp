@@ -131,8 +131,8 @@ std::string seconds_text(uint64_t ns) {
 }
 
 Status timeout_error(const DeviceInfo& device, uint64_t timeout_ns) {
-  return {Code::Device, "the run did not finish on " + device.id + " within " +
-                            seconds_text(timeout_ns) + "; use a longer timeout or smaller inputs"};
+  return {Code::Timeout, "the run did not finish on " + device.id + " within " +
+                             seconds_text(timeout_ns) + "; use a longer timeout or smaller inputs"};
 }
 
 std::string given_up_text(uint64_t waited_ns) {

@@ -1,31 +1,65 @@
-# What an installed tree holds: headers, static libraries, a CMake package, the programs.
-#   reprise::reprise   runs packages: runtime and backends, needs threads, dl, zstd and xxhash
-#   reprise::compiler  also compiles ONNX models: needs protobuf
+# What is installed, by component:
+#   runtime   libreprise, which runs packages: needs zstd and xxhash
+#   compiler  libreprise_compiler, which compiles models: needs protobuf as well
+#   images    libreprise_images, which decodes images for models with ImageDecoder
+#   dev       headers, links for the linker, static libraries, a CMake package and pkg-config files
+#   tools     the programs
+# Targets of the CMake package:
+#   reprise::reprise, reprise::compiler                the shared libraries, or else the static ones
+#   reprise::reprise_static, reprise::compiler_static  the static libraries
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-add_library(reprise INTERFACE)
-add_library(reprise::reprise ALIAS reprise)
-target_link_libraries(reprise INTERFACE reprise_backends)
-target_include_directories(reprise INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+add_library(reprise_static INTERFACE)
+add_library(reprise::reprise_static ALIAS reprise_static)
+target_link_libraries(reprise_static INTERFACE reprise_backends)
+target_include_directories(reprise_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-add_library(reprise_compiler INTERFACE)
-add_library(reprise::compiler ALIAS reprise_compiler)
-set_target_properties(reprise_compiler PROPERTIES EXPORT_NAME compiler)
-target_link_libraries(reprise_compiler INTERFACE reprise reprise_codegen)
+target_compile_definitions(reprise_static INTERFACE REPRISE_STATIC)
+if(REPRISE_COMPILER)
+  add_library(reprise_compiler_static INTERFACE)
+  add_library(reprise::compiler_static ALIAS reprise_compiler_static)
+  set_target_properties(reprise_compiler_static PROPERTIES EXPORT_NAME compiler_static)
+  target_link_libraries(reprise_compiler_static INTERFACE reprise_static reprise_codegen)
+endif()
 
 set(reprise_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
-install(TARGETS reprise reprise_backends reprise_runtime reprise_base EXPORT repriseTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
-install(TARGETS reprise_compiler reprise_codegen reprise_onnx reprise_graph reprise_shaders
-                reprise_emit reprise_interpreter reprise_kernel EXPORT repriseCompilerTargets
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT compiler)
-install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir}
-        COMPONENT runtime)
-install(EXPORT repriseCompilerTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir}
-        COMPONENT compiler)
+if(REPRISE_SHARED)
+  include(reprise_shared)
+  add_library(reprise::reprise ALIAS reprise_so)
+  install(TARGETS reprise_so EXPORT repriseTargets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
+  set(modules reprise)
+  if(REPRISE_COMPILER)
+    add_library(reprise::compiler ALIAS reprise_compiler_so)
+    install(TARGETS reprise_compiler_so EXPORT repriseTargets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT compiler NAMELINK_COMPONENT dev)
+    list(APPEND modules reprise-compiler)
+  endif()
+  install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir} COMPONENT dev)
+  foreach(module ${modules})
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${module}.pc.in ${PROJECT_BINARY_DIR}/${module}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${module}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+  endforeach()
+else()
+  add_library(reprise::reprise ALIAS reprise_static)
+  if(REPRISE_COMPILER)
+    add_library(reprise::compiler ALIAS reprise_compiler_static)
+  endif()
+endif()
+
+install(TARGETS reprise_static reprise_backends reprise_runtime reprise_base EXPORT repriseStaticTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(EXPORT repriseStaticTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir} COMPONENT dev)
+if(REPRISE_COMPILER)
+  install(TARGETS reprise_compiler_static reprise_codegen reprise_onnx reprise_graph reprise_shaders
+                  reprise_emit reprise_interpreter reprise_kernel EXPORT repriseCompilerStaticTargets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+  install(EXPORT repriseCompilerStaticTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir}
+          COMPONENT dev)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        COMPONENT runtime)
+        COMPONENT dev)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/repriseConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/repriseConfig.cmake
@@ -34,7 +68,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/repriseConfigVersion.cmak
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/repriseConfig.cmake
               ${PROJECT_BINARY_DIR}/repriseConfigVersion.cmake
-        DESTINATION ${reprise_cmake_dir} COMPONENT runtime)
+        DESTINATION ${reprise_cmake_dir} COMPONENT dev)
 
 if(TARGET reprise_images)
   install(TARGETS reprise_images LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT images)
@@ -42,6 +76,6 @@ endif()
 
 foreach(program reprise_cli reprise_filetype reprise_finetune)
   if(TARGET ${program})
-    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   endif()
 endforeach()

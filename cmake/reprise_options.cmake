@@ -40,7 +40,7 @@ endif()
 
 add_library(reprise_warnings INTERFACE)
 target_compile_options(reprise_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                       -Wno-sign-conversion -Wnon-virtual-dtor -Werror)
+                       -Wno-sign-conversion -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False positives on std::string concatenation (GCC bug 105329), fixed in GCC 13.
   target_compile_options(reprise_warnings INTERFACE -Wno-restrict)
@@ -70,6 +70,8 @@ function(reprise_library name)
     message(FATAL_ERROR "${name}: no sources in ${ARG_DIRS}")
   endif()
   add_library(${name} STATIC ${sources})
+  # Shared libraries export only what REPRISE_API marks.
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   add_library(reprise::${name} ALIAS ${name})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                              $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)

@@ -1,19 +1,28 @@
 # Looks for the compiler, programs and headers that building needs, and names all packages that are
 # missing at once. Runs before languages are enabled, because CMake would end there without one.
 include(CheckLanguage)
+# Debian's package  how it is found  what is looked for
 set(requirements
-  # Debian's package  how it is found  what is looked for
   flatbuffers-compiler program flatc
-  libcli11-dev         header  CLI/CLI.hpp
   libflatbuffers-dev   header  flatbuffers/flatbuffers.h
-  libprotobuf-dev      header  google/protobuf/message_lite.h
-  libvulkan-dev        header  vulkan/vulkan.h
-  libvulkan-volk-dev   header  volk.h
   libxxhash-dev        header  xxhash.h
-  libzstd-dev          header  zstd.h
-  nlohmann-json3-dev   header  nlohmann/json.hpp
-  protobuf-compiler    program protoc
-  spirv-headers        header  spirv/unified1/spirv.hpp)
+  libzstd-dev          header  zstd.h)
+if(REPRISE_TOOLS)
+  list(APPEND requirements
+    libcli11-dev         header  CLI/CLI.hpp
+    nlohmann-json3-dev   header  nlohmann/json.hpp)
+endif()
+if(REPRISE_VULKAN)
+  list(APPEND requirements
+    libvulkan-dev        header  vulkan/vulkan.h
+    libvulkan-volk-dev   header  volk.h)
+endif()
+if(REPRISE_COMPILER)
+  list(APPEND requirements
+    libprotobuf-dev      header  google/protobuf/message_lite.h
+    protobuf-compiler    program protoc
+    spirv-headers        header  spirv/unified1/spirv.hpp)
+endif()
 
 set(missing)
 set(missing_packages)

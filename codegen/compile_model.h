@@ -16,6 +16,11 @@ Result<package::Package> compile_bytes(std::span<const std::byte> model,
                                        const CompileOptions& options,
                                        CompileReport* report = nullptr);
 
+/// Does the same as compile_supported() with an ONNX model in memory.
+Result<package::Package> compile_supported_bytes(std::span<const std::byte> model,
+                                                 const CompileOptions& options,
+                                                 CompileReport& report);
+
 /// Compiles one model with the given options: compile_file() or compile_bytes(). `report` may be
 /// null.
 using CompileModel =

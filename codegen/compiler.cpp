@@ -201,6 +201,21 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   return compiled;
 }
 
+/// compile_supported() and compile_supported_bytes().
+Result<package::Package> compile_what_is_supported(const ModelSource& from,
+                                                   const CompileOptions& options,
+                                                   CompileReport& report) {
+  std::vector<onnx::Refusal> refusals;
+  auto package = import_and_compile(from, options, &report, &refusals);
+  report.refusals = std::move(refusals);
+  const Code code = package.ok() ? Code::Ok : package.status().code();
+  if (report.refusals.empty() || (code != Code::Unsupported && code != Code::InvalidModel))
+    return package;
+  // What is left of the model cannot be compiled, either.
+  report.refusals.push_back({"", "", "", 0, package.status()});
+  return package::Package();
+}
+
 }  // namespace
 
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
@@ -215,15 +230,13 @@ Result<package::Package> compile_bytes(std::span<const std::byte> model,
 
 Result<package::Package> compile_supported(const std::string& path, const CompileOptions& options,
                                            CompileReport& report) {
-  std::vector<onnx::Refusal> refusals;
-  auto package = import_and_compile({path}, options, &report, &refusals);
-  report.refusals = std::move(refusals);
-  const Code code = package.ok() ? Code::Ok : package.status().code();
-  if (report.refusals.empty() || (code != Code::Unsupported && code != Code::InvalidModel))
-    return package;
-  // What is left of the model cannot be compiled, either.
-  report.refusals.push_back({"", "", "", 0, package.status()});
-  return package::Package();
+  return compile_what_is_supported({path}, options, report);
+}
+
+Result<package::Package> compile_supported_bytes(std::span<const std::byte> model,
+                                                 const CompileOptions& options,
+                                                 CompileReport& report) {
+  return compile_what_is_supported({{}, model}, options, report);
 }
 
 }  // namespace reprise

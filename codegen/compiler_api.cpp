@@ -2,13 +2,9 @@
 #include "codegen/compiler.h"
 
 #include "codegen/autotune/autotune.h"
+#include "codegen/compile_model.h"
 #include "reprise/compiler.h"
 #include "runtime/api_handles.h"
-
-template <>
-inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
-    offsetof(reprise_compile_options, precision), offsetof(reprise_compile_options, targets),
-    offsetof(reprise_compile_options, refused)};
 
 using namespace reprise;
 using namespace reprise::capi;
@@ -37,22 +33,37 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   return o;
 }
 
-/// Compiles, and passes everything that is refused to the caller.
-Result<package::Package> compile_and_tell(const char* path, const CompileOptions& o,
-                                          const reprise_compile_options& given) {
-  CompileReport report;
-  RP_ASSIGN(package::Package package, compile_supported(path, o, report));
+/// Passes everything that is refused to the caller, and returns the first refusal.
+Status tell(const CompileReport& report, const reprise_compile_options& given) {
   for (const onnx::Refusal& r : report.refusals) {
     const reprise_refusal refusal{sizeof(reprise_refusal), r.node.c_str(), r.op.c_str(),
                                   r.domain.c_str(),        r.version,      r.why.message().c_str()};
     given.refused(given.refused_user, &refusal);
   }
-  if (report.refusals.empty()) return package;
-  return report.refusals.front().error().with_context(path);
+  return report.refusals.empty() ? Status() : report.refusals.front().error();
+}
+
+Result<package::Package> compile_path(const char* path, const reprise_compile_options& given) {
+  RP_ASSIGN(const CompileOptions o, to_options(given));
+  if (!given.refused) return compile_file(path, o);
+  CompileReport report;
+  RP_ASSIGN(package::Package package, compile_supported(path, o, report));
+  RP_TRY(tell(report, given).with_context(path));
+  return package;
+}
+
+Result<package::Package> compile_model(std::span<const std::byte> model,
+                                       const reprise_compile_options& given) {
+  RP_ASSIGN(const CompileOptions o, to_options(given));
+  if (!given.refused) return compile_bytes(model, o);
+  CompileReport report;
+  RP_ASSIGN(package::Package package, compile_supported_bytes(model, o, report));
+  RP_TRY(tell(report, given));
+  return package;
 }
 
 reprise_package* handle_of(std::shared_ptr<const package::Package> package) {
-  return make_handle(std::make_shared<reprise_package>(reprise_package{std::move(package)}));
+  return make_handle(std::make_shared<reprise_package>(std::move(package)));
 }
 
 /// The caller's tensors in the order of the model's inputs.
@@ -95,9 +106,13 @@ Result<std::shared_ptr<const package::Package>> tune(const char* onnx_path,
   if (tuning.seconds > 0) o.budget_s = tuning.seconds;
   if (tuning.cache_dir) o.cache_dir = tuning.cache_dir;
   if (tuning.log) {
-    o.progress = o.warning = [&tuning](const std::string& line) {
-      tuning.log(tuning.log_user, line.c_str());
+    const auto log = [&tuning](reprise_severity severity) {
+      return [&tuning, severity](const std::string& line) {
+        tuning.log(tuning.log_user, severity, line.c_str());
+      };
     };
+    o.progress = log(REPRISE_SEVERITY_INFO);
+    o.warning = log(REPRISE_SEVERITY_WARNING);
   }
   o.inputs = [&tuning](const package::Package& p) { return inputs_of(tuning, p.io); };
   std::shared_ptr<Device> measured = device->device;
@@ -110,11 +125,23 @@ Result<std::shared_ptr<const package::Package>> tune(const char* onnx_path,
 reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,
                                     reprise_package** out, reprise_error* error) {
   return guarded(error, [&]() -> Status {
+    RP_TRY(Handles::check());
     if (!onnx_path || !out) return {Code::Usage, "onnx_path or out is null"};
     RP_ASSIGN(const reprise_compile_options read, read_options(options));
-    RP_ASSIGN(const CompileOptions o, to_options(read));
-    RP_ASSIGN(auto package,
-              read.refused ? compile_and_tell(onnx_path, o, read) : compile_file(onnx_path, o));
+    RP_ASSIGN(auto package, compile_path(onnx_path, read));
+    *out = handle_of(std::make_shared<const package::Package>(std::move(package)));
+    return {};
+  });
+}
+
+reprise_status reprise_compile_memory(const void* onnx, size_t bytes,
+                                      const reprise_compile_options* options, reprise_package** out,
+                                      reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_TRY(Handles::check());
+    if ((!onnx && bytes > 0) || !out) return {Code::Usage, "onnx or out is null"};
+    RP_ASSIGN(const reprise_compile_options read, read_options(options));
+    RP_ASSIGN(auto package, compile_model({static_cast<const std::byte*>(onnx), bytes}, read));
     *out = handle_of(std::make_shared<const package::Package>(std::move(package)));
     return {};
   });
@@ -124,6 +151,7 @@ reprise_status reprise_tune_file(const char* onnx_path, const reprise_compile_op
                                  const reprise_tune_options* tuning, reprise_package** out,
                                  reprise_error* error) {
   return guarded(error, [&]() -> Status {
+    RP_TRY(Handles::check());
     if (!onnx_path || !out || !tuning) return {Code::Usage, "onnx_path, tuning or out is null"};
     RP_ASSIGN(const reprise_compile_options read, read_options(options));
     RP_ASSIGN(const CompileOptions o, to_options(read));

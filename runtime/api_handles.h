@@ -6,25 +6,39 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "reprise/reprise.h"
 #include "runtime/backend.h"
 #include "runtime/package/package.h"
 
+namespace reprise::capi {
+
+/// The shapes of an interface as texts, in the order of its slots.
+struct ShapeTexts {
+  explicit ShapeTexts(const plan::Interface& io);
+  std::vector<std::string> inputs, outputs, states;
+};
+
+}  // namespace reprise::capi
+
 struct reprise_package {
+  explicit reprise_package(std::shared_ptr<const reprise::package::Package> of)
+      : package(std::move(of)), shapes(package->io) {}
   std::shared_ptr<const reprise::package::Package> package;
+  reprise::capi::ShapeTexts shapes;
 };
 
 struct reprise_device {
   std::shared_ptr<reprise::Device> device;  // null: the host
   std::string cache_dir = {};
-  std::function<void(const std::string&)> log = {};
+  reprise::Log log = {};
 };
 
 namespace reprise::capi {
@@ -33,6 +47,9 @@ namespace reprise::capi {
 /// freed, has another type or stems from before a fork() is detected. Thread-safe.
 class Handles {
  public:
+  /// Code::Usage if this is libreprise_compiler, and libreprise is of another build. Call it before
+  /// anything else.
+  static Status check();
   static void* add(std::shared_ptr<void> object, std::string_view kind);
   /// Code::Usage if the handle has another kind or is not in use.
   static Result<std::shared_ptr<void>> find(const void* handle, std::string_view kind);
@@ -74,7 +91,7 @@ reprise_status guarded(reprise_error* error, F&& body) noexcept {
     const Status s = body();
     return report(s.code(), s.message(), error);
   } catch (const std::bad_alloc&) {
-    return report(Code::Device, "out of host memory", error);
+    return report(Code::OutOfMemory, "out of host memory", error);
   } catch (const std::exception& e) {
     return report(Code::Internal, e.what(), error);
   } catch (...) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/device_facts.h"
 #include "runtime/plan/plan.h"
@@ -88,7 +89,7 @@ class Recording {
   /// Submits the commands once to the queue and returns without waiting. After a failed submission
   /// a part of the commands may be in flight; wait() waits for that part.
   virtual Status submit() = 0;
-  /// Waits for the last submission. Code::Device if the run has not ended `timeout_ns` after the
+  /// Waits for the last submission. Code::Timeout if the run has not ended `timeout_ns` after the
   /// device began it, that is, after everything that was submitted to the device before had ended.
   /// The run then continues, and ended() tells whether it has ended. Device loss poisons the
   /// Device.
@@ -160,7 +161,7 @@ class Device {
   Result<std::unique_ptr<DeviceBuffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use) {
     const uint64_t freed_before = idle_.times_freed();
     auto made = allocate(bytes, use);
-    if (made.ok() || made.status().code() != Code::Device) return made;
+    if (made.ok() || made.status().code() != Code::OutOfMemory) return made;
     idle_.free_all();
     if (idle_.times_freed() == freed_before) return made;
     auto again = allocate(bytes, use);
@@ -168,7 +169,7 @@ class Device {
   }
   /// Whether recordings are ordered by Command::after instead of by barriers.
   virtual bool takes_edges() const { return false; }
-  /// Code::Device if there is no memory.
+  /// Code::OutOfMemory if there is no memory.
   virtual Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
   /// Borrows a buffer of the application on this device; it is used in place and never freed. On
   /// Vulkan it is a VkBuffer with transfer and device-address usage. On CUDA it is a CUdeviceptr
@@ -222,10 +223,10 @@ struct BorrowedCuda {
 struct BackendOptions {
   std::string cache_dir;    // folder of the pipeline cache; empty: no cache on disk
   bool validation = false;  // use Vulkan validation layers; their messages go to `log`
-  std::function<void(const std::string&)> log;  // may be called from any thread
-  BorrowedVulkan vulkan;                        // used if vulkan.device is set
-  BorrowedCuda cuda;                            // used if cuda.context is set
-  unsigned threads = 0;                         // for creating kernels; 0: hardware concurrency
+  Log log;
+  BorrowedVulkan vulkan;  // used if vulkan.device is set
+  BorrowedCuda cuda;      // used if cuda.context is set
+  unsigned threads = 0;   // for creating kernels; 0: hardware concurrency
   // A run that timed out counts as hung if it has not ended after this time, or after its time
   // limit once more if that is longer. A thread that waits for it, or for a run behind it, then
   // gives it up: nothing that was made from the device is freed any more, every call on the device

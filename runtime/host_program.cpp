@@ -11,7 +11,7 @@ namespace {
 
 Status check_deadline(Deadline deadline) {
   if (Clock::now() < deadline) return {};
-  return {Code::Device,
+  return {Code::Timeout,
           "the run exceeded its time limit on the host; if its loops end, raise the session's "
           "time limit"};
 }

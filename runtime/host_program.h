@@ -34,7 +34,7 @@ class HostProgram {
   /// Runs the calls in the order of the plan. `inputs` are those of the interface, then its states,
   /// and the results are its outputs, then the next values of the states. Symbols that only results
   /// determine are assigned. The results may share memory with inputs and weights.
-  /// After the deadline no further call starts, and the run fails with Code::Device.
+  /// After the deadline no further call starts, and the run fails with Code::Timeout.
   Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
                                       std::vector<int64_t>& symbols, const HostBodies& bodies,
                                       const HostRun& run) const;

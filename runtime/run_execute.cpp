@@ -249,9 +249,10 @@ RunContext::State RunContext::poll() {
 
 Status RunContext::check_time(const Run& run) const {
   if (run.left.device_ns > 0 && run.left.host_ns > 0) return {};
-  return {Code::Device, "the run did not finish on " + s_.base.device->info().id +
-                            " within its time limit, which all iterations share; if its loops end, "
-                            "use a longer timeout"};
+  return {Code::Timeout,
+          "the run did not finish on " + s_.base.device->info().id +
+              " within its time limit, which all iterations share; if its loops end, "
+              "use a longer timeout"};
 }
 
 // After a failure nothing is in flight, or the state says so.

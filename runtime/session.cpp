@@ -79,10 +79,10 @@ std::string joined(const std::vector<std::string>& notes) {
 
 Status no_variant(const package::Package& package, const DeviceInfo& info,
                   const std::vector<std::string>& notes) {
-  return unsupported("no variant of '" + package.model_name + "' fits " + info.id + " (" +
-                     info.name + "): " + joined(notes) +
-                     "; compile the model for this kind of device" + target_for(info.facts) +
-                     " or use the host device");
+  return incompatible_package("no variant of '" + package.model_name + "' fits " + info.id + " (" +
+                              info.name + "): " + joined(notes) +
+                              "; compile the model for this kind of device" +
+                              target_for(info.facts) + " or use the host device");
 }
 
 /// Uses the host instead of a device whose driver computes wrong results with every variant.
@@ -116,7 +116,9 @@ Result<std::unique_ptr<Session>> create_on_device(
     v = find_variant(*package, info.facts, v, notes);
     if (v == package->variants.size()) {
       if (!any_wrong) return no_variant(*package, info, notes);
-      if (options.log) options.log(info.id + ": '" + package->model_name + "' runs on the host");
+      if (options.log)
+        options.log(Severity::Warning,
+                    info.id + ": '" + package->model_name + "' runs on the host");
       return create_instead(package, std::move(notes), options);
     }
     const package::Variant& variant = package->variants[v];
@@ -132,8 +134,9 @@ Result<std::unique_ptr<Session>> create_on_device(
     any_wrong = true;
     notes.push_back(variant.name + ": the driver computes wrong results: " + verdict.reason);
     if (options.log) {
-      options.log(info.id + " (" + info.name + ", " + info.driver + "): variant '" + variant.name +
-                  "' of '" + package->model_name + "' is not used: " + verdict.reason);
+      options.log(Severity::Warning, info.id + " (" + info.name + ", " + info.driver +
+                                         "): variant '" + variant.name + "' of '" +
+                                         package->model_name + "' is not used: " + verdict.reason);
     }
   }
 }

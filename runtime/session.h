@@ -5,7 +5,6 @@
 // that, a run waits until a context is free.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,7 +30,7 @@ struct SessionOptions {
   /// Folder that keeps verdicts, so that kernels are checked again only on another device or
   /// driver. Empty: verdicts are not kept.
   std::string cache_dir = {};
-  std::function<void(const std::string&)> log = {};
+  Log log = {};
   /// Give each intermediate tensor its own allocation of its exact size instead of a place in the
   /// arena, for tools that watch allocations.
   bool isolate_tensors = false;

@@ -122,7 +122,7 @@ class Verdicts {
 
  private:
   void log_message(const std::string& message) const {
-    if (options_.log) options_.log(message);
+    if (options_.log) options_.log(Severity::Warning, message);
   }
 
   const VerdictOptions& options_;

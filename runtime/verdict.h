@@ -13,8 +13,8 @@
 namespace reprise {
 
 struct VerdictOptions {
-  std::string cache_dir;                        // folder that keeps verdicts; empty: none are kept
-  std::function<void(const std::string&)> log;  // reports files that cannot be used or written
+  std::string cache_dir;  // folder that keeps verdicts; empty: none are kept
+  Log log;                // reports files that cannot be used or written
 };
 
 struct Verdict {

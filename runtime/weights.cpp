@@ -28,7 +28,7 @@ Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
                     (w.packing == plan::Weight::Packing::Tiles ||
                      (w.tile_n % 4 == 0 && bits_of(raw.dtype()) == 4));
   if (sane) return {};
-  return invalid_model(subject(w) + ": packing [" + std::to_string(w.batch) + "," +
+  return corrupt_package(subject(w) + ": packing [" + std::to_string(w.batch) + "," +
                        std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
                        std::to_string(w.tile_n) + " does not fit " +
                        describe(raw.dtype(), raw.dims()));
@@ -137,14 +137,14 @@ class Uploader {
 
 Status check_segment(const package::Package& package, const plan::Weight& weight) {
   if (weight.segment >= package.weights.size()) {
-    return invalid_model(subject(weight) + ": segment " + std::to_string(weight.segment) + " of " +
+    return corrupt_package(subject(weight) + ": segment " + std::to_string(weight.segment) + " of " +
                          std::to_string(package.weights.size()));
   }
   if (weight.segment >= package.weight_hashes.size()) return {};
   if (package::hash_bytes(package.weights[weight.segment].bytes()) ==
       package.weight_hashes[weight.segment])
     return {};
-  return invalid_model(subject(weight) +
+  return corrupt_package(subject(weight) +
                        ": its bytes do not match their checksum; the package is "
                        "damaged, compile it again");
 }
@@ -152,12 +152,12 @@ Status check_segment(const package::Package& package, const plan::Weight& weight
 Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan& plan,
                               const plan::Buffer& buffer) {
   const plan::Weight& w = plan.weights[static_cast<size_t>(buffer.index)];
-  if (w.segment >= package.weights.size()) return invalid_model(subject(w) + ": no such segment");
+  if (w.segment >= package.weights.size()) return corrupt_package(subject(w) + ": no such segment");
   const HostTensor& raw = package.weights[w.segment];
   RP_ASSIGN(auto dims, plan::eval_dims({}, buffer.shape, {}, buffer.name));
   RP_ASSIGN(const int64_t count, checked_element_count(dims, buffer.dtype));
   if (raw.dtype() != buffer.dtype || raw.count() != count) {
-    return invalid_model(subject(w) + " is " + describe(raw.dtype(), raw.dims()) +
+    return corrupt_package(subject(w) + " is " + describe(raw.dtype(), raw.dims()) +
                          ", the plan expects " + describe(buffer.dtype, dims));
   }
   return raw.reshaped(std::move(dims));

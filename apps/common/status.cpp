@@ -44,10 +44,16 @@ int exit_status(Code code) {
     case Code::InvalidModel:
     case Code::InvalidInput:
     case Code::Unsupported:
+    case Code::CorruptPackage:
+    case Code::IncompatiblePackage:
       return kInvalid;
     case Code::Io:
     case Code::Device:
     case Code::Internal:
+    case Code::OutOfMemory:
+    case Code::Timeout:
+    case Code::DeviceLost:
+    case Code::Cancelled:
       return kFailed;
   }
   return kFailed;

@@ -210,7 +210,7 @@ std::string cache_folder() {
 /// Writes and counts the messages of the Vulkan validation layers.
 struct Validation {
   int complaints = 0;
-  static void log(void* user, const char* message) {
+  static void log(void* user, reprise_severity, const char* message) {
     ++static_cast<Validation*>(user)->complaints;
     std::fprintf(stderr, "device: %s\n", message);
   }

@@ -43,7 +43,7 @@ int run_bench(const BenchOptions& o) {
     if (!m.ok()) {
       status = report(m.status().with_context(path));
       // A device that failed may be lost, so it is opened again for the next model.
-      if (m.status().code() == Code::Device) {
+      if (is_device_failure(m.status().code())) {
         CommonOptions same = o.common;
         same.device = device->info.id;
         device->device.reset();

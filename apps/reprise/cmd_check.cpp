@@ -70,7 +70,7 @@ class Check {
         if (checked.ok()) continue;
         // A device error does not affect other models and devices; any other error ends the
         // command.
-        if (checked.code() != Code::Device) return checked.with_context(s.name);
+        if (!is_device_failure(checked.code())) return checked.with_context(s.name);
         add(s, device.info, {"", KernelVerdict::Error, 0, checked.message()}, {});
       }
     }

@@ -67,9 +67,9 @@ class Summary {
 /// also happens in a worker, because drivers do not survive a fork.
 Result<std::string> settle_device(const CommonOptions& common) {
   std::string answer;
-  // One digit for the code, then the message.
+  // A letter for the code, then the message.
   const auto failed = [](Code code, const std::string& message) {
-    return std::to_string(static_cast<int>(code)) + message;
+    return static_cast<char>('A' + static_cast<int>(code)) + message;
   };
   const auto probe = [&](size_t) {
     Result<OpenedDevice> d = open_selected(common, {"model.onnx"});
@@ -83,7 +83,7 @@ Result<std::string> settle_device(const CommonOptions& common) {
         answer = failed(Code::Device, "opening the device: the process " + how);
       }));
   if (!answer.empty() && answer[0] == '=') return answer.substr(1);
-  const int code = answer.empty() ? static_cast<int>(Code::Device) : answer[0] - '0';
+  const int code = answer.empty() ? static_cast<int>(Code::Device) : answer[0] - 'A';
   return Status(static_cast<Code>(code), answer.empty() ? "no answer" : answer.substr(1));
 }
 

@@ -280,7 +280,7 @@ Result<OpenedDevice> open_selected_if(const CommonOptions& options, const Refusa
   backend.validation = options.validation;
   const bool validation = options.validation;
   const bool verbose = options.verbose;
-  backend.log = [validation, verbose](const std::string& message) {
+  backend.log = [validation, verbose](Severity, const std::string& message) {
     if (validation) ++g_validation_errors;
     if (validation || verbose) std::fprintf(stderr, "device: %s\n", message.c_str());
   };
@@ -441,7 +441,7 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.isolate_tensors = options.isolate_tensors;
   o.check_kernels = options.check_kernels;
   o.cache_dir = default_backend_options().cache_dir;
-  o.log = note;
+  o.log = [](Severity, const std::string& message) { note(message); };
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
   for (const std::string& line : session->variant_notes()) {
     // Notes about skipped variants are for --verbose; a note about the variant in use is always

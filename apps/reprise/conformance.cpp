@@ -164,7 +164,7 @@ CaseResult run_case(const std::string& dir, const std::string& name, OpenedDevic
   if (!s.ok()) {
     result.status = s.code() == Code::Unsupported ? "unsupported" : "error";
     result.reason = s.message();
-    result.device_failed = s.code() == Code::Device;
+    result.device_failed = is_device_failure(s.code());
   } else if (validation_errors() > errors_before) {
     result.status = "error";
     result.reason = "the Vulkan validation layers found " +

@@ -157,9 +157,9 @@ Status Driver::check_context() const {
   const std::lock_guard lock(hung().mutex);
   const auto found = hung().contexts.find(context);
   if (!owned || found == hung().contexts.end()) return {};
-  return {Code::Device, info.id + " (" + info.name +
-                            ") cannot be opened again after an earlier error (" + found->second +
-                            "); " + kGivenUpRemedy};
+  return {Code::DeviceLost, info.id + " (" + info.name +
+                                ") cannot be opened again after an earlier error (" +
+                                found->second + "); " + kGivenUpRemedy};
 }
 
 Status Driver::check(CUresult r, const char* call) {
@@ -167,15 +167,17 @@ Status Driver::check(CUresult r, const char* call) {
   RP_TRY(alive());
   const std::string what =
       std::string(call) + " failed on " + info.id + " (" + info.name + "): " + library->describe(r);
-  if (!is_sticky(r)) return {Code::Device, what};
+  if (!is_sticky(r))
+    return {r == CUDA_ERROR_OUT_OF_MEMORY ? Code::OutOfMemory : Code::Device, what};
   poison(what);
-  return {Code::Device, what + "; nothing works on this device's context any more: " + remedy()};
+  return {Code::DeviceLost,
+          what + "; nothing works on this device's context any more: " + remedy()};
 }
 
 Status Driver::alive() const {
   if (!poisoned_) return {};
   const std::lock_guard lock(mutex_);
-  return {Code::Device,
+  return {Code::DeviceLost,
           info.id + " cannot be used since an earlier error (" + cause_ + "); " + remedy()};
 }
 

@@ -14,23 +14,40 @@ Driver::~Driver() {
   if (owned) vk.vkDestroyDevice(device, nullptr);
 }
 
+namespace {
+
+Code code_of(VkResult r) {
+  switch (r) {
+    case VK_ERROR_DEVICE_LOST:
+      return Code::DeviceLost;
+    case VK_ERROR_OUT_OF_HOST_MEMORY:
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
+    case VK_ERROR_TOO_MANY_OBJECTS:
+      return Code::OutOfMemory;
+    default:
+      return Code::Device;
+  }
+}
+
+}  // namespace
+
 Status Driver::check(VkResult r, const char* call) {
   if (r == VK_SUCCESS) return {};
   if (r == VK_ERROR_DEVICE_LOST) lost = true;
-  return {Code::Device, std::string(call) + " failed on " + physical.info.id + " (" +
-                            physical.info.name + "): " + name_of(r)};
+  return {code_of(r), std::string(call) + " failed on " + physical.info.id + " (" +
+                          physical.info.name + "): " + name_of(r)};
 }
 
 Status Driver::alive() const {
   if (!lost) return {};
   if (runs.given_up()) {
     const std::lock_guard lock(mutex_);
-    return {Code::Device, physical.info.id + " (" + physical.info.name +
-                              ") cannot be used since an earlier error (" + given_up_ + "); " +
-                              kGivenUpRemedy};
+    return {Code::DeviceLost, physical.info.id + " (" + physical.info.name +
+                                  ") cannot be used since an earlier error (" + given_up_ + "); " +
+                                  kGivenUpRemedy};
   }
-  return {Code::Device, physical.info.id + " (" + physical.info.name +
-                            ") was lost by an earlier error; open the device again"};
+  return {Code::DeviceLost, physical.info.id + " (" + physical.info.name +
+                                ") was lost by an earlier error; open the device again"};
 }
 
 void Driver::give_up(uint64_t waited_ns) {

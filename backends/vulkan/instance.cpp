@@ -54,12 +54,16 @@ bool has_layer(const char* name) {
   });
 }
 
-VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
+VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                           VkDebugUtilsMessageTypeFlagsEXT,
                                           const VkDebugUtilsMessengerCallbackDataEXT* data,
                                           void* user) {
   const auto& log = *static_cast<const Log*>(user);
-  if (log && data && data->pMessage) log(std::string("Vulkan validation: ") + data->pMessage);
+  if (log && data && data->pMessage) {
+    const bool wrong = severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+    log(wrong ? Severity::Error : Severity::Warning,
+        std::string("Vulkan validation: ") + data->pMessage);
+  }
   return VK_FALSE;
 }
 

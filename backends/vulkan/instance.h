@@ -13,8 +13,6 @@
 
 namespace reprise::vulkan {
 
-using Log = std::function<void(const std::string&)>;
-
 /// "VK_ERROR_DEVICE_LOST", or the number of an unknown code.
 std::string name_of(VkResult r);
 

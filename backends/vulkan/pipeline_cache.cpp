@@ -27,7 +27,7 @@ struct Header {
 static_assert(sizeof(Header) == 48);
 
 void log_message(const Log& log, const std::string& message) {
-  if (log) log(message);
+  if (log) log(Severity::Warning, message);
 }
 
 // Drivers have crashed on data of other drivers, so the driver's own header is checked first.

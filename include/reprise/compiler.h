@@ -40,7 +40,7 @@ typedef struct reprise_compile_options {
   const char* nvrtc;          /* path of the NVRTC library; null: search for it */
   const char* cuda_cache_dir; /* folder that keeps compiled CUDA kernels; null: none are kept */
   /* If set, a model that is not supported is examined to its end: called for everything in it that
-   * is refused, before reprise_compile_file fails. Tuning does not call it. */
+   * is refused, before the call fails. Tuning does not call it. */
   void (*refused)(void* user, const reprise_refusal* refusal);
   void* refused_user;
 } reprise_compile_options;
@@ -48,8 +48,14 @@ typedef struct reprise_compile_options {
   { sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */
-reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,
-                                    reprise_package** out, reprise_error* error);
+REPRISE_API reprise_status reprise_compile_file(const char* onnx_path,
+                                                const reprise_compile_options* options,
+                                                reprise_package** out, reprise_error* error);
+
+/* Does the same with a model in memory, in which external data is an error. */
+REPRISE_API reprise_status reprise_compile_memory(const void* onnx, size_t bytes,
+                                                  const reprise_compile_options* options,
+                                                  reprise_package** out, reprise_error* error);
 
 /* How reprise_tune_file measures. */
 typedef struct reprise_tune_options {
@@ -60,7 +66,8 @@ typedef struct reprise_tune_options {
   size_t input_count;
   double seconds;        /* no candidate starts after this time; 0: 30 */
   const char* cache_dir; /* folder that keeps the choices; null: they are not kept */
-  void (*log)(void* user, const char* message); /* progress and warnings; may be null */
+  /* Progress and warnings; may be null. */
+  void (*log)(void* user, reprise_severity severity, const char* message);
   void* log_user;
 } reprise_tune_options;
 #define REPRISE_TUNE_OPTIONS_INIT \
@@ -72,9 +79,10 @@ typedef struct reprise_tune_options {
  * amplifies rounding: it gets the default schedules, and `log` reports that. A candidate
  * can take the device down, which is an error here. An application that does not trust the driver
  * should therefore tune in a separate process and save the package. `options` may be null. */
-reprise_status reprise_tune_file(const char* onnx_path, const reprise_compile_options* options,
-                                 const reprise_tune_options* tuning, reprise_package** out,
-                                 reprise_error* error);
+REPRISE_API reprise_status reprise_tune_file(const char* onnx_path,
+                                             const reprise_compile_options* options,
+                                             const reprise_tune_options* tuning,
+                                             reprise_package** out, reprise_error* error);
 
 #ifdef __cplusplus
 }

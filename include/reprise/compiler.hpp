@@ -19,6 +19,15 @@ inline Result<Package> compile_file(const std::string& onnx_path,
   return Package(p);
 }
 
+/// Does the same with a model in memory, in which external data is an error.
+inline Result<Package> compile_memory(const void* onnx, size_t bytes,
+                                      const reprise_compile_options* options = nullptr) {
+  reprise_error e{};
+  reprise_package* p = nullptr;
+  if (reprise_compile_memory(onnx, bytes, options, &p, &e) != REPRISE_OK) return e;
+  return Package(p);
+}
+
 /// Compiles with the schedules that are fastest on the device of `tuning`.
 inline Result<Package> tune_file(const std::string& onnx_path, const reprise_tune_options& tuning,
                                  const reprise_compile_options* options = nullptr) {

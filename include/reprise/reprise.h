@@ -24,7 +24,7 @@
  *
  * Structs. A struct begins with its size, which the REPRISE_*_INIT initialisers set, so that later
  * versions can add members at the end. A size that no version had is a REPRISE_USAGE error. So is a
- * larger size if members that this version does not know are not zero.
+ * larger size if members that this version does not know are not zero. Set `reserved` to zero.
  *
  * Strings are UTF-8.
  *
@@ -44,17 +44,43 @@
 extern "C" {
 #endif
 
+/* The version of this interface. It changes only if programs that were compiled for an earlier one
+ * no longer work; docs/abi.md says what may change within a version. */
+#define REPRISE_ABI_VERSION 1
+
+/* Functions that the library exports. On Windows, define REPRISE_STATIC if it is linked statically.
+ */
+#ifndef REPRISE_API
+#if defined(_WIN32) && defined(REPRISE_BUILDING)
+#define REPRISE_API __declspec(dllexport)
+#elif defined(_WIN32) && !defined(REPRISE_STATIC)
+#define REPRISE_API __declspec(dllimport)
+#elif defined(__GNUC__)
+#define REPRISE_API __attribute__((visibility("default")))
+#else
+#define REPRISE_API
+#endif
+#endif
+
 #define REPRISE_MAX_RANK 16
 
 typedef enum reprise_status {
   REPRISE_OK = 0,
   REPRISE_USAGE = 1,         /* the caller asked for something that does not exist */
-  REPRISE_INVALID_MODEL = 2, /* the model or package is malformed */
+  REPRISE_INVALID_MODEL = 2, /* the model is malformed */
   REPRISE_INVALID_INPUT = 3, /* an input has a wrong name, shape, dtype or value */
   REPRISE_UNSUPPORTED = 4,   /* the request is well-formed, but this build or device cannot do it */
   REPRISE_IO = 5,            /* a file could not be read or written */
   REPRISE_DEVICE = 6,        /* a driver call failed, or the device reported an error */
-  REPRISE_INTERNAL = 7       /* a bug of this library */
+  REPRISE_INTERNAL = 7,      /* a bug of this library */
+  REPRISE_OUT_OF_MEMORY = 8, /* of the host or of the device */
+  REPRISE_TIMEOUT = 9,       /* a run did not end within its time limit */
+  REPRISE_DEVICE_LOST = 10,  /* nothing works on the device any more; open it again, or another */
+  REPRISE_CANCELLED = 11,    /* the caller asked to stop */
+  REPRISE_CORRUPT_PACKAGE = 12, /* the package is damaged, truncated or not a package */
+  REPRISE_INCOMPATIBLE_PACKAGE =
+      13, /* the package has another format version, or no variant fits */
+  REPRISE_STATUS_MAX_ENUM = 0x7FFFFFFF /* the type has 32 bits in every compiler */
 } reprise_status;
 
 typedef struct reprise_error {
@@ -89,7 +115,8 @@ typedef enum reprise_dtype {
   REPRISE_F8E5M2 = 21,
   REPRISE_F8E5M2FNUZ = 22,
   REPRISE_F4E2M1 = 23,
-  REPRISE_F8E8M0 = 24
+  REPRISE_F8E8M0 = 24,
+  REPRISE_DTYPE_MAX_ENUM = 0x7FFFFFFF
 } reprise_dtype;
 
 /* An element of a tensor of strings: `size` bytes, without a terminating zero. */
@@ -107,13 +134,24 @@ typedef enum reprise_kind {
   REPRISE_KIND_INT64_MAP = 4,         /* from int64 */
   REPRISE_KIND_STRING_MAP = 5,        /* from strings */
   REPRISE_KIND_SEQUENCE_OF_INT64_MAPS = 6,
-  REPRISE_KIND_SEQUENCE_OF_STRING_MAPS = 7
+  REPRISE_KIND_SEQUENCE_OF_STRING_MAPS = 7,
+  REPRISE_KIND_MAX_ENUM = 0x7FFFFFFF
 } reprise_kind;
 
+/* How serious a message is. */
+typedef enum reprise_severity {
+  REPRISE_SEVERITY_ERROR = 1,   /* results may be wrong, such as a message of a validation layer */
+  REPRISE_SEVERITY_WARNING = 2, /* something is worse than it should be */
+  REPRISE_SEVERITY_INFO = 3,    /* progress */
+  REPRISE_SEVERITY_MAX_ENUM = 0x7FFFFFFF
+} reprise_severity;
+
 /* Returns the bytes of one element, or 0 for strings and for an unknown dtype. */
-size_t reprise_dtype_size(reprise_dtype dtype);
+REPRISE_API size_t reprise_dtype_size(reprise_dtype dtype);
 /* Returns the version, such as "0.1.0". */
-const char* reprise_version(void);
+REPRISE_API const char* reprise_version(void);
+/* Returns the REPRISE_ABI_VERSION that the library was built with. */
+REPRISE_API uint32_t reprise_abi_version(void);
 
 /* --- packages: compiled models ---
  * A package holds code for devices. Opening a package checks everything that the library itself
@@ -122,16 +160,50 @@ const char* reprise_version(void);
  * file of a package while the package is open. */
 typedef struct reprise_package reprise_package;
 
-reprise_status reprise_package_open(const char* path, reprise_package** out, reprise_error* error);
+REPRISE_API reprise_status reprise_package_open(const char* path, reprise_package** out,
+                                                reprise_error* error);
 /* Uses `bytes` in place: they must stay valid until the package and its sessions are freed. */
-reprise_status reprise_package_open_memory(const void* bytes, size_t size, reprise_package** out,
-                                           reprise_error* error);
+REPRISE_API reprise_status reprise_package_open_memory(const void* bytes, size_t size,
+                                                       reprise_package** out, reprise_error* error);
 /* Writes the file completely or not at all. A file that replaces another keeps its mode. Symbolic
  * links are followed. A path that is not a regular file, such as a pipe or a device, is written to
  * directly. */
-reprise_status reprise_package_save(const reprise_package* package, const char* path,
-                                    reprise_error* error);
-void reprise_package_free(reprise_package* package);
+REPRISE_API reprise_status reprise_package_save(const reprise_package* package, const char* path,
+                                                reprise_error* error);
+REPRISE_API void reprise_package_free(reprise_package* package);
+
+typedef struct reprise_package_info {
+  size_t struct_size;
+  const char* model;    /* these strings live as long as the package */
+  const char* producer; /* "reprise 0.1.0" */
+  uint64_t weight_bytes;
+  uint32_t input_count;
+  uint32_t output_count;
+  uint32_t state_count;
+  uint32_t variant_count;
+} reprise_package_info;
+#define REPRISE_PACKAGE_INFO_INIT \
+  { sizeof(reprise_package_info), NULL, NULL, 0, 0, 0, 0, 0 }
+
+/* A plan with kernels for devices that have certain features. A session uses the first variant that
+ * its device satisfies. */
+typedef struct reprise_variant {
+  size_t struct_size;
+  const char* name; /* "vulkan-baseline"; lives as long as the package */
+  uint32_t kernel_count;
+  uint32_t launch_count; /* without those of control flow */
+  uint32_t host_call_count;
+  uint32_t has_probes; /* 1: sessions can check the kernels */
+} reprise_variant;
+#define REPRISE_VARIANT_INIT \
+  { sizeof(reprise_variant), NULL, 0, 0, 0, 0 }
+
+/* Describe a package; no device is needed. */
+REPRISE_API reprise_status reprise_package_get_info(const reprise_package* package,
+                                                    reprise_package_info* info,
+                                                    reprise_error* error);
+REPRISE_API reprise_status reprise_package_variant(const reprise_package* package, size_t index,
+                                                   reprise_variant* variant, reprise_error* error);
 
 /* --- devices --- */
 typedef struct reprise_device reprise_device;
@@ -143,11 +215,13 @@ typedef struct reprise_device_info {
   char name[256];
   char driver[256];
   char api[64];
-  int32_t usable;
   char reason[512]; /* if not usable: why, and what to do about it */
+  uint8_t uuid[16]; /* as Vulkan and CUDA report it; zeros: unknown */
+  int32_t usable;
+  uint32_t reserved;
 } reprise_device_info;
 #define REPRISE_DEVICE_INFO_INIT \
-  { sizeof(reprise_device_info), "", "", "", "", "", 0, "" }
+  { sizeof(reprise_device_info), "", "", "", "", "", "", {0}, 0, 0 }
 
 /* A Vulkan device of the application, which the library borrows and never frees. The application
  * must have enabled bufferDeviceAddress. The library uses only those other features that are set
@@ -163,17 +237,17 @@ typedef struct reprise_vulkan_device {
   int32_t shader_int64, shader_float16;
   int32_t storage8;  /* storageBuffer8BitAccess and shaderInt8 */
   int32_t storage16; /* storageBuffer16BitAccess and shaderInt16 */
+  int32_t shader_float64;
   /* Called around each submission, so that the application can use the queue as well. May be null.
    */
   void (*lock_queue)(void* user);
   void (*unlock_queue)(void* user);
   void* user;
-  int32_t shader_float64; /* a feature, as those above */
 } reprise_vulkan_device;
-#define REPRISE_VULKAN_DEVICE_INIT                                                                \
-  {                                                                                               \
-    sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-        0                                                                                         \
+#define REPRISE_VULKAN_DEVICE_INIT                                                             \
+  {                                                                                            \
+    sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, \
+        NULL                                                                                   \
   }
 
 /* A CUDA context of the application, which the library borrows and never frees. Runs and transfers
@@ -198,7 +272,8 @@ typedef struct reprise_device_options {
   const char* cache_dir;
   int32_t validation; /* use Vulkan validation layers; they write to `log` */
   uint32_t threads;   /* for building kernels; 0: one per processor */
-  void (*log)(void* user, const char* message); /* called from any thread; may be null */
+  /* Called from any thread; may be null. */
+  void (*log)(void* user, reprise_severity severity, const char* message);
   void* log_user;
   const reprise_vulkan_device* vulkan; /* if not null: borrow it; its `device` must be set */
   const reprise_cuda_device* cuda;     /* if not null: borrow it; its `context` must be set */
@@ -209,37 +284,43 @@ typedef struct reprise_device_options {
 
 /* Writes up to `capacity` infos, whose struct_size the caller has set, and sets `count` to the
  * number of all devices. */
-reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,
-                                    reprise_error* error);
+REPRISE_API reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity,
+                                                size_t* count, reprise_error* error);
 /* `id` is "auto" (the best usable device, or else the host), "host", "vulkan", "vulkan:1", "cuda"
  * or "cuda:0". "vulkan" or "cuda" opens the device or context that `options` lend. `options` may be
  * null. */
-reprise_status reprise_device_open(const char* id, const reprise_device_options* options,
-                                   reprise_device** out, reprise_error* error);
-void reprise_device_get_info(const reprise_device* device, reprise_device_info* info);
-void reprise_device_free(reprise_device* device);
+REPRISE_API reprise_status reprise_device_open(const char* id,
+                                               const reprise_device_options* options,
+                                               reprise_device** out, reprise_error* error);
+REPRISE_API void reprise_device_get_info(const reprise_device* device, reprise_device_info* info);
+/* Frees memory that no run uses at the moment: that of idle sessions on this device, which they
+ * allocate again when they run. */
+REPRISE_API reprise_status reprise_device_trim(reprise_device* device, reprise_error* error);
+REPRISE_API void reprise_device_free(reprise_device* device);
 
 /* --- device memory, used in place by runs --- */
 typedef struct reprise_buffer reprise_buffer;
 
 /* Allocates `bytes` bytes of device memory. The host device has none: its runs use the memory of
  * the caller. */
-reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
-                                     reprise_error* error);
+REPRISE_API reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes,
+                                                 reprise_buffer** out, reprise_error* error);
 /* Borrows memory of the application on its own device. On Vulkan, `handle` is a VkBuffer with
  * storage, transfer and device-address usage. On CUDA, it is a CUdeviceptr, cast to a pointer: a
  * multiple of 16, in memory of that device and context or in managed memory, with at least `bytes`
  * bytes of its allocation from there on. */
-reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
-                                     reprise_buffer** out, reprise_error* error);
+REPRISE_API reprise_status reprise_buffer_borrow(reprise_device* device, void* handle,
+                                                 uint64_t bytes, reprise_buffer** out,
+                                                 reprise_error* error);
 /* Copies `bytes` bytes between the host and the buffer; `offset` is in bytes. If the host cannot
  * map the memory, the transfer waits for all runs that were submitted to the device before it,
  * including those of other sessions. */
-reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,
-                                    uint64_t bytes, reprise_error* error);
-reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset, void* data,
-                                   uint64_t bytes, reprise_error* error);
-void reprise_buffer_free(reprise_buffer* buffer);
+REPRISE_API reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset,
+                                                const void* data, uint64_t bytes,
+                                                reprise_error* error);
+REPRISE_API reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset,
+                                               void* data, uint64_t bytes, reprise_error* error);
+REPRISE_API void reprise_buffer_free(reprise_buffer* buffer);
 
 /* --- sessions: a package on a device --- */
 typedef struct reprise_session reprise_session;
@@ -274,15 +355,31 @@ typedef struct reprise_session_options {
 /* An input or output of the model. */
 typedef struct reprise_slot {
   size_t struct_size;
-  const char* name; /* lives as long as the session */
-  reprise_dtype dtype;
-  uint32_t rank;
-  int64_t dims[REPRISE_MAX_RANK]; /* -1: depends on the inputs of a run */
+  const char* name; /* this and `shape` live as long as the package or session */
+  /* The dims with the names of symbols, such as "[batch, 3, 2*length]". Equal names are equal
+   * sizes. */
+  const char* shape;
   reprise_kind kind; /* of anything but a tensor, `dtype` is that of its tensors, of a map that of
                       * its values, and there are no dims */
+  reprise_dtype dtype;
+  uint32_t rank;
+  uint32_t reserved;
+  int64_t dims[REPRISE_MAX_RANK]; /* -1: depends on the inputs of a run */
 } reprise_slot;
-#define REPRISE_SLOT_INIT \
-  { sizeof(reprise_slot), NULL, REPRISE_F32, 0, {0}, REPRISE_KIND_TENSOR }
+#define REPRISE_SLOT_INIT                                                       \
+  {                                                                             \
+    sizeof(reprise_slot), NULL, NULL, REPRISE_KIND_TENSOR, REPRISE_F32, 0, 0, { \
+      0                                                                         \
+    }                                                                           \
+  }
+
+/* The inputs, outputs and states of a package, as reprise_session_input describes them. */
+REPRISE_API reprise_status reprise_package_input(const reprise_package* package, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
+REPRISE_API reprise_status reprise_package_output(const reprise_package* package, size_t index,
+                                                  reprise_slot* slot, reprise_error* error);
+REPRISE_API reprise_status reprise_package_state(const reprise_package* package, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
 
 /* --- values that are no tensors ---
  * Sequences, optionals and maps live in host memory. A value never changes, and its copies of
@@ -315,22 +412,22 @@ typedef struct reprise_value_info {
   { sizeof(reprise_value_info), REPRISE_KIND_TENSOR, REPRISE_F32, 0 }
 
 /* Makes a value of a tensor in host memory, which is copied. Its name is not used. */
-reprise_status reprise_value_from_tensor(const reprise_tensor* tensor, reprise_value** out,
-                                         reprise_error* error);
+REPRISE_API reprise_status reprise_value_from_tensor(const reprise_tensor* tensor,
+                                                     reprise_value** out, reprise_error* error);
 /* Makes a value of its items: the tensors or maps of a sequence, what an optional holds or nothing,
  * or the keys of a map and its values, which are two tensors of rank 1 and equal length. */
-reprise_status reprise_value_create(reprise_kind kind, reprise_dtype dtype,
-                                    const reprise_value* const* items, size_t count,
-                                    reprise_value** out, reprise_error* error);
-reprise_status reprise_value_get_info(const reprise_value* value, reprise_value_info* info,
-                                      reprise_error* error);
+REPRISE_API reprise_status reprise_value_create(reprise_kind kind, reprise_dtype dtype,
+                                                const reprise_value* const* items, size_t count,
+                                                reprise_value** out, reprise_error* error);
+REPRISE_API reprise_status reprise_value_get_info(const reprise_value* value,
+                                                  reprise_value_info* info, reprise_error* error);
 /* Gets an item as a value of its own. */
-reprise_status reprise_value_get_item(const reprise_value* value, size_t index, reprise_value** out,
-                                      reprise_error* error);
+REPRISE_API reprise_status reprise_value_get_item(const reprise_value* value, size_t index,
+                                                  reprise_value** out, reprise_error* error);
 /* Gets a value that is a tensor. `data` lives as long as the value; do not write to it. */
-reprise_status reprise_value_get_tensor(const reprise_value* value, reprise_tensor* tensor,
-                                        reprise_error* error);
-void reprise_value_free(reprise_value* value);
+REPRISE_API reprise_status reprise_value_get_tensor(const reprise_value* value,
+                                                    reprise_tensor* tensor, reprise_error* error);
+REPRISE_API void reprise_value_free(reprise_value* value);
 
 typedef struct reprise_run_stats {
   size_t struct_size;
@@ -342,16 +439,35 @@ typedef struct reprise_run_stats {
   { sizeof(reprise_run_stats), 0, 0, 0 }
 
 /* `options` may be null. */
-reprise_status reprise_session_create(const reprise_package* package, reprise_device* device,
-                                      const reprise_session_options* options, reprise_session** out,
-                                      reprise_error* error);
-void reprise_session_free(reprise_session* session);
-size_t reprise_session_input_count(const reprise_session* session);
-size_t reprise_session_output_count(const reprise_session* session);
-reprise_status reprise_session_input(const reprise_session* session, size_t index,
-                                     reprise_slot* slot, reprise_error* error);
-reprise_status reprise_session_output(const reprise_session* session, size_t index,
-                                      reprise_slot* slot, reprise_error* error);
+REPRISE_API reprise_status reprise_session_create(const reprise_package* package,
+                                                  reprise_device* device,
+                                                  const reprise_session_options* options,
+                                                  reprise_session** out, reprise_error* error);
+REPRISE_API void reprise_session_free(reprise_session* session);
+REPRISE_API size_t reprise_session_input_count(const reprise_session* session);
+REPRISE_API size_t reprise_session_output_count(const reprise_session* session);
+REPRISE_API reprise_status reprise_session_input(const reprise_session* session, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
+REPRISE_API reprise_status reprise_session_output(const reprise_session* session, size_t index,
+                                                  reprise_slot* slot, reprise_error* error);
+
+/* What a session uses, and totals of its runs. Dispatches, barriers and copies are those that the
+ * device executed. */
+typedef struct reprise_session_info {
+  size_t struct_size;
+  const char* variant; /* in use; "host" on the host. The strings live as long as the session. */
+  /* Why earlier variants were not used, one line for each; empty if there is none. A line that
+   * begins with the name of the variant in use says why it is not the ideal one. */
+  const char* notes;
+  uint64_t runs, recordings, submits, dispatches, barriers, copies;
+  uint64_t device_bytes; /* device memory that the session holds now */
+  double load_ms;        /* time that creating the session took */
+} reprise_session_info;
+#define REPRISE_SESSION_INFO_INIT \
+  { sizeof(reprise_session_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+REPRISE_API reprise_status reprise_session_get_info(const reprise_session* session,
+                                                    reprise_session_info* info,
+                                                    reprise_error* error);
 
 /* The outputs of a run for which the caller gave no memory. */
 typedef struct reprise_results reprise_results;
@@ -365,18 +481,19 @@ typedef struct reprise_results reprise_results;
  *
  * A run on a device allocates nothing on the heap if an earlier run had the same sizes, the caller
  * gives all outputs, and no node runs on the host. */
-reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
-                                   size_t input_count, reprise_tensor* outputs, size_t output_count,
-                                   reprise_results** results, reprise_run_stats* stats,
-                                   reprise_error* error);
+REPRISE_API reprise_status reprise_session_run(reprise_session* session,
+                                               const reprise_tensor* inputs, size_t input_count,
+                                               reprise_tensor* outputs, size_t output_count,
+                                               reprise_results** results, reprise_run_stats* stats,
+                                               reprise_error* error);
 /* Gets output `index` of the model as a value of its own, whatever its kind. */
-reprise_status reprise_results_get_value(const reprise_results* results, size_t index,
-                                         reprise_value** out, reprise_error* error);
+REPRISE_API reprise_status reprise_results_get_value(const reprise_results* results, size_t index,
+                                                     reprise_value** out, reprise_error* error);
 /* Gets output `index` of the model, a tensor. `data` lives as long as the results; do not write to
  * it. */
-reprise_status reprise_results_get(const reprise_results* results, size_t index,
-                                   reprise_tensor* tensor, reprise_error* error);
-void reprise_results_free(reprise_results* results);
+REPRISE_API reprise_status reprise_results_get(const reprise_results* results, size_t index,
+                                               reprise_tensor* tensor, reprise_error* error);
+REPRISE_API void reprise_results_free(reprise_results* results);
 
 /* --- states ---
  * A state is a tensor that a session keeps in the memory of its device from run to run, such as a
@@ -387,24 +504,27 @@ void reprise_results_free(reprise_results* results);
  * If a run fails after the device began it, the states that it updates in place have no defined
  * value. Calls that need one fail with REPRISE_USAGE then, until the states are loaded, reset or
  * written. */
-size_t reprise_session_state_count(const reprise_session* session);
-reprise_status reprise_session_state(const reprise_session* session, size_t index,
-                                     reprise_slot* slot, reprise_error* error);
+REPRISE_API size_t reprise_session_state_count(const reprise_session* session);
+REPRISE_API reprise_status reprise_session_state(const reprise_session* session, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
 /* Copy the value of a state between the session and host memory. `bytes` must be the size of the
  * state; another size, or a name that no state has, is a REPRISE_INVALID_INPUT error. */
-reprise_status reprise_session_read_state(reprise_session* session, const char* name, void* data,
-                                          size_t bytes, reprise_error* error);
-reprise_status reprise_session_write_state(reprise_session* session, const char* name,
-                                           const void* data, size_t bytes, reprise_error* error);
+REPRISE_API reprise_status reprise_session_read_state(reprise_session* session, const char* name,
+                                                      void* data, size_t bytes,
+                                                      reprise_error* error);
+REPRISE_API reprise_status reprise_session_write_state(reprise_session* session, const char* name,
+                                                       const void* data, size_t bytes,
+                                                       reprise_error* error);
 /* Writes the values of all states to a file, as reprise_package_save writes packages. */
-reprise_status reprise_session_save_states(reprise_session* session, const char* path,
-                                           reprise_error* error);
+REPRISE_API reprise_status reprise_session_save_states(reprise_session* session, const char* path,
+                                                       reprise_error* error);
 /* Reads all states from such a file, or the initial values from a package with the same states.
  * Fails and changes nothing if the names, dtypes or shapes differ. */
-reprise_status reprise_session_load_states(reprise_session* session, const char* path,
-                                           reprise_error* error);
+REPRISE_API reprise_status reprise_session_load_states(reprise_session* session, const char* path,
+                                                       reprise_error* error);
 /* Gives all states their initial values. */
-reprise_status reprise_session_reset_states(reprise_session* session, reprise_error* error);
+REPRISE_API reprise_status reprise_session_reset_states(reprise_session* session,
+                                                        reprise_error* error);
 
 #ifdef __cplusplus
 }

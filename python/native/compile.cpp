@@ -79,7 +79,7 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   o.keep_source = s.keep_source;
   o.nvrtc = s.nvrtc;
   o.cuda_cache_dir = app::cuda_cache_dir();
-  o.log = log_line;
+  o.log = [](const std::string& line) { log_line(Severity::Warning, line); };
   if (s.device) {
     const std::string& id = s.device->info().id;
     o.targets = {id.substr(0, id.find(':'))};

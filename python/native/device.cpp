@@ -17,12 +17,12 @@ namespace nb = nanobind;
 namespace reprise::python {
 namespace {
 
-struct Log {
+struct LogLines {
   std::mutex mutex;
-  std::vector<std::string> lines;
+  std::vector<std::pair<Severity, std::string>> lines;
 };
-Log& log() {
-  static auto* const all = new Log;  // threads of drivers may outlive the interpreter
+LogLines& log_lines() {
+  static auto* const all = new LogLines;  // threads of drivers may outlive the interpreter
   return *all;
 }
 
@@ -58,20 +58,25 @@ nb::dict facts_of(const DeviceInfo& d) {
 
 }  // namespace
 
-void log_line(const std::string& line) {
-  const std::lock_guard lock(log().mutex);
-  log().lines.push_back(line);
+void log_line(Severity severity, const std::string& line) {
+  const std::lock_guard lock(log_lines().mutex);
+  log_lines().lines.emplace_back(severity, line);
 }
 
 void flush_log() {
-  std::vector<std::string> lines;
+  std::vector<std::pair<Severity, std::string>> lines;
   {
-    const std::lock_guard lock(log().mutex);
-    lines.swap(log().lines);
+    const std::lock_guard lock(log_lines().mutex);
+    lines.swap(log_lines().lines);
   }
   if (lines.empty()) return;
   const nb::object logger = nb::module_::import_("logging").attr("getLogger")("reprise");
-  for (const std::string& line : lines) logger.attr("info")("%s", line);
+  for (const auto& [severity, line] : lines) {
+    const char* const method = severity == Severity::Error     ? "error"
+                               : severity == Severity::Warning ? "warning"
+                                                               : "info";
+    logger.attr(method)("%s", line);
+  }
 }
 
 Device::Device(OpenedDevice opened, uint64_t stream)
@@ -88,7 +93,7 @@ std::shared_ptr<Device> Device::open(const std::string& id, uint64_t stream,
   options.log = log_line;
   options.cuda.stream = reinterpret_cast<void*>(stream);
   OpenedDevice made = take(open_device(id, options, refusal));
-  if (!made.note.empty()) log_line(made.note);
+  if (!made.note.empty()) log_line(Severity::Info, made.note);
   if (auto found = find_open(made.info.id, stream)) return found;
   const std::string name = made.info.id;
   auto device = std::make_shared<Device>(std::move(made), stream);

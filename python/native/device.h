@@ -57,7 +57,7 @@ std::shared_ptr<Device> to_device(nanobind::handle object, const Refusal& refusa
 
 /// Passes on what the library logs. It may be called from any thread; Python's `logging` gets the
 /// messages at the next flush_log().
-void log_line(const std::string& line);
+void log_line(Severity severity, const std::string& line);
 void flush_log();
 
 void bind_devices(nanobind::module_& m);

@@ -21,6 +21,18 @@ const char* class_of(Code code) {
       return "FileError";
     case Code::Device:
       return "DeviceError";
+    case Code::OutOfMemory:
+      return "OutOfMemory";
+    case Code::Timeout:
+      return "Timeout";
+    case Code::DeviceLost:
+      return "DeviceLost";
+    case Code::Cancelled:
+      return "Cancelled";
+    case Code::CorruptPackage:
+      return "CorruptPackage";
+    case Code::IncompatiblePackage:
+      return "IncompatiblePackage";
     case Code::Ok:
     case Code::Internal:
       return "InternalError";

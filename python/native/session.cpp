@@ -248,7 +248,7 @@ nb::list Session::run(nb::handle inputs, nb::handle outputs, Times* times) {
     status = session_->run_into(call->inputs, std::span(call->outputs).first(call->bound),
                                 call->results, times != nullptr ? &call->stats : nullptr);
   }
-  if (status.code() == Code::Device) keep_late(*call);
+  if (is_device_failure(status.code())) keep_late(*call);
   check(std::move(status));
   if (times != nullptr) {
     *times = {call->stats.host_submit_us, call->stats.total_us, call->stats.bytes_copied,

@@ -13,7 +13,7 @@ class UsageError(Error, ValueError):
 
 
 class InvalidModel(Error, ValueError):
-    """The model or package is malformed."""
+    """The model is malformed."""
 
 
 class InvalidInput(Error, ValueError):
@@ -32,17 +32,47 @@ class DeviceError(Error, RuntimeError):
     """A call of a driver failed, or the device reported an error."""
 
 
+class OutOfMemory(DeviceError, MemoryError):
+    """The memory of the host or of the device is exhausted."""
+
+
+class Timeout(DeviceError, TimeoutError):
+    """A run did not end within its time limit."""
+
+
+class DeviceLost(DeviceError):
+    """Nothing works on the device any more: open it again, or another one."""
+
+
+class Cancelled(Error):
+    """The caller asked to stop."""
+
+
+class CorruptPackage(InvalidModel):
+    """The package is damaged, truncated, or not a package."""
+
+
+class IncompatiblePackage(Unsupported):
+    """The package has another format version, or no variant for the device."""
+
+
 class InternalError(Error, RuntimeError):
     """A bug of Reprise. Please report it with the model."""
 
 
 __all__ = [
+    "Cancelled",
+    "CorruptPackage",
     "DeviceError",
+    "DeviceLost",
     "Error",
     "FileError",
+    "IncompatiblePackage",
     "InternalError",
     "InvalidInput",
     "InvalidModel",
+    "OutOfMemory",
+    "Timeout",
     "Unsupported",
     "UsageError",
 ]

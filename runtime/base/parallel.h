@@ -47,7 +47,7 @@ Status in_parallel(size_t n, unsigned threads, const char* what, const F& f) {
   try {
     std::rethrow_exception(first);
   } catch (const std::bad_alloc&) {
-    return {Code::Device, std::string("out of host memory while ") + what};
+    return {Code::OutOfMemory, std::string("out of host memory while ") + what};
   } catch (const std::exception& e) {
     return internal_error(std::string("an exception while ") + what + ": " + e.what());
   } catch (...) {

@@ -8,16 +8,29 @@
 
 namespace reprise {
 
+/// The numbers are those of the C interface (reprise_status).
 enum class Code : unsigned char {
   Ok,
   Usage,         // the caller asked for something that does not exist (option, pass, device name)
-  InvalidModel,  // the model, package or input file is malformed
+  InvalidModel,  // the model or input file is malformed
   InvalidInput,  // a run-time input has a wrong name, shape, dtype or value
   Unsupported,   // well-formed, but this build or device cannot do it; the message says what to do
   Io,            // a file could not be read or written
   Device,        // a driver call failed, or the device reported an error
   Internal,      // a broken invariant: always a bug of this library
+  OutOfMemory,   // of the host or of the device
+  Timeout,       // a run did not end within its time limit
+  DeviceLost,    // nothing works on the device, or on its context, any more
+  Cancelled,     // the caller asked to stop
+  CorruptPackage,       // the package is damaged, truncated or not a package
+  IncompatiblePackage,  // the package is of another format version, or for other devices
 };
+
+/// Whether the device or its driver failed, so that another device may succeed.
+constexpr bool is_device_failure(Code code) {
+  return code == Code::Device || code == Code::OutOfMemory || code == Code::Timeout ||
+         code == Code::DeviceLost;
+}
 
 /// Success, or a code with a message. The message names the node, tensor or file and says what was
 /// expected and what was found.
@@ -70,6 +83,15 @@ inline Status invalid_input(std::string m) {
 }
 inline Status unsupported(std::string m) {
   return {Code::Unsupported, std::move(m)};
+}
+inline Status corrupt_package(std::string m) {
+  return {Code::CorruptPackage, std::move(m)};
+}
+inline Status incompatible_package(std::string m) {
+  return {Code::IncompatiblePackage, std::move(m)};
+}
+inline Status out_of_memory(std::string m) {
+  return {Code::OutOfMemory, std::move(m)};
 }
 inline Status internal_error(std::string m) {
   return {Code::Internal, std::move(m)};

@@ -15,7 +15,7 @@ struct FreeContext {
 };
 
 Status damaged(const std::string& what) {
-  return invalid_model(what + "; the package is damaged, compile the model again");
+  return corrupt_package(what + "; the package is damaged, compile the model again");
 }
 
 /// The largest allowed size of the frame's contents.

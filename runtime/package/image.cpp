@@ -39,7 +39,7 @@ constexpr uint16_t kCudaMachine = 190;
 constexpr uint32_t kNoBits = 8;  // a section without bytes in the file
 
 Status malformed(const std::string& what) {
-  return invalid_model("its cubin is damaged: " + what);
+  return corrupt_package("its cubin is damaged: " + what);
 }
 
 bool inside(uint64_t offset, uint64_t size, std::span<const std::byte> bytes) {
@@ -82,7 +82,7 @@ Status check_cubin(std::span<const std::byte> bytes) {
 Status check_ptx(std::span<const std::byte> bytes) {
   const auto zero = std::find(bytes.begin(), bytes.end(), std::byte{0});
   if (bytes.size() > 1 && zero == bytes.end() - 1) return {};
-  return invalid_model("its PTX is damaged: it must have exactly one zero byte, at its end");
+  return corrupt_package("its PTX is damaged: it must have exactly one zero byte, at its end");
 }
 
 }  // namespace reprise::package

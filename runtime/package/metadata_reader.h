@@ -17,7 +17,7 @@ using Table = flatbuffers::Vector<flatbuffers::Offset<T>>;
 using Strings = Table<flatbuffers::String>;
 
 inline Status malformed(const std::string& what) {
-  return invalid_model("is invalid: " + what);
+  return corrupt_package("is invalid: " + what);
 }
 
 /// In a malicious file, tables can share parts, so that little metadata describes much memory. The

@@ -43,7 +43,7 @@ Result<std::shared_ptr<Mapping>> map_file(const std::string& path) {
   } else if (!S_ISREG(info.st_mode)) {
     status = {Code::Io, "is not a regular file"};
   } else if (info.st_size == 0) {
-    status = invalid_model("is empty");
+    status = corrupt_package("is empty");
   } else {
     mapping->size = static_cast<size_t>(info.st_size);
     mapping->address = ::mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -64,34 +64,35 @@ Result<Header> read_header(Bytes file) {
     if (looks_like_onnx(file))
       return invalid_model("is an ONNX model, not a compiled one; name it .onnx, or compile it");
     const std::string other = file_kind(file);
-    return invalid_model("is not a compiled model (.rpk)" +
-                         (other.empty() ? "" : ", but " + other));
+    return corrupt_package("is not a compiled model (.rpk)" +
+                           (other.empty() ? "" : ", but " + other));
   }
   if (file.size() < sizeof h) {
-    return invalid_model("is truncated: " + number(file.size()) + " bytes, less than its header");
+    return corrupt_package("is truncated: " + number(file.size()) + " bytes, less than its header");
   }
   std::memcpy(&h, file.data(), sizeof h);
   if (h.header_hash != hash_bytes(file.first(offsetof(Header, header_hash)))) {
-    return invalid_model("is damaged: its header does not match its checksum");
+    return corrupt_package("is damaged: its header does not match its checksum");
   }
   if (h.version != kVersion) {
-    return invalid_model("has format version " + number(h.version) + ", this build reads version " +
-                         number(kVersion) + "; compile the model again");
+    return incompatible_package("has format version " + number(h.version) +
+                                ", this build reads version " + number(kVersion) +
+                                "; compile the model again");
   }
   if (file.size() < h.file_bytes) {
-    return invalid_model("is truncated: " + number(file.size()) + " of " + number(h.file_bytes) +
-                         " bytes");
+    return corrupt_package("is truncated: " + number(file.size()) + " of " + number(h.file_bytes) +
+                           " bytes");
   }
   if (file.size() > h.file_bytes) {
-    return invalid_model("is damaged: " + number(file.size() - h.file_bytes) +
-                         " bytes follow its end");
+    return corrupt_package("is damaged: " + number(file.size() - h.file_bytes) +
+                           " bytes follow its end");
   }
   const bool inside =
       h.metadata_offset == sizeof h && h.metadata_bytes <= kMaxMetadata &&
       h.weights_offset <= h.file_bytes && h.weights_offset % kSegmentAlignment == 0 &&
       h.metadata_bytes <= h.weights_offset - std::min<uint64_t>(h.weights_offset, sizeof h);
   if (h.header_bytes != sizeof h || !inside) {
-    return invalid_model("is damaged: its header gives impossible sizes");
+    return corrupt_package("is damaged: its header gives impossible sizes");
   }
   return h;
 }
@@ -102,9 +103,13 @@ Result<std::shared_ptr<const Package>> read_file_bytes(Bytes file,
   RP_ASSIGN(const Header h, read_header(file));
   const Bytes metadata = file.subspan(sizeof h, h.metadata_bytes);
   if (hash_bytes(metadata) != h.metadata_hash) {
-    return invalid_model("is damaged: its metadata does not match its checksum");
+    return corrupt_package("is damaged: its metadata does not match its checksum");
   }
-  return decode(metadata, file.subspan(h.weights_offset), std::move(owner), where);
+  auto package = decode(metadata, file.subspan(h.weights_offset), std::move(owner), where);
+  // Whatever a plan in it breaks, the package is what is wrong.
+  if (package.status().code() == Code::InvalidModel)
+    return corrupt_package(package.status().message());
+  return package;
 }
 
 /// Weights and metadata are read in place, so they must be aligned as in a mapped file.
@@ -138,7 +143,7 @@ Result<std::shared_ptr<const Package>> read(const std::string& path) {
 
 Result<std::shared_ptr<const Package>> read_memory(Bytes bytes, std::shared_ptr<const void> owner) {
   const std::string where = "package in memory";
-  if (bytes.empty()) return invalid_model("is empty").with_context(where);
+  if (bytes.empty()) return corrupt_package("is empty").with_context(where);
   if (!aligned(bytes)) {
     auto copy = std::make_shared<AlignedCopy>(bytes);
     bytes = {copy->data, bytes.size()};
@@ -152,9 +157,9 @@ Result<std::shared_ptr<const Package>> read_memory(Bytes bytes, std::shared_ptr<
 Status verify_weights(const Package& p) {
   for (size_t i = 0; i < p.weights.size(); ++i) {
     if (i < p.weight_hashes.size() && hash_bytes(p.weights[i].bytes()) != p.weight_hashes[i]) {
-      return invalid_model("weight " + number(i) + " (" +
-                           describe(p.weights[i].dtype(), p.weights[i].dims()) +
-                           ") does not match its checksum: the package is damaged");
+      return corrupt_package("weight " + number(i) + " (" +
+                             describe(p.weights[i].dtype(), p.weights[i].dims()) +
+                             ") does not match its checksum: the package is damaged");
     }
   }
   return {};

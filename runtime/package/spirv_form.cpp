@@ -305,7 +305,7 @@ Result<std::vector<uint32_t>> expand_spirv(std::span<const std::byte> bytes, siz
   std::vector<uint32_t> words(count);
   Reader reader(bytes);
   if (!Form<Reader>(words, reader).run() || !reader.at_end())
-    return invalid_model("its SPIR-V does not have the form that packages use");
+    return corrupt_package("its SPIR-V does not have the form that packages use");
   return words;
 }
 

@@ -14,16 +14,16 @@ Status check_weight(const Package& p, const plan::Plan& plan, const plan::Buffer
   const plan::Weight& w = plan.weights[static_cast<size_t>(b.index)];
   const std::string where = "weight '" + w.name + "'";
   if (w.segment >= p.weights.size()) {
-    return invalid_model(where + ": segment " + std::to_string(w.segment) + " does not exist");
+    return corrupt_package(where + ": segment " + std::to_string(w.segment) + " does not exist");
   }
   const HostTensor& raw = p.weights[w.segment];
   const auto count = checked_element_count(static_dims(b.shape), b.dtype);
   if (!count.ok()) return count.status().with_context(where);
   const bool tiles = w.packing != plan::Weight::Packing::Raw;
   if (raw.dtype() != b.dtype || raw.count() != *count || (tiles && w.batch * w.k * w.n != *count)) {
-    return invalid_model(where + ": the plan expects " + describe(b.dtype, static_dims(b.shape)) +
-                         ", segment " + std::to_string(w.segment) + " is " +
-                         describe(raw.dtype(), raw.dims()));
+    return corrupt_package(where + ": the plan expects " + describe(b.dtype, static_dims(b.shape)) +
+                           ", segment " + std::to_string(w.segment) + " is " +
+                           describe(raw.dtype(), raw.dims()));
   }
   return {};
 }
@@ -45,11 +45,11 @@ struct Callable {
 template <typename B>
 Status check_body_of(const plan::HostCall& call, const plan::Interface& io, const B& body) {
   if (body.inherited_symbols > io.symbols.size())
-    return invalid_model("its body has symbols that it does not have");
+    return corrupt_package("its body has symbols that it does not have");
   for (const uint32_t c : body.captures) {
     if (c >= call.inputs.size() || call.inputs[c].is_none())
-      return invalid_model("its body captures input " + std::to_string(c) +
-                           ", which does not exist");
+      return corrupt_package("its body captures input " + std::to_string(c) +
+                             ", which does not exist");
   }
   return {};
 }
@@ -62,10 +62,10 @@ Status check_bodies(const plan::HostCall& call, const plan::Interface& io,
                     std::span<const size_t> depths, size_t& depth) {
   const size_t expected = host::body_count(host::control_flow_of(call.op));
   if (list.size() != expected)
-    return invalid_model("it has " + std::to_string(list.size()) + " bodies instead of " +
-                         std::to_string(expected));
+    return corrupt_package("it has " + std::to_string(list.size()) + " bodies instead of " +
+                           std::to_string(expected));
   for (const uint32_t b : list) {
-    if (b >= bodies.size()) return invalid_model("body " + std::to_string(b) + " does not exist");
+    if (b >= bodies.size()) return corrupt_package("body " + std::to_string(b) + " does not exist");
     RP_TRY(check_body_of(call, io, bodies[b]));
     depth = std::max(depth, depths[b]);
   }
@@ -91,7 +91,7 @@ Result<size_t> check_plan(const Package& p, const plan::Plan& plan, const plan::
                .with_context(where + ", on the device"));
   }
   if (++depth > kMaxNesting)
-    return invalid_model("bodies nest deeper than " + std::to_string(kMaxNesting) + " levels");
+    return corrupt_package("bodies nest deeper than " + std::to_string(kMaxNesting) + " levels");
   return depth;
 }
 
@@ -99,7 +99,7 @@ Status only_host_calls(const plan::Plan& plan) {
   const bool host = std::ranges::all_of(plan.steps, [](const plan::Step& s) {
     return std::holds_alternative<plan::HostCall>(s.what);
   });
-  return host ? Status() : invalid_model("it launches a kernel");
+  return host ? Status() : corrupt_package("it launches a kernel");
 }
 
 /// Checks that the initial values of states exist and fit.
@@ -108,11 +108,11 @@ Status check_states(const Package& p) {
     if (s.initial == plan::StateSlot::kZeros) continue;
     const std::string where = "state '" + s.name + "'";
     if (s.initial >= p.weights.size())
-      return invalid_model(where + ": segment " + std::to_string(s.initial) + " does not exist");
+      return corrupt_package(where + ": segment " + std::to_string(s.initial) + " does not exist");
     const HostTensor& raw = p.weights[s.initial];
     if (raw.dtype() == s.dtype && raw.dims() == static_dims(s.shape)) continue;
-    return invalid_model(where + ": its initial value is " + describe(raw.dtype(), raw.dims()) +
-                         ", not " + describe(s.dtype, static_dims(s.shape)));
+    return corrupt_package(where + ": its initial value is " + describe(raw.dtype(), raw.dims()) +
+                           ", not " + describe(s.dtype, static_dims(s.shape)));
   }
   return {};
 }
@@ -121,10 +121,10 @@ Status check_states(const Package& p) {
 template <typename B>
 Status check_captures(const B& b) {
   if (b.captures.size() > b.io.inputs.size())
-    return invalid_model("it captures more values than it has inputs");
+    return corrupt_package("it captures more values than it has inputs");
   if (b.inherited_symbols > b.io.symbols.size())
-    return invalid_model("it inherits more symbols than it has");
-  if (!b.io.states.empty()) return invalid_model("it has states, which only a model has");
+    return corrupt_package("it inherits more symbols than it has");
+  if (!b.io.states.empty()) return corrupt_package("it has states, which only a model has");
   return {};
 }
 
@@ -146,13 +146,13 @@ Result<std::vector<size_t>> check_host_bodies(const Package& p) {
 Result<CudaArch> architecture(const Predicate& needs) {
   const auto arch = CudaArch::parse(needs.cuda_arch);
   if (arch) return *arch;
-  return invalid_model("it is compiled for '" + needs.cuda_arch +
-                       "', which is not an architecture of CUDA");
+  return corrupt_package("it is compiled for '" + needs.cuda_arch +
+                         "', which is not an architecture of CUDA");
 }
 
 Status refer_to(const Package& p, uint32_t index, CodeForm form) {
   if (index == kNoCode || (p.code && p.code->has(index, form))) return {};
-  return invalid_model("its code " + std::to_string(index) + " does not exist");
+  return corrupt_package("its code " + std::to_string(index) + " does not exist");
 }
 
 /// Checks the code of kernels. Stored code is checked when it is loaded.
@@ -165,8 +165,8 @@ Status check_code(const Package& p, const CompiledPlan& v, uint64_t& bytes) {
     return {};
   }
   if (v.stored.size() != v.plan.kernels.size())
-    return invalid_model(std::to_string(v.plan.kernels.size()) + " kernels have the code of " +
-                         std::to_string(v.stored.size()));
+    return corrupt_package(std::to_string(v.plan.kernels.size()) + " kernels have the code of " +
+                           std::to_string(v.stored.size()));
   for (size_t k = 0; k < v.stored.size(); ++k) {
     const StoredCode& s = v.stored[k];
     const std::string where = "kernel '" + v.plan.kernels[k].name + "'";
@@ -174,19 +174,19 @@ Status check_code(const Package& p, const CompiledPlan& v, uint64_t& bytes) {
     RP_TRY(refer_to(p, s.cuda, CodeForm::Cuda).with_context(where));
     RP_TRY(refer_to(p, s.image, CodeForm::Image).with_context(where));
     if (cuda && s.image == kNoCode)
-      return invalid_model(where + ": it has no image for " + v.predicate.cuda_arch);
+      return corrupt_package(where + ": it has no image for " + v.predicate.cuda_arch);
     if (p.code) bytes += p.code->bytes(s.spirv) + p.code->bytes(s.cuda) + p.code->bytes(s.image);
   }
   if (bytes <= kMaxVariantCodeBytes) return {};
-  return invalid_model("its kernels claim " + std::to_string(bytes) + " bytes of code, of " +
-                       std::to_string(kMaxVariantCodeBytes) + " at most");
+  return corrupt_package("its kernels claim " + std::to_string(bytes) + " bytes of code, of " +
+                         std::to_string(kMaxVariantCodeBytes) + " at most");
 }
 
 Status check_probes(const CompiledPlan& v) {
   if (v.probes.empty()) return {};
   if (v.probes.size() != v.plan.kernels.size()) {
-    return invalid_model(std::to_string(v.probes.size()) + " probes are for " +
-                         std::to_string(v.plan.kernels.size()) + " kernels");
+    return corrupt_package(std::to_string(v.probes.size()) + " probes are for " +
+                           std::to_string(v.plan.kernels.size()) + " kernels");
   }
   for (uint32_t k = 0; k < v.probes.size(); ++k) RP_TRY(plan::verify_probe(v.plan, k, v.probes[k]));
   return {};
@@ -199,7 +199,7 @@ Status check_variant(const Package& p, const Variant& v, std::span<const size_t>
     const DeviceBody& b = v.bodies[i];
     const std::string where = "body " + std::to_string(i) + ", " + b.name;
     if (!(b.predicate == v.predicate))
-      return invalid_model("it is for other devices than its variant").with_context(where);
+      return corrupt_package("it is for other devices than its variant").with_context(where);
     RP_TRY(check_captures(b).with_context(where));
     const auto depth =
         check_plan(p, b.plan, b.io, {p.bodies, host_depths, std::span(v.bodies).first(i), depths});
@@ -220,7 +220,7 @@ Status verify_code(const Predicate& needs, const plan::KernelCode& k) {
   RP_TRY(plan::verify_spirv(k.spirv).with_context(where));
   if (needs.api != Api::Cuda) return {};
   RP_ASSIGN(const CudaArch arch, architecture(needs));
-  const Status s = k.image.empty() ? invalid_model("it has no image for " + arch.str())
+  const Status s = k.image.empty() ? corrupt_package("it has no image for " + arch.str())
                    : arch.ptx      ? check_ptx(k.image)
                                    : check_cubin(k.image);
   return s.with_context(where);

@@ -64,7 +64,7 @@ void Contract::TearDown() {
 std::shared_ptr<Device> Contract::open(BackendOptions options) {
   options.validation = kind_of(GetParam()) == "vulkan" && !options.vulkan.device &&
                        std::getenv("REPRISE_TEST_VALIDATION") != nullptr;
-  options.log = [this](const std::string& m) {
+  options.log = [this](Severity, const std::string& m) {
     const std::lock_guard lock(mutex_);
     messages_.push_back(m);
   };

@@ -45,7 +45,7 @@ TEST(TuneApi, APackageHasTheMeasuredSchedules) {
   tuning.cache_dir = cache.c_str();
   std::string said;
   tuning.log_user = &said;
-  tuning.log = [](void* user, const char* line) {
+  tuning.log = [](void* user, reprise_severity, const char* line) {
     static_cast<std::string*>(user)->append(line) += "\n";
   };
   reprise_package* package = nullptr;

@@ -28,8 +28,7 @@ TEST_F(CudaApi, AutoTakesADeviceThatThePackageFits) {
   variant.name = "vulkan-only";
   variant.predicate.api = Api::Vulkan;
   package->variants.push_back(std::move(variant));
-  reprise_package* const handle =
-      capi::make_handle(std::make_shared<reprise_package>(reprise_package{package}));
+  reprise_package* const handle = capi::make_handle(std::make_shared<reprise_package>(package));
   reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
   options.package = handle;
   reprise_error error{};
@@ -72,7 +71,7 @@ TEST_F(CudaApi, AnApplicationLendsItsContextStreamAndMemory) {
   EXPECT_EQ(reprise_buffer_borrow(device, reinterpret_cast<void*>(memory + 4), 4, &odd, &error),
             REPRISE_USAGE);
   reprise_package* const package =
-      capi::make_handle(std::make_shared<reprise_package>(reprise_package{chain(2, 100, false)}));
+      capi::make_handle(std::make_shared<reprise_package>(chain(2, 100, false)));
   reprise_session* session = nullptr;
   ASSERT_EQ(reprise_session_create(package, device, nullptr, &session, &error), REPRISE_OK)
       << error.message;

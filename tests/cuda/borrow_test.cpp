@@ -116,7 +116,7 @@ TEST_F(CudaBorrow, AnotherFailureOfTheDriverIsItsOwn) {
     reset_calls();
     set("FAIL", std::string(symbol) + ":1:" + std::to_string(cuda::CUDA_ERROR_OUT_OF_MEMORY));
     const Status s = device->borrow(reinterpret_cast<void*>(memory_), 16).status();
-    EXPECT_EQ(s.code(), Code::Device) << symbol;
+    EXPECT_EQ(s.code(), Code::OutOfMemory) << symbol;
     expect_part(s.message(), "CUDA_ERROR_OUT_OF_MEMORY");
     set("FAIL", "");
   }

@@ -21,14 +21,14 @@ TEST_F(CudaFaults, AFaultPoisonsItsContextAndNothingElse) {
     set("FAULT", "affine");
     const Status fault = run_chain(*bad, 100, 2);
     set("FAULT", "");
-    EXPECT_EQ(fault.code(), Code::Device);
+    EXPECT_EQ(fault.code(), Code::DeviceLost);
     for (const char* part : {"CUDA_ERROR_ILLEGAL_ADDRESS", "cuda:0", "open it again"})
       EXPECT_NE(fault.message().find(part), std::string::npos) << fault.message();
     const Status others[] = {run_chain(*bad, 100, 2), run_chain(*good, 100, 3),
                              device->allocate(64, MemoryUse::Device).status(),
                              Session::create(chain(1, 4, false), device).status()};
     for (const Status& s : others) {
-      EXPECT_EQ(s.code(), Code::Device);
+      EXPECT_EQ(s.code(), Code::DeviceLost);
       for (const char* part : {"earlier error", "CUDA_ERROR_ILLEGAL_ADDRESS", "open it again"})
         EXPECT_NE(s.message().find(part), std::string::npos) << s.message();
     }
@@ -99,7 +99,7 @@ TEST_F(CudaFaults, RunningOutOfMemoryNamesTheBytes) {
                                     std::pair{MemoryUse::Upload, "cuMemHostAlloc"}}) {
     fail(symbol, 1, cuda::CUDA_ERROR_OUT_OF_MEMORY);
     const Status s = device->allocate(123456, use).status();
-    EXPECT_EQ(s.code(), Code::Device);
+    EXPECT_EQ(s.code(), Code::OutOfMemory);
     EXPECT_NE(s.message().find("123456 bytes"), std::string::npos) << s.message();
     EXPECT_NE(s.message().find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << s.message();
   }

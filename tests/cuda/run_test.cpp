@@ -193,7 +193,7 @@ TEST_F(CudaRun, ATimeoutNamesTheDeviceAndTheNextSessionWorks) {
     ASSERT_TRUE(s);
     set("HOLD", "1");
     const Status late = run_chain(*s, 100, 2);
-    EXPECT_EQ(late.code(), Code::Device);
+    EXPECT_EQ(late.code(), Code::Timeout);
     EXPECT_NE(late.message().find("did not finish on cuda:0 within 2"), std::string::npos)
         << late.message();
     set("HOLD", "");

@@ -29,7 +29,7 @@ TEST_F(CudaTimeout, WhatGoesWhileARunIsOverdueIsFreedWhenItEnds) {
   auto s = session(chain(2, 100, false), device, options);
   ASSERT_TRUE(s && other);
   set("HOLD", "1");
-  EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Device);
+  EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Timeout);
   uint64_t live = stat("live");
   reset_calls();
   buffer->reset();
@@ -88,14 +88,14 @@ TEST_F(CudaGivenUp, DISABLED_ARunThatNeverEnds) {
   s.reset();
   buffer->reset();
   const Status later = device->allocate(64, MemoryUse::Device).status();
-  EXPECT_EQ(later.code(), Code::Device);
+  EXPECT_EQ(later.code(), Code::DeviceLost);
   for (const char* part : {"another 0.02 s", "given up", "start the process again"})
     EXPECT_NE(later.message().find(part), std::string::npos) << later.message();
   device.reset();
   EXPECT_EQ(stat("live"), live);
   hangs = false;
   const Status again = cuda::open(0, {}).status();  // has the same context
-  EXPECT_EQ(again.code(), Code::Device);
+  EXPECT_EQ(again.code(), Code::DeviceLost);
   for (const char* part : {"cannot be opened again", "given up", "start the process again"})
     EXPECT_NE(again.message().find(part), std::string::npos) << again.message();
 }
@@ -130,10 +130,10 @@ TEST_F(CudaTimeout, TransfersInTheApplicationsStreamEndBehindARunThatHangs) {
     auto buffer = device->allocate(64, MemoryUse::Device);
     ASSERT_OK(buffer.status());
     hangs = true;
-    EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Device);
+    EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Timeout);
     std::array<std::byte, 64> bytes{};
     const Status late = device->upload(**buffer, 0, bytes);
-    EXPECT_EQ(late.code(), Code::Device);
+    EXPECT_EQ(late.code(), Code::Timeout);
     EXPECT_NE(late.message().find("transfer"), std::string::npos) << late.message();
     hangs = false;
     Status after = late;  // that run ends some time
@@ -146,8 +146,8 @@ TEST_F(CudaTimeout, TransfersInTheApplicationsStreamEndBehindARunThatHangs) {
     auto waiting =
         std::async(std::launch::async, [&] { return device->upload(**buffer, 0, bytes); });
     EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
-    EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Device);
-    EXPECT_EQ(waiting.get().code(), Code::Device);
+    EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Timeout);
+    EXPECT_EQ(waiting.get().code(), Code::Timeout);
     hangs = false;
   }
   EXPECT_EQ(fn.cuStreamDestroy_v2(stream), cuda::CUDA_SUCCESS);

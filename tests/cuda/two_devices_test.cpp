@@ -93,10 +93,10 @@ TEST_F(CudaTwoDevices, AFaultOnOneLeavesTheOtherAlone) {
     const Status fault = run_chain(*bad, 100, 1);
     set("FAULT", "");
     beside.join();
-    EXPECT_EQ(fault.code(), Code::Device);
+    EXPECT_EQ(fault.code(), Code::DeviceLost);
     EXPECT_NE(fault.message().find("cuda:0"), std::string::npos) << fault.message();
     EXPECT_TRUE(during.ok()) << during.message();
-    EXPECT_EQ(devices_[0]->allocate(64, MemoryUse::Device).status().code(), Code::Device);
+    EXPECT_EQ(devices_[0]->allocate(64, MemoryUse::Device).status().code(), Code::DeviceLost);
     ASSERT_OK(devices_[1]->allocate(64, MemoryUse::Device).status());
     ASSERT_OK(run_chain(*good, 77, 3));
   }

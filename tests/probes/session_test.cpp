@@ -42,7 +42,7 @@ class SessionsThatCheck : public testing::Test {
     ASSERT_TRUE(device_) << "no device with subgroups of 8; install mesa-vulkan-drivers";
     options_.check_kernels = true;
     options_.cache_dir = cache_.path().string();
-    options_.log = [this](const std::string& line) { log_.push_back(line); };
+    options_.log = [this](Severity, const std::string& line) { log_.push_back(line); };
   }
 
   std::unique_ptr<Session> create() {
@@ -208,7 +208,7 @@ TEST_F(SessionsThatCheck, AreMadeInC) {
   ASSERT_EQ(reprise_package_open(path.c_str(), &package, &error), REPRISE_OK) << error.message;
   reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
   options.cache_dir = options_.cache_dir.c_str();
-  options.log = [](void* user, const char* line) {
+  options.log = [](void* user, reprise_severity, const char* line) {
     static_cast<std::vector<std::string>*>(user)->emplace_back(line);
   };
   options.log_user = &log_;

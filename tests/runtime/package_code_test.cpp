@@ -131,7 +131,7 @@ struct Store {
 
 void expect_damaged(const Store& s, const std::string& text) {
   const Status status = s.load();
-  EXPECT_EQ(status.code(), Code::InvalidModel) << text;
+  EXPECT_EQ(status.code(), Code::CorruptPackage) << text;
   EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
 }
 
@@ -163,7 +163,7 @@ TEST(CodeStore, DamagedFramesAreErrors) {
     s.code[0].data = own;
     const Status status = s.load();
     if (status.ok()) continue;  // bits that mean nothing: the content's hash is right
-    ASSERT_EQ(status.code(), Code::InvalidModel);
+    ASSERT_EQ(status.code(), Code::CorruptPackage);
     ASSERT_NE(status.message().find("compile the model again"), std::string::npos)
         << status.message();
   }
@@ -211,7 +211,7 @@ TEST(SpirvForm, AnyBytesAreAnErrorOrWords) {
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     const auto words = expand_spirv(bytes, random() % 300);
     if (!words.ok()) {
-      ASSERT_EQ(words.status().code(), Code::InvalidModel);
+      ASSERT_EQ(words.status().code(), Code::CorruptPackage);
     }
   }
 }

@@ -59,7 +59,7 @@ Status verdict(const std::function<void(Variant&)>& change, const char* arch = "
 void expect_refused(const std::function<void(Variant&)>& change, const std::string& text,
                     const char* arch = "sm_90") {
   const Status s = verdict(change, arch);
-  EXPECT_EQ(s.code(), Code::InvalidModel) << text;
+  EXPECT_EQ(s.code(), Code::CorruptPackage) << text;
   EXPECT_NE(s.message().find(text), std::string::npos) << s.message();
 }
 
@@ -85,7 +85,7 @@ TEST(VerifyImage, PtxEndsInItsOnlyZero) {
         std::string_view(".version\0\0", 10), std::string_view("\0", 1), std::string_view()}) {
     const Status s =
         verdict([&](Variant& v) { v.plan.kernels[0].image = bytes_of(text); }, "compute_80");
-    EXPECT_EQ(s.code(), Code::InvalidModel) << text;
+    EXPECT_EQ(s.code(), Code::CorruptPackage) << text;
   }
 }
 
@@ -137,7 +137,7 @@ TEST(VerifyImage, CubinsLieWithinTheirBytes) {
               }).ok());
   for (size_t n = 1; n < size; ++n) {
     const Status s = verdict([&](Variant& v) { v.plan.kernels[0].image.resize(n); });
-    EXPECT_EQ(s.code(), Code::InvalidModel) << n;
+    EXPECT_EQ(s.code(), Code::CorruptPackage) << n;
   }
 }
 

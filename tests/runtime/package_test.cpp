@@ -41,11 +41,11 @@ class PackageFile : public testing::Test {
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
-  /// An InvalidModel error that names the file and contains the text.
+  /// A CorruptPackage error that names the file and contains the text.
   void expect_refused(const std::string& name, const std::string& text) const {
     const auto p = read(path(name));
     ASSERT_FALSE(p.ok()) << name;
-    EXPECT_EQ(p.status().code(), Code::InvalidModel) << p.status().message();
+    EXPECT_EQ(p.status().code(), Code::CorruptPackage) << p.status().message();
     EXPECT_NE(p.status().message().find(path(name)), std::string::npos) << p.status().message();
     EXPECT_NE(p.status().message().find(text), std::string::npos) << p.status().message();
   }
@@ -262,7 +262,7 @@ TEST_F(PackageFile, AlteredWeightIsFoundByItsHash) {
   const auto p = read(path("altered.rpk"));
   ASSERT_TRUE(p.ok());
   const Status s = verify_weights(**p);
-  EXPECT_EQ(s.code(), Code::InvalidModel);
+  EXPECT_EQ(s.code(), Code::CorruptPackage);
   EXPECT_NE(s.message().find("float32[64,512]"), std::string::npos) << s.message();
 }
 
@@ -314,7 +314,7 @@ TEST_F(PackageFile, AnyFlippedByteOfHeaderOrMetadataIsFound) {
     *memory.at(i) ^= flip;
     const auto p = memory.read();
     ASSERT_FALSE(p.ok()) << "byte " << i;
-    ASSERT_EQ(p.status().code(), Code::InvalidModel);
+    ASSERT_EQ(p.status().code(), Code::CorruptPackage);
     *memory.at(i) ^= flip;
   }
   EXPECT_TRUE(memory.read().ok());
@@ -332,7 +332,7 @@ void use(const Package& p) {
   for (const Variant& v : p.variants) {
     const auto code = load_kernels(p, v);
     if (!code.ok()) {
-      ASSERT_EQ(code.status().code(), Code::InvalidModel) << code.status().message();
+      ASSERT_EQ(code.status().code(), Code::CorruptPackage) << code.status().message();
     }
   }
 }
@@ -396,7 +396,7 @@ TEST_F(PackageFile, MutatedMetadataWithRightChecksums) {
       use(**p);
     } else {
       ++refused;
-      ASSERT_EQ(p.status().code(), Code::InvalidModel) << p.status().message();
+      ASSERT_EQ(p.status().code(), Code::CorruptPackage) << p.status().message();
       ASSERT_FALSE(p.status().message().empty());
     }
   }
@@ -414,7 +414,7 @@ TEST_F(PackageFile, WriteIsAtomic) {
   EXPECT_EQ((*read(path("sample.rpk")))->model_name, "other");
   // A package that does not verify leaves the file as it is.
   other.host_plan.buffers[plan::BufferId(0)].index = 7;
-  EXPECT_EQ(write(other, path("sample.rpk")).code(), Code::InvalidModel);
+  EXPECT_EQ(write(other, path("sample.rpk")).code(), Code::CorruptPackage);
   EXPECT_EQ((*read(path("sample.rpk")))->model_name, "other");
   // So does a disk that is full.
   rlimit old_limit{};

@@ -198,13 +198,13 @@ TEST_P(Sessions, DamagedWeightsAreNamed) {
   m.package.weight_hashes[0] += 1;
   auto s = Session::create(m.share(), device());
   ASSERT_FALSE(s.ok());
-  expect_message(s.status(), Code::InvalidModel, {"weight 'w'", "checksum"});
+  expect_message(s.status(), Code::CorruptPackage, {"weight 'w'", "checksum"});
   m.package.weights[0] = floats({4}, {1, 2, 3, 4});
   m.package.weight_hashes = {};
   m.package.weights[0] = floats({3}, {1, 2, 3});
   s = Session::create(m.share(), device());
   ASSERT_FALSE(s.ok());
-  expect_message(s.status(), Code::InvalidModel, {"'w'", "float32[3]", "float32[1,4]"});
+  expect_message(s.status(), Code::CorruptPackage, {"'w'", "float32[3]", "float32[1,4]"});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Sessions, testing::Values("host", "mapped", "staged"),

@@ -87,8 +87,7 @@ class Soak : public testing::TestWithParam<std::string> {
     ASSERT_OK(opened.status());
     device_.reset(capi::make_handle(std::make_shared<reprise_device>(
         reprise_device{std::shared_ptr<Device>(std::move(*opened))})));
-    package_.reset(capi::make_handle(
-        std::make_shared<reprise_package>(reprise_package{chain(kLaunches, 0, true)})));
+    package_.reset(capi::make_handle(std::make_shared<reprise_package>(chain(kLaunches, 0, true))));
   }
 
   /// Shared by the threads, which replace and free them while others run.

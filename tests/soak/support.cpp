@@ -17,8 +17,7 @@ std::vector<std::string> soak_devices() {
 
 App::App(const std::string& id, size_t n_launches, int64_t n)
     : launches(n_launches),
-      package(capi::make_handle(
-          std::make_shared<reprise_package>(reprise_package{chain(n_launches, n, n == 0)}))) {
+      package(capi::make_handle(std::make_shared<reprise_package>(chain(n_launches, n, n == 0)))) {
   reprise_device* opened = nullptr;
   reprise_error error{};
   EXPECT_EQ(reprise_device_open(id.c_str(), nullptr, &opened, &error), REPRISE_OK) << error.message;

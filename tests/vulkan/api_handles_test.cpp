@@ -1,9 +1,13 @@
 // Handles of the C interface that are freed while they are used.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "backends/api.h"
 
@@ -77,6 +81,27 @@ TEST(ApiHandles, ASessionMayBeFreedWhileItRuns) {
   EXPECT_EQ(reprise_results_get(results, 0, &t, nullptr), REPRISE_OK);
   EXPECT_EQ(*static_cast<const float*>(t.data), 7.0F);
   reprise_results_free(results);
+}
+
+TEST(ApiHandles, StructsOfOtherVersions) {
+  // A struct that grew twice, from 16 and 24 bytes to 32.
+  const std::array<size_t, 2> ends{16, 24};
+  const auto check = [&](const std::array<uint64_t, 6>& given) {
+    return capi::check_struct(given.data(), given[0], 32, ends, "reprise_thing");
+  };
+  for (const uint64_t size : {16, 24, 32, 40, 48}) EXPECT_OK(check({size, 1, 1, 1, 0, 0})) << size;
+  for (const auto& [size, message] :
+       std::vector<std::pair<uint64_t, std::string>>{{0, "REPRISE_..._INIT"},
+                                                     {8, "not that of any version"},
+                                                     {20, "not that of any version"},
+                                                     {33, "implausible"},
+                                                     {uint64_t{1} << 40, "implausible"}}) {
+    const Status s = check({size, 0, 0, 0, 0, 0});
+    EXPECT_EQ(s.code(), Code::Usage) << size;
+    EXPECT_NE(s.message().find(message), std::string::npos) << s.message();
+  }
+  const Status unknown = check({40, 0, 0, 0, 7, 0});
+  EXPECT_NE(unknown.message().find("later version"), std::string::npos) << unknown.message();
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ reprise_package* sample_package() {
                           p->variants[0].plan.buffers[plan::BufferId(1)]};
   p->host_plan.steps.resize(1);
   p->host_plan.steps[0].what = add;
-  return capi::make_handle(std::make_shared<reprise_package>(reprise_package{p}));
+  return capi::make_handle(std::make_shared<reprise_package>(p));
 }
 
 std::vector<std::string> session_devices() {

@@ -89,6 +89,52 @@ TEST_P(Api, DeviceBuffersAreUsedInPlace) {
   EXPECT_EQ(out->read(y.data(), 8, 60).status, REPRISE_USAGE);
 }
 
+TEST_P(Api, PackagesAndSessionsDescribeThemselves) {
+  const Package package(sample_package());
+  reprise_error error{};
+  reprise_package_info info = REPRISE_PACKAGE_INFO_INIT;
+  ASSERT_EQ(reprise_package_get_info(package.get(), &info, &error), REPRISE_OK) << error.message;
+  EXPECT_STREQ(info.model, "handmade");
+  EXPECT_EQ(info.input_count, 1U);
+  EXPECT_EQ(info.output_count, 1U);
+  EXPECT_EQ(info.state_count, 0U);
+  ASSERT_EQ(info.variant_count, 1U);
+  reprise_variant variant = REPRISE_VARIANT_INIT;
+  ASSERT_EQ(reprise_package_variant(package.get(), 0, &variant, &error), REPRISE_OK);
+  EXPECT_EQ(variant.kernel_count, 1U);
+  EXPECT_EQ(variant.launch_count, 2U);
+  EXPECT_EQ(variant.host_call_count, 0U);
+  EXPECT_EQ(reprise_package_variant(package.get(), 1, &variant, &error), REPRISE_USAGE);
+  reprise_slot slot = REPRISE_SLOT_INIT;
+  ASSERT_EQ(reprise_package_input(package.get(), 0, &slot, &error), REPRISE_OK);
+  EXPECT_STREQ(slot.name, "x");
+  EXPECT_STREQ(slot.shape, "[n]");
+  EXPECT_EQ(slot.dims[0], -1);
+  ASSERT_EQ(reprise_package_output(package.get(), 0, &slot, &error), REPRISE_OK);
+  EXPECT_STREQ(slot.name, "y");
+  EXPECT_EQ(reprise_package_state(package.get(), 0, &slot, &error), REPRISE_USAGE);
+
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  auto session = Session::create(package, *device);
+  ASSERT_TRUE(session) << session.error().message;
+  const std::vector<float> x{1, 2, 3};
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_TRUE(session->run({{"x", x.data(), {3}}}));
+    EXPECT_EQ(reprise_device_trim(device->get(), &error), REPRISE_OK) << error.message;
+  }
+  reprise_session_info held = REPRISE_SESSION_INFO_INIT;
+  ASSERT_EQ(reprise_session_get_info(session->get(), &held, &error), REPRISE_OK);
+  EXPECT_EQ(held.runs, 2U);
+  if (GetParam() == "host") {
+    EXPECT_STREQ(held.variant, "host");
+  } else {
+    EXPECT_STREQ(held.variant, variant.name);
+    EXPECT_EQ(held.dispatches, 4U);
+    EXPECT_EQ(held.submits, 2U);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Api, testing::ValuesIn(session_devices()),
                          [](const auto& which) { return as_test_name(which.param); });
 
@@ -98,7 +144,7 @@ TEST(ApiRules, NullsAndUnknownNamesAreErrors) {
   reprise_package* p = nullptr;
   EXPECT_EQ(reprise_package_open("/nowhere/model.rpk", &p, &error), REPRISE_IO);
   EXPECT_NE(std::string(error.message).find("/nowhere/model.rpk"), std::string::npos);
-  EXPECT_EQ(reprise_package_open_memory("junk", 4, &p, nullptr), REPRISE_INVALID_MODEL);
+  EXPECT_EQ(reprise_package_open_memory("junk", 4, &p, nullptr), REPRISE_CORRUPT_PACKAGE);
   EXPECT_EQ(Device::open("gpu:7").error().status, REPRISE_USAGE);
   EXPECT_EQ(reprise_session_run(nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr, &error),
             REPRISE_USAGE);
@@ -109,28 +155,24 @@ TEST(ApiRules, NullsAndUnknownNamesAreErrors) {
   reprise_results_free(nullptr);
 }
 
-TEST(ApiRules, OlderCallersStructsAreRespected) {
-  // A caller that knows the first two strings only.
-  struct Old {
-    size_t struct_size;
-    char id[32];
-    char kind[32];
-    char guard[8];
+TEST(ApiRules, ALargerStructKeepsItsOwnMembers) {
+  // A caller of a later version, whose struct has one more member.
+  struct Later {
+    reprise_device_info info = REPRISE_DEVICE_INFO_INIT;
+    uint64_t more = 7;
   };
-  std::vector<Old> infos(64);
-  for (Old& o : infos) {
-    o.struct_size = offsetof(Old, guard);
-    std::fill(std::begin(o.guard), std::end(o.guard), 'g');
-  }
+  Later later;
+  later.info.struct_size = sizeof(Later);
   size_t count = 0;
-  Old one = infos[0];
-  ASSERT_EQ(reprise_list_devices(reinterpret_cast<reprise_device_info*>(&one), 1, &count, nullptr),
-            REPRISE_OK);
+  ASSERT_EQ(reprise_list_devices(&later.info, 1, &count, nullptr), REPRISE_OK);
   EXPECT_GE(count, 1U);
-  EXPECT_NE(one.id[0], 0);
-  EXPECT_EQ(std::string(one.guard, 8), "gggggggg");
+  EXPECT_NE(later.info.id[0], 0);
+  EXPECT_EQ(later.info.struct_size, sizeof(Later));
+  EXPECT_EQ(later.more, 7U);
   reprise_device_info none{};
-  EXPECT_EQ(reprise_list_devices(&none, 1, &count, nullptr), REPRISE_USAGE);
+  reprise_error error{};
+  EXPECT_EQ(reprise_list_devices(&none, 1, &count, &error), REPRISE_USAGE);
+  EXPECT_NE(std::string(error.message).find("struct_size 0"), std::string::npos) << error.message;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@ namespace reprise::test {
 
 std::shared_ptr<Device> OnDevice::open(const vulkan::TableHook& hook, BackendOptions options) {
   options.validation = std::getenv("REPRISE_TEST_VALIDATION") != nullptr;
-  options.log = [this](const std::string& m) {
+  options.log = [this](Severity, const std::string& m) {
     const std::lock_guard lock(mutex_);
     messages_.push_back(m);
   };

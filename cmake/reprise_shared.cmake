@@ -1,0 +1,65 @@
+# The shared libraries, which contain the same code as the static ones:
+#   libreprise           runtime and backends: include/reprise/reprise.h
+#   libreprise_compiler  the compiler: include/reprise/compiler.h
+# They export only what REPRISE_API marks. The symbols' version and the SONAME are REPRISE_ABI_VERSION.
+file(STRINGS ${PROJECT_SOURCE_DIR}/include/reprise/reprise.h line REGEX "^#define REPRISE_ABI_VERSION [0-9]+$")
+string(REGEX REPLACE ".* " "" REPRISE_ABI_VERSION "${line}")
+set(reprise_soversion ${REPRISE_ABI_VERSION}.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH})
+
+# reprise_exported_functions(RESULT HEADER...): the names of the functions that public headers declare.
+function(reprise_exported_functions result)
+  set(names)
+  foreach(header ${ARGN})
+    set(path ${PROJECT_SOURCE_DIR}/include/reprise/${header})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+    file(STRINGS ${path} lines REGEX "^REPRISE_API .*[ *]reprise_[a-z0-9_]+\\(")
+    foreach(line ${lines})
+      string(REGEX REPLACE ".*[ *](reprise_[a-z0-9_]+)\\(.*" "\\1" name "${line}")
+      list(APPEND names ${name})
+    endforeach()
+  endforeach()
+  set(${result} ${names} PARENT_SCOPE)
+endfunction()
+
+# reprise_shared_library(TARGET ARCHIVE HEADERS header... [PRIVATE symbol...]): a shared library of what
+# the functions of the headers need from the static library. Private symbols are for our other libraries.
+function(reprise_shared_library target archive)
+  cmake_parse_arguments(ARG "" "" "HEADERS;PRIVATE" ${ARGN})
+  reprise_exported_functions(names ${ARG_HEADERS})
+  list(JOIN names ";\n    " listed)
+  set(map "REPRISE_${REPRISE_ABI_VERSION} {\n  global:\n    ${listed};\n  local:\n    *;\n};\n")
+  if(ARG_PRIVATE)
+    list(JOIN ARG_PRIVATE ";\n    " listed)
+    string(APPEND map "REPRISE_PRIVATE {\n  global:\n    ${listed};\n};\n")
+  endif()
+  set(exports ${CMAKE_BINARY_DIR}/generated/${target}.map)
+  file(CONFIGURE OUTPUT ${exports} CONTENT "${map}" @ONLY)
+  target_link_libraries(${target} PRIVATE ${archive} reprise_warnings)
+  foreach(name ${names} ${ARG_PRIVATE})
+    target_link_options(${target} PRIVATE LINKER:-u,${name})
+  endforeach()
+  # Threads of drivers may outlive the last handle, so the library stays in the process.
+  target_link_options(${target} PRIVATE LINKER:--version-script=${exports} LINKER:-z,defs LINKER:-z,nodelete)
+  set_target_properties(${target} PROPERTIES VERSION ${reprise_soversion} SOVERSION ${REPRISE_ABI_VERSION}
+                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${exports})
+endfunction()
+
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/empty.cpp CONTENT "")
+add_library(reprise_so SHARED ${CMAKE_BINARY_DIR}/generated/empty.cpp)
+set_target_properties(reprise_so PROPERTIES OUTPUT_NAME reprise EXPORT_NAME reprise)
+reprise_shared_library(reprise_so reprise_backends HEADERS reprise.h functions.h
+                       PRIVATE reprise_private_handles)
+
+target_include_directories(reprise_so INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                           $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+if(NOT REPRISE_COMPILER)
+  return()
+endif()
+
+# Its table of handles is that of libreprise.
+add_library(reprise_compiler_so SHARED ${PROJECT_SOURCE_DIR}/codegen/shared/handle_table.cpp)
+set_target_properties(reprise_compiler_so PROPERTIES OUTPUT_NAME reprise_compiler EXPORT_NAME compiler)
+target_include_directories(reprise_compiler_so PRIVATE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(reprise_compiler_so PRIVATE REPRISE_VERSION="${PROJECT_VERSION}")
+reprise_shared_library(reprise_compiler_so reprise_codegen HEADERS compiler.h)
+target_link_libraries(reprise_compiler_so PUBLIC reprise_so)

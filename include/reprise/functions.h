@@ -1,0 +1,113 @@
+/* The functions of reprise.h as a table, for applications that open the library at run time: one
+ * lookup instead of one for each function. Members are added at the end only. */
+#ifndef REPRISE_FUNCTIONS_H_
+#define REPRISE_FUNCTIONS_H_
+
+/* NOLINTBEGIN(modernize-*): this is C */
+
+#include "reprise/reprise.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Each member is the function of reprise.h with "reprise_" before its name. */
+typedef struct reprise_functions {
+  size_t struct_size; /* of the library's version: it may be smaller or larger than the caller's */
+  uint32_t abi; /* the version that was asked for */
+  uint32_t reserved;
+  size_t (*dtype_size)(reprise_dtype dtype);
+  const char* (*version)(void);
+  uint32_t (*abi_version)(void);
+  reprise_status (*package_open)(const char* path, reprise_package** out, reprise_error* error);
+  reprise_status (*package_open_memory)(const void* bytes, size_t size, reprise_package** out,
+                                        reprise_error* error);
+  reprise_status (*package_save)(const reprise_package* package, const char* path,
+                                 reprise_error* error);
+  void (*package_free)(reprise_package* package);
+  reprise_status (*package_get_info)(const reprise_package* package, reprise_package_info* info,
+                                     reprise_error* error);
+  reprise_status (*package_variant)(const reprise_package* package, size_t index,
+                                    reprise_variant* variant, reprise_error* error);
+  reprise_status (*list_devices)(reprise_device_info* infos, size_t capacity, size_t* count,
+                                 reprise_error* error);
+  reprise_status (*device_open)(const char* id, const reprise_device_options* options,
+                                reprise_device** out, reprise_error* error);
+  void (*device_get_info)(const reprise_device* device, reprise_device_info* info);
+  reprise_status (*device_trim)(reprise_device* device, reprise_error* error);
+  void (*device_free)(reprise_device* device);
+  reprise_status (*buffer_create)(reprise_device* device, uint64_t bytes, reprise_buffer** out,
+                                  reprise_error* error);
+  reprise_status (*buffer_borrow)(reprise_device* device, void* handle, uint64_t bytes,
+                                  reprise_buffer** out, reprise_error* error);
+  reprise_status (*buffer_write)(reprise_buffer* buffer, uint64_t offset, const void* data,
+                                 uint64_t bytes, reprise_error* error);
+  reprise_status (*buffer_read)(const reprise_buffer* buffer, uint64_t offset, void* data,
+                                uint64_t bytes, reprise_error* error);
+  void (*buffer_free)(reprise_buffer* buffer);
+  reprise_status (*package_input)(const reprise_package* package, size_t index, reprise_slot* slot,
+                                  reprise_error* error);
+  reprise_status (*package_output)(const reprise_package* package, size_t index, reprise_slot* slot,
+                                   reprise_error* error);
+  reprise_status (*package_state)(const reprise_package* package, size_t index, reprise_slot* slot,
+                                  reprise_error* error);
+  reprise_status (*value_from_tensor)(const reprise_tensor* tensor, reprise_value** out,
+                                      reprise_error* error);
+  reprise_status (*value_create)(reprise_kind kind, reprise_dtype dtype,
+                                 const reprise_value* const* items, size_t count,
+                                 reprise_value** out, reprise_error* error);
+  reprise_status (*value_get_info)(const reprise_value* value, reprise_value_info* info,
+                                   reprise_error* error);
+  reprise_status (*value_get_item)(const reprise_value* value, size_t index, reprise_value** out,
+                                   reprise_error* error);
+  reprise_status (*value_get_tensor)(const reprise_value* value, reprise_tensor* tensor,
+                                     reprise_error* error);
+  void (*value_free)(reprise_value* value);
+  reprise_status (*session_create)(const reprise_package* package, reprise_device* device,
+                                   const reprise_session_options* options, reprise_session** out,
+                                   reprise_error* error);
+  void (*session_free)(reprise_session* session);
+  size_t (*session_input_count)(const reprise_session* session);
+  size_t (*session_output_count)(const reprise_session* session);
+  reprise_status (*session_input)(const reprise_session* session, size_t index, reprise_slot* slot,
+                                  reprise_error* error);
+  reprise_status (*session_output)(const reprise_session* session, size_t index, reprise_slot* slot,
+                                   reprise_error* error);
+  reprise_status (*session_get_info)(const reprise_session* session, reprise_session_info* info,
+                                     reprise_error* error);
+  reprise_status (*session_run)(reprise_session* session, const reprise_tensor* inputs,
+                                size_t input_count, reprise_tensor* outputs, size_t output_count,
+                                reprise_results** results, reprise_run_stats* stats,
+                                reprise_error* error);
+  reprise_status (*results_get_value)(const reprise_results* results, size_t index,
+                                      reprise_value** out, reprise_error* error);
+  reprise_status (*results_get)(const reprise_results* results, size_t index,
+                                reprise_tensor* tensor, reprise_error* error);
+  void (*results_free)(reprise_results* results);
+  size_t (*session_state_count)(const reprise_session* session);
+  reprise_status (*session_state)(const reprise_session* session, size_t index, reprise_slot* slot,
+                                  reprise_error* error);
+  reprise_status (*session_read_state)(reprise_session* session, const char* name, void* data,
+                                       size_t bytes, reprise_error* error);
+  reprise_status (*session_write_state)(reprise_session* session, const char* name,
+                                        const void* data, size_t bytes, reprise_error* error);
+  reprise_status (*session_save_states)(reprise_session* session, const char* path,
+                                        reprise_error* error);
+  reprise_status (*session_load_states)(reprise_session* session, const char* path,
+                                        reprise_error* error);
+  reprise_status (*session_reset_states)(reprise_session* session, reprise_error* error);
+} reprise_functions;
+
+/* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
+ * The table lives as long as the process. Look this function up with dlsym() or GetProcAddress().
+ */
+REPRISE_API const reprise_functions* reprise_get_functions(uint32_t abi_version);
+typedef const reprise_functions* (*reprise_get_functions_function)(uint32_t abi_version);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(modernize-*) */
+
+#endif

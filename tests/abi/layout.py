@@ -1,0 +1,142 @@
+"""Compares the C interface of today with that of an earlier version: `layout.py CC OLD NEW`.
+
+OLD and NEW are include folders. Every constant, function and struct member of OLD must be in NEW, with
+the same value, declaration, offset and size. New members may only follow those of OLD.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HEADERS = ("reprise.h", "compiler.h", "functions.h")
+
+
+@dataclass
+class Interface:
+    structs: dict[str, list[str]] = field(default_factory=dict)  # members in order
+    constants: list[str] = field(default_factory=list)
+    functions: dict[str, str] = field(default_factory=dict)  # declarations
+    layout: dict[str, tuple[int, int]] = field(default_factory=dict)  # offset, size
+    values: dict[str, int] = field(default_factory=dict)
+
+
+def members_of(body: str) -> list[str]:
+    names = []
+    for declaration in body.split(";"):
+        text = declaration.strip()
+        if not text:
+            continue
+        pointer = re.search(r"\(\*(\w+)\)", text)
+        if pointer:
+            names.append(pointer[1])
+            continue
+        for part in text.split(","):
+            name = re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part)
+            if name is None:
+                raise SystemExit(f"a member has an unknown form: {text}")
+            names.append(name[1])
+    return names
+
+
+def parse(folder: Path) -> Interface:
+    out = Interface()
+    for header in HEADERS:
+        text = (folder / "reprise" / header).read_text(encoding="utf-8")
+        text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+        for body, name in re.findall(
+            r"typedef struct \w+ \{(.*?)\} (\w+);", text, re.DOTALL
+        ):
+            out.structs[name] = members_of(body)
+        for body in re.findall(r"typedef enum \w+ \{(.*?)\} \w+;", text, re.DOTALL):
+            out.constants += re.findall(r"(REPRISE_\w+) =", body)
+        for declaration in re.findall(r"^REPRISE_API (.*?);", text, re.DOTALL | re.MULTILINE):
+            line = " ".join(declaration.split())
+            name = re.search(r"(\w+)\(", line)
+            assert name is not None
+            out.functions[name[1]] = line
+    return out
+
+
+def measure(cc: str, folder: Path, interface: Interface) -> None:
+    lines = [f'#include "reprise/{h}"' for h in HEADERS]
+    lines += ["#include <stdio.h>", "int main(void) {"]
+    for struct, members in interface.structs.items():
+        lines.append(f'printf("size {struct} 0 %zu\\n", sizeof({struct}));')
+        lines += [
+            f'printf("size {struct}.{m} %zu %zu\\n", offsetof({struct}, {m}), '
+            f"sizeof((({struct}*)0)->{m}));"
+            for m in members
+        ]
+    lines += [f'printf("value {c} %d\\n", (int){c});' for c in interface.constants]
+    lines.append("return 0; }")
+    with tempfile.TemporaryDirectory() as scratch:
+        source, program = Path(scratch, "layout.c"), Path(scratch, "layout")
+        source.write_text("\n".join(lines), encoding="utf-8")
+        subprocess.run(
+            [cc, "-std=c99", f"-I{folder}", str(source), "-o", str(program)], check=True
+        )
+        printed = subprocess.run(
+            [str(program)], check=True, capture_output=True, text=True
+        ).stdout
+    for line in printed.splitlines():
+        kind, name, *numbers = line.split()
+        if kind == "size":
+            interface.layout[name] = (int(numbers[0]), int(numbers[1]))
+        else:
+            interface.values[name] = int(numbers[0])
+
+
+def differences(old: Interface, new: Interface) -> list[str]:
+    found = [
+        f"{name} was {value} and is {new.values.get(name, 'gone')}"
+        for name, value in old.values.items()
+        if new.values.get(name) != value
+    ]
+    found += [
+        f"{name} was '{declaration}' and is '{new.functions.get(name, 'gone')}'"
+        for name, declaration in old.functions.items()
+        if new.functions.get(name) != declaration
+    ]
+    for name, place in old.layout.items():
+        now = new.layout.get(name)
+        if "." in name and now != place:
+            found.append(f"{name} was at (offset, size) {place} and is at {now}")
+        elif now is None:
+            found.append(f"{name} is gone")
+    for struct, members in old.structs.items():
+        end = old.layout[struct][1]
+        found += [
+            f"{struct}.{m} is new, but within the struct of the earlier version"
+            for m in new.structs.get(struct, [])
+            if m not in members and new.layout[f"{struct}.{m}"][0] < end
+        ]
+    return found
+
+
+def main() -> int:
+    cc, *folders = sys.argv[1:]
+    interfaces = []
+    for folder in map(Path, folders):
+        interface = parse(folder)
+        if not (interface.structs and interface.constants and interface.functions):
+            raise SystemExit(f"{folder}: nothing was found in its headers")
+        measure(cc, folder, interface)
+        interfaces.append(interface)
+    old, new = interfaces
+    found = differences(old, new)
+    for line in found:
+        print(line)
+    print(
+        f"{len(old.functions)} functions, {len(old.layout)} structs and members, "
+        f"{len(old.values)} constants: {len(found)} differ"
+    )
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+/* Reprise's compiler: compiles an ONNX model to a package. C interface; the rules of reprise.h on
+ * handles, errors, threads and structs apply. The compiler is a library of its own
+ * (reprise::compiler), so applications that ship packages need not link it. */
+#ifndef REPRISE_COMPILER_H_
+#define REPRISE_COMPILER_H_
+
+/* NOLINTBEGIN(modernize-*): this is C */
+
+#include "reprise/reprise.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Something in a model that is not supported. The strings live as long as the call that gets it. */
+typedef struct reprise_refusal {
+  size_t struct_size;
+  const char* node;   /* a node, an input or an initialiser; empty: the model as a whole */
+  const char* op;     /* empty if it is not a node */
+  const char* domain; /* "ai.onnx" for the default domain */
+  int64_t version;    /* of the domain; 0: the model imports none */
+  const char* reason; /* what is not supported, and what helps */
+} reprise_refusal;
+
+typedef struct reprise_compile_options {
+  size_t struct_size;
+  int32_t fullgraph; /* fail if a node would run on the host */
+  /* Store probes in the package: inputs and expected outputs of each kernel, for sessions with
+   * check_kernels. Compiling can take several times as long. */
+  int32_t probes;
+  /* Names of passes to leave out. */
+  const char* const* disabled_passes;
+  size_t disabled_pass_count;
+  /* Precision of tensors and weights in memory: "fp32", "fp16" or "bf16". Null: "fp32". */
+  const char* precision;
+  /* "vulkan", one of its variants, "cuda:sm_90" and so on. Null: "vulkan". CUDA needs NVRTC, which
+   * is opened at run time and compiles on as many threads as there are cores. */
+  const char* const* targets;
+  size_t target_count;
+  const char* nvrtc;          /* path of the NVRTC library; null: search for it */
+  const char* cuda_cache_dir; /* folder that keeps compiled CUDA kernels; null: none are kept */
+  /* If set, a model that is not supported is examined to its end: called for everything in it that
+   * is refused, before the call fails. Tuning does not call it. */
+  void (*refused)(void* user, const reprise_refusal* refusal);
+  void* refused_user;
+} reprise_compile_options;
+#define REPRISE_COMPILE_OPTIONS_INIT \
+  { sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL }
+
+/* Compiles for all targets; no device is needed. `options` may be null. */
+REPRISE_API reprise_status reprise_compile_file(const char* onnx_path,
+                                                const reprise_compile_options* options,
+                                                reprise_package** out, reprise_error* error);
+
+/* Does the same with a model in memory, in which external data is an error. */
+REPRISE_API reprise_status reprise_compile_memory(const void* onnx, size_t bytes,
+                                                  const reprise_compile_options* options,
+                                                  reprise_package** out, reprise_error* error);
+
+/* How reprise_tune_file measures. */
+typedef struct reprise_tune_options {
+  size_t struct_size;
+  reprise_device* device; /* not the host; nothing else may use it meanwhile */
+  /* Every input of the model, in host memory. Schedules are chosen for the sizes of these. */
+  const reprise_tensor* inputs;
+  size_t input_count;
+  double seconds;        /* no candidate starts after this time; 0: 30 */
+  const char* cache_dir; /* folder that keeps the choices; null: they are not kept */
+  /* Progress and warnings; may be null. */
+  void (*log)(void* user, reprise_severity severity, const char* message);
+  void* log_user;
+} reprise_tune_options;
+#define REPRISE_TUNE_OPTIONS_INIT \
+  { sizeof(reprise_tune_options), NULL, NULL, 0, 0, NULL, NULL, NULL }
+
+/* Like reprise_compile_file, but chooses the kernel schedules that are fastest on the device. The
+ * results of each candidate are compared with those of the host before its time counts. If even the
+ * default schedules differ from the host, although each kernel by itself is right, the model
+ * amplifies rounding: it gets the default schedules, and `log` reports that. A candidate
+ * can take the device down, which is an error here. An application that does not trust the driver
+ * should therefore tune in a separate process and save the package. `options` may be null. */
+REPRISE_API reprise_status reprise_tune_file(const char* onnx_path,
+                                             const reprise_compile_options* options,
+                                             const reprise_tune_options* tuning,
+                                             reprise_package** out, reprise_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(modernize-*) */
+
+#endif
