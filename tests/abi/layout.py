@@ -1,7 +1,8 @@
 """Compares the C interface of today with that of an earlier version: `layout.py CC OLD NEW`.
 
 OLD and NEW are include folders. Every constant, function and struct member of OLD must be in NEW, with
-the same value, declaration, offset and size. New members may only follow those of OLD.
+the same value, declaration, offset and size. New members may only follow those of OLD. The table of
+functions of NEW must have all functions of reprise.h.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def parse(folder: Path) -> Interface:
             out.structs[name] = members_of(body)
         for body in re.findall(r"typedef enum \w+ \{(.*?)\} \w+;", text, re.DOTALL):
             out.constants += re.findall(r"(REPRISE_\w+) =", body)
-        for declaration in re.findall(r"^REPRISE_API (.*?);", text, re.DOTALL | re.MULTILINE):
+        for declaration in re.findall(
+            r"^REPRISE_API (.*?);", text, re.DOTALL | re.MULTILINE
+        ):
             line = " ".join(declaration.split())
             name = re.search(r"(\w+)\(", line)
             assert name is not None
@@ -118,6 +121,16 @@ def differences(old: Interface, new: Interface) -> list[str]:
     return found
 
 
+def left_out(interface: Interface, folder: Path) -> list[str]:
+    text = (folder / "reprise" / "reprise.h").read_text(encoding="utf-8")
+    table = interface.structs["reprise_functions"]
+    return [
+        f"the table of functions lacks {name}"
+        for name in interface.functions
+        if f"{name}(" in text and name.removeprefix("reprise_") not in table
+    ]
+
+
 def main() -> int:
     cc, *folders = sys.argv[1:]
     interfaces = []
@@ -128,7 +141,7 @@ def main() -> int:
         measure(cc, folder, interface)
         interfaces.append(interface)
     old, new = interfaces
-    found = differences(old, new)
+    found = differences(old, new) + left_out(new, Path(folders[1]))
     for line in found:
         print(line)
     print(
