@@ -1,6 +1,7 @@
 // The handles of the C interface that need devices, and the earlier sizes of its structs.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,14 @@ struct CallBindings {
   std::vector<HostTensor> results;
 };
 
+/// The tensors of a call, as the application passes them.
+struct Tensors {
+  const reprise_tensor* inputs;
+  size_t n_inputs;
+  reprise_tensor* outputs;
+  size_t n_outputs;
+};
+
 }  // namespace reprise::capi
 
 struct reprise_session {
@@ -49,8 +58,20 @@ struct reprise_session {
   reprise::Pool<reprise::capi::CallBindings> calls;
 };
 
+struct reprise_run {
+  explicit reprise_run(std::shared_ptr<reprise_session> of) : session(std::move(of)) {}
+  std::shared_ptr<reprise_session> session;  // outlives `run`
+  std::unique_ptr<reprise::AsyncRun> run;
+  reprise::capi::CallBindings call;
+  reprise_tensor* outputs = nullptr;  // of the caller
+  size_t n_outputs = 0;
+  std::atomic<bool> in_use = false;  // by a call
+};
+
 namespace reprise::capi {
 
+template <>
+inline constexpr std::string_view kHandleName<reprise_run> = "run";
 template <>
 inline constexpr std::string_view kHandleName<reprise_buffer> = "buffer";
 template <>
@@ -73,6 +94,16 @@ Status describe_slot(const std::vector<Slot>& slots, const std::vector<std::stri
   RP_TRY(check_index(index, slots.size(), what));
   return describe_slot(slots[index], shapes[index], out);
 }
+/// Converts tensors to bindings. Reuses the memory of `call`.
+Status bind_all(const Tensors& given, CallBindings& call);
+/// Writes the dtype and dims of each result to the caller's outputs.
+Status describe_outputs(const Session& session, const CallBindings& call, reprise_tensor* outputs,
+                        size_t n_outputs);
+/// `stats` may be null, or else its struct_size must have been checked.
+Status write_stats(const RunStats& measured, reprise_run_stats* stats);
+/// Moves the results to a new handle if `results` is not null.
+void take_results(CallBindings& call, reprise_results** results);
+
 /// The tensor or value that the caller gives in host memory. Numbers are borrowed.
 Status read_value(const reprise_tensor& from, const std::string& subject, HostTensor& to);
 /// Fills the dtype and the dims of `to`.

@@ -18,126 +18,6 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   return out;
 }
 
-// Returns an element of the caller's array, whatever the version of its structs.
-template <typename T>
-T* element(T* array, size_t i) {
-  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + i * array->struct_size);
-}
-
-// Checks that all elements have the struct_size of the first: an array has structs of one version.
-template <typename T>
-Status check_array(T* array, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    if (element(array, i)->struct_size != array->struct_size)
-      return {Code::Usage, "reprise_tensor: the elements of an array differ in struct_size"};
-    if (i == 0) RP_TRY(check_out(array, "reprise_tensor"));
-  }
-  return {};
-}
-
-Status check_tensor(const reprise_tensor& t) {
-  if (!t.name) return missing("the name of a tensor");
-  const auto refuse = [&](const char* why) {
-    return invalid_input("tensor '" + std::string(t.name) + "' has " + why);
-  };
-  if (t.rank > REPRISE_MAX_RANK) return refuse("a rank over 16");
-  if ((t.buffer && t.data) || (t.value && (t.buffer || t.data)))
-    return refuse("more than one of `data`, `buffer` and `value`; give one of them");
-  if (t.bytes > 0 && !t.data) return refuse("bytes but no data");
-  return {};
-}
-
-// Converts a tensor to a binding. Reuses the memory of the binding's strings and vectors.
-Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
-  RP_TRY(check_tensor(t));
-  b.name = t.name;
-  b.host = nullptr;
-  b.host_output = {};
-  b.device = nullptr;
-  b.device_offset = t.offset;
-  b.dims.clear();
-  if (!t.buffer) return {};
-  auto held = find_handle(t.buffer);
-  if (!held.ok()) return held.status().with_context("tensor '" + b.name + "'");
-  b.device = (*held)->buffer.get();
-  call.buffers.push_back(std::move(*held));
-  return {};
-}
-
-Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
-  Binding& b = call.inputs[i];
-  RP_TRY(bind(t, call, b));
-  if (t.buffer) {
-    const int32_t number = dtype_number(t);
-    if (reprise_dtype_size(static_cast<reprise_dtype>(number)) == 0)
-      return invalid_input("input '" + b.name + "' has the unknown dtype " +
-                           std::to_string(number));
-    b.dims.assign(t.dims, t.dims + t.rank);
-    return {};
-  }
-  RP_TRY(read_value(t, "input '" + b.name + "'", call.hosts[i]));
-  b.host = &call.hosts[i];
-  return {};
-}
-
-Status bind_output(const reprise_tensor& t, CallBindings& call, size_t i) {
-  Binding& b = call.outputs[i];
-  RP_TRY(bind(t, call, b));
-  if (t.value) {
-    return {Code::Usage, "output '" + b.name +
-                             "' has a value; results that are no tensors are "
-                             "returned, not written to the caller's memory"};
-  }
-  if (!t.buffer) b.host_output = {static_cast<std::byte*>(t.data), t.bytes};
-  return {};
-}
-
-/// The tensors of a call, as the application passes them.
-struct Tensors {
-  const reprise_tensor* inputs;
-  size_t n_inputs;
-  reprise_tensor* outputs;
-  size_t n_outputs;
-};
-
-Status bind_all(const Tensors& given, CallBindings& call) {
-  const auto [inputs, n_inputs, outputs, n_outputs] = given;
-  const reprise_tensor fresh = REPRISE_TENSOR_INIT;
-  RP_TRY(check_array(inputs, n_inputs));
-  RP_TRY(check_array(outputs, n_outputs));
-  call.buffers.clear();
-  call.hosts.resize(n_inputs);
-  call.inputs.resize(n_inputs);
-  call.outputs.resize(n_outputs);
-  for (size_t i = 0; i < n_inputs; ++i) {
-    RP_ASSIGN(const reprise_tensor t, read_struct(element(inputs, i), fresh, "reprise_tensor"));
-    RP_TRY(bind_input(t, call, i));
-  }
-  for (size_t i = 0; i < n_outputs; ++i) {
-    RP_ASSIGN(const reprise_tensor t, read_struct(element(outputs, i), fresh, "reprise_tensor"));
-    RP_TRY(bind_output(t, call, i));
-  }
-  return {};
-}
-
-Status describe_outputs(const Session& session, const CallBindings& call, reprise_tensor* outputs,
-                        size_t n_outputs) {
-  const reprise_tensor fresh = REPRISE_TENSOR_INIT;
-  const auto& slots = session.io().outputs;
-  for (size_t i = 0; i < n_outputs; ++i) {
-    reprise_tensor* to = element(outputs, i);
-    for (size_t o = 0; o < slots.size(); ++o) {
-      if (slots[o].name != call.outputs[i].name) continue;
-      RP_ASSIGN(reprise_tensor t, read_struct(to, fresh, "reprise_tensor"));
-      const HostTensor& result = call.results[o];
-      RP_TRY(write_shape(result, "output '" + slots[o].name + "'", t));
-      write_struct(t, to);
-    }
-  }
-  return {};
-}
-
 Status run(reprise_session& handle, const Tensors& tensors, reprise_results** results,
            reprise_run_stats* stats) {
   RP_TRY(check_out(stats, "reprise_run_stats"));
@@ -149,22 +29,8 @@ Status run(reprise_session& handle, const Tensors& tensors, reprise_results** re
   call->buffers.clear();
   RP_TRY(done);
   RP_TRY(describe_outputs(*handle.session, *call, tensors.outputs, tensors.n_outputs));
-  if (stats) {
-    reprise_run_stats out = REPRISE_RUN_STATS_INIT;
-    out.host_submit_us = measured.host_submit_us;
-    out.total_us = measured.total_us;
-    out.bytes_copied = measured.bytes_copied;
-    write_struct(out, stats);
-  }
-  if (results) {
-    auto kept = std::make_shared<reprise_results>();
-    for (HostTensor& t : call->results)
-      kept->outputs.push_back(std::make_shared<reprise_value>(std::move(t)));
-    call->results.clear();
-    *results = make_handle(std::move(kept));
-  }
-  for (HostTensor& t : call->results)  // outputs that the caller did not request
-    if (!t.bytes().empty() || is_host_only(t.dtype())) t = {};
+  RP_TRY(write_stats(measured, stats));
+  take_results(*call, results);
   return {};
 }
 

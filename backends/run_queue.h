@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "runtime/backend.h"
 
@@ -36,6 +37,17 @@ class RunQueue {
   Outcome wait(SubmittedRun& run, uint64_t timeout_ns, const F& wait_for) {
     set_limit(run, timeout_ns);
     return wait_until(run, false, wait_for);
+  }
+  /// Like wait(), but asks once, and returns nothing if the run is still in flight.
+  template <typename F>
+  std::optional<Outcome> poll(SubmittedRun& run, uint64_t timeout_ns, const F& wait_for) {
+    set_limit(run, timeout_ns);
+    const Next next = next_wait(run, false);
+    if (wait_for(0)) return Outcome::Over;
+    if (next.hung) return Outcome::Hung;
+    if (!next.last || next.wait_ns > 0) return std::nullopt;
+    set_late(run);
+    return Outcome::TimedOut;
   }
   /// Waits without a time limit until `run` has ended or hangs.
   template <typename F>

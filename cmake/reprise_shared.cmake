@@ -2,7 +2,7 @@
 #   libreprise           runtime and backends: include/reprise/reprise.h
 #   libreprise_compiler  the compiler: include/reprise/compiler.h
 # They export only what REPRISE_API marks. The symbols' version and the SONAME are REPRISE_ABI_VERSION.
-file(STRINGS ${PROJECT_SOURCE_DIR}/include/reprise/reprise.h line REGEX "^#define REPRISE_ABI_VERSION [0-9]+$")
+file(STRINGS ${PROJECT_SOURCE_DIR}/include/reprise/types.h line REGEX "^#define REPRISE_ABI_VERSION [0-9]+$")
 string(REGEX REPLACE ".* " "" REPRISE_ABI_VERSION "${line}")
 set(reprise_soversion ${REPRISE_ABI_VERSION}.${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH})
 
@@ -47,7 +47,7 @@ endfunction()
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/empty.cpp CONTENT "")
 add_library(reprise_so SHARED ${CMAKE_BINARY_DIR}/generated/empty.cpp)
 set_target_properties(reprise_so PROPERTIES OUTPUT_NAME reprise EXPORT_NAME reprise)
-reprise_shared_library(reprise_so reprise_backends HEADERS reprise.h functions.h
+reprise_shared_library(reprise_so reprise_backends HEADERS types.h device.h session.h functions.h
                        PRIVATE reprise_private_handles)
 
 target_include_directories(reprise_so INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

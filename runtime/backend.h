@@ -81,6 +81,18 @@ struct RecordingDesc {
   bool once = false;  // submitted only once, so preparing it for replay would not pay
 };
 
+/// What a submission waits for and signals on the device: values of timeline semaphores of the
+/// application (VkSemaphore), or events (CUevent), which have no values.
+struct SubmitSync {
+  static constexpr size_t kMost = 8;  // waits, and signals
+  struct Point {
+    uint64_t handle = 0;
+    uint64_t value = 0;
+  };
+  std::span<const Point> waits, signals;
+  bool empty() const { return waits.empty() && signals.empty(); }
+};
+
 /// Commands that are recorded once and submitted many times. Only one run of a recording may be in
 /// flight at a time.
 class Recording {
@@ -88,12 +100,17 @@ class Recording {
   virtual ~Recording() = default;
   /// Submits the commands once to the queue and returns without waiting. After a failed submission
   /// a part of the commands may be in flight; wait() waits for that part.
-  virtual Status submit() = 0;
+  Status submit() { return submit(SubmitSync()); }
+  /// The commands begin when the waits are over, and the signals follow their end.
+  virtual Status submit(const SubmitSync& sync) = 0;
   /// Waits for the last submission. Code::Timeout if the run has not ended `timeout_ns` after the
   /// device began it, that is, after everything that was submitted to the device before had ended.
   /// The run then continues, and ended() tells whether it has ended. Device loss poisons the
   /// Device.
   virtual Status wait(uint64_t timeout_ns) = 0;
+  /// Asks once: like wait(), but returns false instead of waiting. The caller must poll or wait
+  /// until the run has ended.
+  virtual Result<bool> poll(uint64_t timeout_ns) = 0;
   /// How long the device took for the last run that ended in a wait(), without the time for which
   /// it waited behind other runs.
   virtual uint64_t ran_ns() const { return 0; }

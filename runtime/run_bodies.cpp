@@ -195,7 +195,7 @@ Status RunContext::begin_body(BodyCall& c, size_t turn, Run& run, BodyRun& r) {
 // Results that were written to their places are returned without bytes.
 Result<std::vector<HostTensor>> RunContext::end_body(BodyRun& r, Run& run) {
   std::vector<HostTensor> results;
-  Status done = r.context->end_segment(*r.context->s_.only_recorded, *r.own);
+  Status done = r.context->end_launches(*r.context->s_.only_recorded, *r.own);
   if (done.ok()) done = r.context->finish(*r.own, results);
   RP_TRY(leave_body(r, done, run));
   return results;

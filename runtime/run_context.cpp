@@ -25,6 +25,10 @@ CountedBuffer::~CountedBuffer() {
   if (buffer_) totals_->device_bytes -= buffer_->size();
 }
 
+RunContext::RunContext(SessionShared& shared) : s_(shared), ongoing_(std::make_unique<Ongoing>()) {}
+
+RunContext::~RunContext() = default;
+
 Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   std::unique_ptr<RunContext> c(new RunContext(shared));
   const size_t buffers = shared.plan->buffers.size(), segments = shared.segments.size();

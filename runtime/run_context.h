@@ -134,9 +134,19 @@ class RunContext {
  public:
   /// `shared` must outlive the context.
   static Result<std::unique_ptr<RunContext>> create(SessionShared& shared);
-  /// `start` is when the caller entered the session. Reuses the memory of `results`.
-  Status run(const BoundIo& io, std::chrono::steady_clock::time_point start,
-             std::vector<HostTensor>& results, RunStats* stats);
+  ~RunContext();
+  RunContext(const RunContext&) = delete;
+  RunContext& operator=(const RunContext&) = delete;
+  /// Begins a run: does everything until the device works on the first segment. `start` is when the
+  /// caller entered the session. `io` must live until end().
+  Status begin(const BoundIo& io, std::chrono::steady_clock::time_point start,
+               const SubmitSync& sync = {});
+  /// Whether end() need not wait for the first segment. An error ends the run.
+  Result<bool> poll_first();
+  /// Waits, does the rest of the run and delivers the results. Reuses the memory of `results`.
+  Status end(std::vector<HostTensor>& results, RunStats* stats);
+  /// Whether a run is one submission, without host calls.
+  static bool is_one_submission(const SessionShared& shared);
   /// The symbols of the last run. A context with the same symbols needs no rewriting.
   const std::vector<int64_t>& symbols() const { return sized_for_; }
   /// The state of the context after its last run.
@@ -186,8 +196,9 @@ class RunContext {
   /// The values of one run that are on the host, and its clock (run_state.h).
   struct Run;
 
-  explicit RunContext(SessionShared& shared) : s_(shared) {}
-  Status execute(Run& run, std::vector<HostTensor>& results);
+  struct Ongoing;
+
+  explicit RunContext(SessionShared& shared);
   std::span<std::byte> blocks() const;
   void set_location(plan::BufferId id, Location where);
   Status resize(const std::vector<int64_t>& symbols);
@@ -199,9 +210,11 @@ class RunContext {
   Status bind_output(size_t i, Run& run);
   Status ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging);
 
-  Status run_segment(size_t index, Run& run);
   Status begin_segment(size_t index, Run& run);
   Status end_segment(size_t index, Run& run);
+  Status end_launches(size_t index, Run& run);
+  Status execute(Run& run, std::vector<HostTensor>& results);
+  void add_body_times(Run& run) const;
   Status finish(Run& run, std::vector<HostTensor>& results);
   Status check_time(const Run& run) const;
   Status submit(Recording& recording, Run& run);
@@ -268,6 +281,7 @@ class RunContext {
                            const Binding& b, Run& run);
 
   SessionShared& s_;
+  std::unique_ptr<Ongoing> ongoing_;
   CountedBuffer blocks_, error_;
   std::vector<CountedBuffer> arenas_;
   std::vector<HostBound> inputs_;

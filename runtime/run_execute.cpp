@@ -260,7 +260,7 @@ Status RunContext::submit(Recording& recording, Run& run) {
   if (run.left.device_ns == 0) return check_time(run);
   const auto start = Clock::now();
   submitted_ = true;
-  Status submitted = recording.submit();
+  Status submitted = recording.submit(run.sync ? *run.sync : SubmitSync());
   run.stats.host_submit_us += us_since(run.start) - run.copy_us;
   if (!submitted.ok() && !recording.wait(run.left.device_ns).ok()) wait_failed(recording);
   run.left.waited_ns += ns_since(start);
@@ -290,7 +290,18 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   return {};
 }
 
+/// Waits for the launches of a segment, and makes its host calls.
 Status RunContext::end_segment(size_t index, Run& run) {
+  const plan::Segment& segment = s_.segments[index];
+  run.segment = index;
+  if (!segment.levels.empty()) RP_TRY(end_launches(index, run));
+  RP_TRY(run_host_calls(segment, run));
+  run.start = Clock::now();
+  run.copy_us = 0;
+  return {};
+}
+
+Status RunContext::end_launches(size_t index, Run& run) {
   Recording& recording = *segments_[index].recorded.recording;
   RP_TRY(wait(recording, run));
   RP_TRY(check_error_word());
@@ -298,19 +309,6 @@ Status RunContext::end_segment(size_t index, Run& run) {
     RP_ASSIGN(const std::vector<double> ns, recording.dispatch_ns());
     for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
   }
-  return {};
-}
-
-Status RunContext::run_segment(size_t index, Run& run) {
-  const plan::Segment& segment = s_.segments[index];
-  run.segment = index;
-  if (!segment.levels.empty()) {
-    RP_TRY(begin_segment(index, run));
-    RP_TRY(end_segment(index, run));
-  }
-  RP_TRY(run_host_calls(segment, run));
-  run.start = Clock::now();
-  run.copy_us = 0;
   return {};
 }
 
@@ -375,12 +373,6 @@ Status RunContext::prepare(Run& run) {
   return {};
 }
 
-Status RunContext::execute(Run& run, std::vector<HostTensor>& results) {
-  RP_TRY(prepare(run));
-  for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
-  return finish(run, results);
-}
-
 Status RunContext::finish(Run& run, std::vector<HostTensor>& results) {
   RP_TRY(copy_states(run));
   RP_TRY(keep_passed_through(run));
@@ -389,20 +381,52 @@ Status RunContext::finish(Run& run, std::vector<HostTensor>& results) {
   return {};
 }
 
-Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<HostTensor>& results,
-                       RunStats* stats) {
+bool RunContext::is_one_submission(const SessionShared& shared) {
+  return shared.segments.size() == 1 && !shared.segments[0].levels.empty() &&
+         shared.segments[0].host_calls.empty() && !shared.keeps_host_values &&
+         shared.of_state.empty();
+}
+
+Status RunContext::begin(const BoundIo& io, Clock::time_point start, const SubmitSync& sync) {
   symbols_ = io.symbols;
   submitted_ = false;
-  TimeLeft left{.device_ns = s_.base.timeout_ns(), .host_ns = s_.base.timeout_ns()};
-  Run run{.io = io,
-          .symbols = symbols_,
-          .stats = {},
-          .start = start,
-          .left = left,
-          .random = HostRun::create({}, s_.base.options.seed, s_.base.started++).random,
-          .buffers = {}};
-  RP_TRY(execute(run, results));
-  // Bodies that this run has not called have no times.
+  ongoing_->left = {.device_ns = s_.base.timeout_ns(), .host_ns = s_.base.timeout_ns()};
+  const uint64_t seed = s_.base.options.seed;
+  Run& run =
+      ongoing_->run.emplace(Run{.io = io,
+                                .symbols = symbols_,
+                                .stats = {},
+                                .start = start,
+                                .left = ongoing_->left,
+                                .random = HostRun::create({}, seed, s_.base.started++).random,
+                                .buffers = {}});
+  RP_TRY(prepare(run));
+  if (s_.segments.empty() || s_.segments[0].levels.empty()) return {};
+  run.sync = &sync;
+  const Status begun = begin_segment(0, run);
+  run.sync = nullptr;
+  return begun;
+}
+
+Result<bool> RunContext::poll_first() {
+  if (s_.segments.empty() || s_.segments[0].levels.empty()) return true;
+  Recording& recording = *segments_[0].recorded.recording;
+  Result<bool> ended = recording.poll(ongoing_->left.device_ns);
+  if (!ended.ok()) wait_failed(recording);
+  return ended;
+}
+
+Status RunContext::execute(Run& run, std::vector<HostTensor>& results) {
+  RP_TRY(prepare(run));
+  for (size_t s = 0; s < s_.segments.size(); ++s) {
+    if (!s_.segments[s].levels.empty()) RP_TRY(begin_segment(s, run));
+    RP_TRY(end_segment(s, run));
+  }
+  return finish(run, results);
+}
+
+/// Bodies that the run has not called have no times.
+void RunContext::add_body_times(Run& run) const {
   run.body_us.resize(s_.base.options.timestamps ? s_.base.bodies.size() : 0);
   for (size_t b = 0; b < run.body_us.size(); ++b) {
     const auto is_launch = [](const auto& s) {
@@ -413,7 +437,17 @@ Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<H
     run.stats.kernel_us.insert(run.stats.kernel_us.end(), run.body_us[b].begin(),
                                run.body_us[b].end());
   }
-  run.stats.total_us = us_since(start);
+}
+
+Status RunContext::end(std::vector<HostTensor>& results, RunStats* stats) {
+  Run& run = *ongoing_->run;
+  for (size_t s = 0; s < s_.segments.size(); ++s) {
+    if (s > 0 && !s_.segments[s].levels.empty()) RP_TRY(begin_segment(s, run));
+    RP_TRY(end_segment(s, run));
+  }
+  RP_TRY(finish(run, results));
+  add_body_times(run);
+  run.stats.total_us = us_since(run.entered);
   if (stats) *stats = std::move(run.stats);
   return {};
 }

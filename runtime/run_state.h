@@ -23,18 +23,26 @@ struct RunContext::Run {
   std::vector<int64_t>& symbols;
   RunStats stats;
   Clock::time_point start = Clock::now();  // of the run, or end of the last wait
+  Clock::time_point entered = start;       // when the caller entered the session
   double copy_us = 0;                      // time of staging copies since `start`
   TimeLeft& left;
   host::RandomState random = {};  // of the calls of host kernels
   /// Times of launches by body of the variant: the sums over its calls. Only with timestamps.
   std::vector<std::vector<double>> body_us = {};
-  size_t segment = 0;  // that is being executed
+  size_t segment = 0;                // that is being executed
+  const SubmitSync* sync = nullptr;  // of the submission that comes next
   struct BufferState {
     std::optional<HostTensor> host;
     bool placed = false;    // a late buffer has its memory
     bool uploaded = false;  // a staged input was uploaded before the recording that copies it
   };
   IdVector<plan::BufferId, BufferState> buffers;  // empty if the plan has only launches
+};
+
+/// The run that a context executes for its session. Later runs reuse the object.
+struct RunContext::Ongoing {
+  TimeLeft left;
+  std::optional<Run> run;
 };
 
 /// Adds the time of its scope to Run::copy_us.

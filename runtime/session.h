@@ -73,6 +73,28 @@ struct SessionStats {
 /// not fit.
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts);
 
+/// A run that does not block its caller. It can be submitted again and again. Only one thread at a
+/// time may use it, and the session must outlive it.
+class AsyncRun {
+ public:
+  /// Waits for the device if the run is in flight; outputs are not delivered then.
+  virtual ~AsyncRun() = default;
+  /// Binds memory, as Session::run() does, for all submissions until the next call. The bindings
+  /// and their memory must stay valid until then or until the run is destroyed.
+  virtual Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) = 0;
+  /// Copies inputs from host memory, submits the run, and returns without waiting for the device.
+  /// Only a plan of one submission without host calls can signal. Code::Usage if
+  /// SessionOptions::max_in_flight runs are in flight. A session on the host, and host calls before
+  /// the first launch, compute before this returns. Allocates nothing on the heap under the
+  /// conditions of Session::run_into().
+  virtual Status submit(const SubmitSync& sync = {}) = 0;
+  /// Whether wait() would not wait for what was submitted. Host calls that follow it are made by
+  /// wait(). An error ends the run.
+  virtual Result<bool> ended() = 0;
+  /// Waits for the end of the run and delivers its results, as Session::run_into() does.
+  virtual Status wait(std::vector<HostTensor>& results, RunStats* stats) = 0;
+};
+
 class Session {
  public:
   /// Waits for runs that timed out (BackendOptions::patience_ns).
@@ -92,6 +114,7 @@ class Session {
   /// only launches, an earlier run had the same sizes, and all outputs are bound.
   virtual Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                           std::vector<HostTensor>& results, RunStats* stats) = 0;
+  virtual Result<std::unique_ptr<AsyncRun>> make_run() = 0;
   virtual const plan::Interface& io() const = 0;
 
   // States are tensors that the session keeps: io().states. Each run reads them and gives them

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 
 #include "runtime/base/pool.h"
 #include "runtime/base/timing.h"
@@ -28,6 +29,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
+  Result<std::unique_ptr<AsyncRun>> make_run() override;
   const plan::Interface& io() const override { return base_.package->io; }
   const std::string& variant() const override { return variant_.name; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
@@ -39,11 +41,15 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Status load_kernels(SessionShared& plan, Verdict& verdict);
   Status warm_up(const SessionShared& plan);
   class Lease;
+  class Submission;
+  class Run;
   struct Waiter;
   bool has_room() const;
   void poll_late();
   void wait_for_room(std::unique_lock<std::mutex>& lock);
   std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
+  Result<std::unique_ptr<RunContext>> try_acquire(const std::vector<int64_t>& symbols);
+  std::unique_ptr<RunContext> take_free(const std::vector<int64_t>& symbols);
   void release(std::unique_ptr<RunContext> context, bool is_run) noexcept;
   bool free_idle() override;
 
@@ -216,6 +222,24 @@ std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& s
   if (!late_.empty()) poll_late();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
   if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it as well
+  return take_free(symbols);
+}
+
+// As acquire(), but fails instead of waiting.
+Result<std::unique_ptr<RunContext>> DeviceSession::try_acquire(
+    const std::vector<int64_t>& symbols) {
+  const std::lock_guard lock(mutex_);
+  if (!late_.empty()) poll_late();
+  if (first_waiter_ || !has_room()) {
+    return Status(Code::Usage, std::to_string(base_.options.max_in_flight) +
+                                   " runs of this session are in flight, which is its limit; wait "
+                                   "for one of them, or create the session with a larger one");
+  }
+  return take_free(symbols);
+}
+
+// The caller must hold the lock, and there must be room.
+std::unique_ptr<RunContext> DeviceSession::take_free(const std::vector<int64_t>& symbols) {
   // Reserve memory now, so that returning the context cannot fail.
   const size_t all = free_.size() + late_.size() + in_use_ + 1;
   for (auto* list : {&free_, &late_}) list->reserve(all);
@@ -275,26 +299,125 @@ class StatesOfRun {
   const RunContext& context_;
 };
 
+/// A run from its first submission to its end, however it ends. The session must have counted a
+/// context as in use.
+class DeviceSession::Submission {
+ public:
+  explicit Submission(DeviceSession& session) : session_(session), lease_(session) {}
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
+
+  Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
+               const SubmitSync& sync) {
+    lease_.context = std::move(context);
+    if (!lease_.context) {
+      RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
+    }
+    if (Status damaged = session_.base_.states.check(); !damaged.ok()) {
+      lease_.complete();
+      return damaged;
+    }
+    states_.emplace(session_.base_.states, *lease_.context);
+    return ended_with(lease_.context->begin(bound, start, sync));
+  }
+  Result<bool> poll() {
+    Result<bool> ended = lease_.context->poll_first();
+    if (!ended.ok()) return ended_with(ended.status());
+    return ended;
+  }
+  Status end(std::vector<HostTensor>& results, RunStats* stats) {
+    const Status done = lease_.context->end(results, stats);
+    states_->done = done.ok();
+    if (done.ok()) lease_.complete();
+    return ended_with(done);
+  }
+
+ private:
+  Status ended_with(const Status& failure) {
+    if (!failure.ok() && !lease_.context->starved()) lease_.complete();
+    return failure;
+  }
+  DeviceSession& session_;
+  Lease lease_;
+  std::optional<StatesOfRun> states_;  // before the lease ends
+};
+
 Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                                std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
   const auto bound = bound_.take();
   RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
   auto free_context = acquire(bound->symbols);
-  Lease lease(*this);
-  lease.context = std::move(free_context);
-  if (!lease.context) {
-    RP_ASSIGN(lease.context, RunContext::create(shared_));
+  Submission submission(*this);
+  RP_TRY(submission.begin(std::move(free_context), *bound, start, {}));
+  return submission.end(results, stats);
+}
+
+/// A run that the caller submits and waits for.
+class DeviceSession::Run final : public AsyncRun {
+ public:
+  explicit Run(DeviceSession& session) : session_(session) {}
+
+  Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) override {
+    if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
+    is_bound_ = false;
+    RP_TRY(session_.binder_.bind(inputs, outputs, session_.base_.device.get(), bound_));
+    is_bound_ = true;
+    return {};
   }
-  if (Status damaged = base_.states.check(); !damaged.ok()) {
-    lease.complete();
-    return damaged;
+
+  Status submit(const SubmitSync& sync) override {
+    const auto start = Clock::now();
+    if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
+    if (!is_bound_) return {Code::Usage, "the run has no bindings"};
+    if (!sync.signals.empty() && !RunContext::is_one_submission(session_.shared_)) {
+      return unsupported(
+          "a run can signal only if its plan is one submission without host calls, copies on the "
+          "host and states; wait for this one instead");
+    }
+    RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
+    submission_.emplace(session_);
+    return ends_if_failed(submission_->begin(std::move(context), bound_, start, sync));
   }
-  StatesOfRun states(base_.states, *lease.context);
-  Status done = lease.context->run(*bound, start, results, stats);
-  states.done = done.ok();
-  if (!lease.context->starved()) lease.complete();
-  return done;
+
+  Result<bool> ended() override {
+    if (!submission_) return true;
+    Result<bool> ended = submission_->poll();
+    if (!ended.ok()) submission_.reset();
+    return ended;
+  }
+
+  Status wait(std::vector<HostTensor>& results, RunStats* stats) override {
+    if (!submission_) return {Code::Usage, "the run was not submitted, or has ended already"};
+    const Ending ending(*this);
+    return submission_->end(results, stats);
+  }
+
+ private:
+  /// Ends the submission, also if an exception does.
+  class Ending {
+   public:
+    explicit Ending(Run& run) : run_(run) {}
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+    ~Ending() { run_.submission_.reset(); }
+
+   private:
+    Run& run_;
+  };
+  Status ends_if_failed(Status s) {
+    if (!s.ok()) submission_.reset();
+    return s;
+  }
+
+  DeviceSession& session_;
+  BoundIo bound_;
+  bool is_bound_ = false;
+  std::optional<Submission> submission_;
+};
+
+Result<std::unique_ptr<AsyncRun>> DeviceSession::make_run() {
+  return Result<std::unique_ptr<AsyncRun>>(std::make_unique<Run>(*this));
 }
 
 // A session with states has one context at most, so that nothing else uses the states while this

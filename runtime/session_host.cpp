@@ -39,6 +39,7 @@ class HostSession final : public Session {
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
+  Result<std::unique_ptr<AsyncRun>> make_run() override;
   const plan::Interface& io() const override { return package_->io; }
   const std::string& variant() const override { return variant_; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
@@ -50,6 +51,7 @@ class HostSession final : public Session {
   Device* device() override { return nullptr; }
 
  private:
+  class Run;
   static Result<HostTensor> deliver(HostTensor value, const Binding* binding);
   Result<std::vector<HostTensor>> compute(BoundIo& bound);
 
@@ -141,6 +143,54 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
   const std::lock_guard lock(mutex_);
   ++stats_.runs;
   return {};
+}
+
+/// The host computes when the run is submitted.
+class HostSession::Run final : public AsyncRun {
+ public:
+  explicit Run(HostSession& session) : session_(session) {}
+
+  Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) override {
+    if (submitted_) return {Code::Usage, "the run is in flight; wait for it first"};
+    inputs_ = inputs;
+    outputs_ = outputs;
+    is_bound_ = false;
+    BoundIo bound;
+    RP_TRY(session_.binder_.bind(inputs, outputs, nullptr, bound));
+    is_bound_ = true;
+    return {};
+  }
+
+  Status submit(const SubmitSync& sync) override {
+    if (submitted_) return {Code::Usage, "the run is in flight; wait for it first"};
+    if (!is_bound_) return {Code::Usage, "the run has no bindings"};
+    if (!sync.empty()) return unsupported("the host has no semaphores");
+    RP_TRY(session_.run_into(inputs_, outputs_, results_, &stats_));
+    submitted_ = true;
+    return {};
+  }
+
+  Result<bool> ended() override { return true; }
+
+  Status wait(std::vector<HostTensor>& results, RunStats* stats) override {
+    if (!submitted_) return {Code::Usage, "the run was not submitted, or has ended already"};
+    submitted_ = false;
+    results = std::move(results_);
+    results_.clear();
+    if (stats) *stats = stats_;
+    return {};
+  }
+
+ private:
+  HostSession& session_;
+  std::span<const Binding> inputs_, outputs_;
+  std::vector<HostTensor> results_;
+  RunStats stats_;
+  bool is_bound_ = false, submitted_ = false;
+};
+
+Result<std::unique_ptr<AsyncRun>> HostSession::make_run() {
+  return Result<std::unique_ptr<AsyncRun>>(std::make_unique<Run>(*this));
 }
 
 }  // namespace

@@ -29,9 +29,9 @@ Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
                      (w.tile_n % 4 == 0 && bits_of(raw.dtype()) == 4));
   if (sane) return {};
   return corrupt_package(subject(w) + ": packing [" + std::to_string(w.batch) + "," +
-                       std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
-                       std::to_string(w.tile_n) + " does not fit " +
-                       describe(raw.dtype(), raw.dims()));
+                         std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
+                         std::to_string(w.tile_n) + " does not fit " +
+                         describe(raw.dtype(), raw.dims()));
 }
 
 template <typename T>
@@ -137,16 +137,16 @@ class Uploader {
 
 Status check_segment(const package::Package& package, const plan::Weight& weight) {
   if (weight.segment >= package.weights.size()) {
-    return corrupt_package(subject(weight) + ": segment " + std::to_string(weight.segment) + " of " +
-                         std::to_string(package.weights.size()));
+    return corrupt_package(subject(weight) + ": segment " + std::to_string(weight.segment) +
+                           " of " + std::to_string(package.weights.size()));
   }
   if (weight.segment >= package.weight_hashes.size()) return {};
   if (package::hash_bytes(package.weights[weight.segment].bytes()) ==
       package.weight_hashes[weight.segment])
     return {};
   return corrupt_package(subject(weight) +
-                       ": its bytes do not match their checksum; the package is "
-                       "damaged, compile it again");
+                         ": its bytes do not match their checksum; the package is "
+                         "damaged, compile it again");
 }
 
 Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan& plan,
@@ -158,7 +158,7 @@ Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan&
   RP_ASSIGN(const int64_t count, checked_element_count(dims, buffer.dtype));
   if (raw.dtype() != buffer.dtype || raw.count() != count) {
     return corrupt_package(subject(w) + " is " + describe(raw.dtype(), raw.dims()) +
-                         ", the plan expects " + describe(buffer.dtype, dims));
+                           ", the plan expects " + describe(buffer.dtype, dims));
   }
   return raw.reshaped(std::move(dims));
 }

@@ -84,7 +84,9 @@ Status CudaRecording::submit_once() {
   return {};
 }
 
-Status CudaRecording::submit() {
+Status CudaRecording::submit(const SubmitSync& sync) {
+  if (!sync.empty())
+    return unsupported("a CUDA device has no semaphores: runs follow the stream that it was lent");
   RP_TRY(driver_->alive());  // first, because its error says more than that this recording failed
   if (dead_ || pending_) {
     return {Code::Device, dead_ ? "this recording failed earlier; create another session"
@@ -146,6 +148,25 @@ Status CudaRecording::wait(uint64_t timeout_ns) {
       break;
   }
   return timeout_error(driver_->info, timeout_ns);
+}
+
+Result<bool> CudaRecording::poll(uint64_t timeout_ns) {
+  if (!pending_ && dead_)
+    return Status(Code::Device, "it is unknown when the run of this recording ends");
+  if (!pending_) return true;
+  RP_CUDA_SCOPE(*driver_);
+  CUresult r = CUDA_ERROR_NOT_READY;
+  const auto ask = [&](uint64_t ns) {
+    r = driver_->wait_for(done_.get(), ns, &last_run_);
+    return r != CUDA_ERROR_NOT_READY;
+  };
+  const auto outcome = driver_->runs.poll(run_, timeout_ns, ask);
+  if (!outcome) return false;
+  if (*outcome == RunQueue::Outcome::Hung) return hung();
+  if (*outcome == RunQueue::Outcome::TimedOut) return timeout_error(driver_->info, timeout_ns);
+  ran_ns_ = driver_->runs.ran_ns(run_);
+  RP_TRY(over(r));
+  return true;
 }
 
 Result<bool> CudaRecording::ended() {

@@ -24,8 +24,10 @@ class CudaRecording final : public Recording {
   /// Waits for a run that is still in flight, because its memory must stay valid until it ends. A
   /// run that does not end in time is given up (BackendOptions::patience_ns).
   ~CudaRecording() override;
-  Status submit() override;
+  using Recording::submit;
+  Status submit(const SubmitSync& sync) override;
   Status wait(uint64_t timeout_ns) override;
+  Result<bool> poll(uint64_t timeout_ns) override;
   Result<bool> ended() override;
   Result<std::vector<double>> dispatch_ns() override;
   uint64_t ran_ns() const override { return ran_ns_; }

@@ -1,5 +1,7 @@
 #include "backends/vulkan/driver.h"
 
+#include <array>
+#include <cstring>
 #include <new>
 
 namespace reprise::vulkan {
@@ -28,6 +30,28 @@ Code code_of(VkResult r) {
       return Code::Device;
   }
 }
+
+/// Semaphores and their values as vkQueueSubmit takes them.
+struct TimelinePoints {
+  static constexpr size_t kMost = SubmitSync::kMost;
+  std::array<VkSemaphore, kMost> semaphores{};
+  std::array<uint64_t, kMost> values{};
+  std::array<VkPipelineStageFlags, kMost> stages{};
+  uint32_t count = 0;
+
+  Status set(std::span<const SubmitSync::Point> points) {
+    if (points.size() > kMost) {
+      return {Code::Usage, "a submission waits for and signals at most " + std::to_string(kMost) +
+                               " semaphores each"};
+    }
+    for (const SubmitSync::Point& p : points) {
+      std::memcpy(&semaphores[count], &p.handle, sizeof(VkSemaphore));
+      values[count] = p.value;
+      stages[count++] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+    }
+    return {};
+  }
+};
 
 }  // namespace
 
@@ -60,12 +84,28 @@ void Driver::give_up(uint64_t waited_ns) {
   lost = true;
 }
 
-Status Driver::submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run) {
+Status Driver::submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run,
+                      const SubmitSync& sync) {
   RP_TRY(alive());
   VkSubmitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   info.commandBufferCount = 1;
   info.pCommandBuffers = &commands;
+  TimelinePoints waits, signals;
+  VkTimelineSemaphoreSubmitInfo values{};
+  if (!sync.empty()) {
+    RP_TRY(waits.set(sync.waits));
+    RP_TRY(signals.set(sync.signals));
+    values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+    values.waitSemaphoreValueCount = info.waitSemaphoreCount = waits.count;
+    values.pWaitSemaphoreValues = waits.values.data();
+    values.signalSemaphoreValueCount = info.signalSemaphoreCount = signals.count;
+    values.pSignalSemaphoreValues = signals.values.data();
+    info.pWaitSemaphores = waits.semaphores.data();
+    info.pWaitDstStageMask = waits.stages.data();
+    info.pSignalSemaphores = signals.semaphores.data();
+    info.pNext = &values;
+  }
   const std::lock_guard lock(queue_mutex);
   if (lock_queue) lock_queue();
   const VkResult r = vk.vkQueueSubmit(queue, 1, &info, fence);

@@ -154,14 +154,14 @@ VulkanRecording::~VulkanRecording() {
   if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) driver_->give_up(driver_->runs.grace_ns(run_));
 }
 
-Status VulkanRecording::submit() {
+Status VulkanRecording::submit(const SubmitSync& sync) {
   if (dead_ || pending_) {
     return {Code::Device, dead_ ? "this recording failed earlier; create another session"
                                 : "this recording is still in flight"};
   }
   const VkFence fence = fence_.get();
   RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
-  RP_TRY(driver_->submit(commands_, fence, run_));
+  RP_TRY(driver_->submit(commands_, fence, run_, sync));
   pending_ = true;
   return {};
 }
@@ -197,6 +197,20 @@ Status VulkanRecording::wait(uint64_t timeout_ns) {
       break;
   }
   return timeout_error(driver_->physical.info, timeout_ns);
+}
+
+Result<bool> VulkanRecording::poll(uint64_t timeout_ns) {
+  if (!pending_) return true;
+  VkResult r = VK_TIMEOUT;
+  const auto ask = [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; };
+  const auto outcome = driver_->runs.poll(run_, timeout_ns, ask);
+  if (!outcome) return false;
+  if (*outcome == RunQueue::Outcome::Hung) return hung();
+  if (*outcome == RunQueue::Outcome::TimedOut)
+    return timeout_error(driver_->physical.info, timeout_ns);
+  ran_ns_ = driver_->runs.ran_ns(run_);
+  RP_TRY(over(r));
+  return true;
 }
 
 Result<bool> VulkanRecording::ended() {

@@ -25,8 +25,10 @@ class VulkanRecording final : public Recording {
   /// Waits for a run that is still in flight, because its memory must stay valid until it ends. A
   /// run that does not end in time is given up (BackendOptions::patience_ns).
   ~VulkanRecording() override;
-  Status submit() override;
+  using Recording::submit;
+  Status submit(const SubmitSync& sync) override;
   Status wait(uint64_t timeout_ns) override;
+  Result<bool> poll(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
   uint64_t ran_ns() const override { return ran_ns_; }
   Result<bool> ended() override;

@@ -259,6 +259,20 @@ struct Output {
   std::vector<std::string> strings;  // of dtype REPRISE_STRING
   Value value;                       // a sequence, an optional or a map, which has no bytes
 
+  /// Copies a tensor of the results.
+  void assign(const reprise_tensor& from) {
+    dtype = from.dtype;
+    dims.assign(from.dims, from.dims + from.rank);
+    if (!from.data) return;
+    if (from.dtype == REPRISE_STRING) {
+      const auto* s = static_cast<const reprise_string*>(from.data);
+      for (size_t k = 0; k < from.bytes / sizeof(*s); ++k)
+        strings.emplace_back(s[k].data, s[k].size);
+      return;
+    }
+    const auto* data = static_cast<const unsigned char*>(from.data);
+    bytes.assign(data, data + from.bytes);
+  }
   /// Returns the elements; empty if they are not of this type.
   template <typename T>
   std::vector<T> as() const {
@@ -267,6 +281,28 @@ struct Output {
     return v;
   }
 };
+
+/// Copies the results of a run of a session.
+inline Result<std::vector<Output>> read_results(
+    const reprise_session* session, const Handle<reprise_results, reprise_results_free>& results) {
+  reprise_error e{};
+  std::vector<Output> all(reprise_session_output_count(session));
+  for (size_t i = 0; i < all.size(); ++i) {
+    reprise_slot slot = REPRISE_SLOT_INIT;
+    if (reprise_session_output(session, i, &slot, &e) != REPRISE_OK) return e;
+    if (slot.kind != REPRISE_KIND_TENSOR) {
+      reprise_value* value = nullptr;
+      if (reprise_results_get_value(results.get(), i, &value, &e) != REPRISE_OK) return e;
+      all[i].dtype = slot.dtype;
+      all[i].value = Value(value);
+      continue;
+    }
+    reprise_tensor t = REPRISE_TENSOR_INIT;
+    if (reprise_results_get(results.get(), i, &t, &e) != REPRISE_OK) return e;
+    all[i].assign(t);
+  }
+  return all;
+}
 
 /// A package on a device.
 class Session {
@@ -285,6 +321,8 @@ class Session {
                                   const std::vector<Tensor>& outputs = {},
                                   reprise_run_stats* stats = nullptr) {
     std::vector<reprise_tensor> in, out;
+    in.reserve(inputs.size());
+    out.reserve(outputs.size());
     for (const Tensor& t : inputs) in.push_back(t.raw());
     for (const Tensor& t : outputs) out.push_back(t.raw());
     reprise_error e{};
@@ -292,23 +330,7 @@ class Session {
     if (reprise_session_run(get(), in.data(), in.size(), out.data(), out.size(), &raw, stats, &e) !=
         REPRISE_OK)
       return e;
-    const Handle<reprise_results, reprise_results_free> results(raw);
-    std::vector<Output> all(reprise_session_output_count(get()));
-    for (size_t i = 0; i < all.size(); ++i) {
-      reprise_slot slot = REPRISE_SLOT_INIT;
-      if (reprise_session_output(get(), i, &slot, &e) != REPRISE_OK) return e;
-      if (slot.kind != REPRISE_KIND_TENSOR) {
-        reprise_value* value = nullptr;
-        if (reprise_results_get_value(raw, i, &value, &e) != REPRISE_OK) return e;
-        all[i].dtype = slot.dtype;
-        all[i].value = Value(value);
-        continue;
-      }
-      reprise_tensor t = REPRISE_TENSOR_INIT;
-      if (reprise_results_get(raw, i, &t, &e) != REPRISE_OK) return e;
-      read(t, all[i]);
-    }
-    return all;
+    return read_results(get(), Handle<reprise_results, reprise_results_free>(raw));
   }
   /// The names of the states, in the model's order.
   std::vector<std::string> states() const {
@@ -376,20 +398,64 @@ class Session {
     }
     return Error{REPRISE_INVALID_INPUT, "the model has no state '" + name + "'"};
   }
-  static void read(const reprise_tensor& from, Output& to) {
-    to.dtype = from.dtype;
-    to.dims.assign(from.dims, from.dims + from.rank);
-    if (!from.data) return;
-    if (from.dtype == REPRISE_STRING) {
-      const auto* s = static_cast<const reprise_string*>(from.data);
-      for (size_t k = 0; k < from.bytes / sizeof(*s); ++k)
-        to.strings.emplace_back(s[k].data, s[k].size);
-      return;
-    }
-    const auto* bytes = static_cast<const unsigned char*>(from.data);
-    to.bytes.assign(bytes, bytes + from.bytes);
-  }
   Handle<reprise_session, reprise_session_free> handle_;
+};
+
+/// A run that does not block its caller: bind once, then submit and wait again and again.
+class Run {
+ public:
+  /// The session must outlive the run.
+  static Result<Run> create(const Session& session) {
+    reprise_error e{};
+    reprise_run* r = nullptr;
+    if (reprise_run_create(session.get(), &r, &e) != REPRISE_OK) return e;
+    return Run(r, session.get());
+  }
+  /// bind(), submit() and wait_only() return an Error with status REPRISE_OK on success.
+  Error bind(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs = {}) {
+    std::vector<reprise_tensor> in;
+    outputs_.clear();
+    in.reserve(inputs.size());
+    outputs_.reserve(outputs.size());
+    for (const Tensor& t : inputs) in.push_back(t.raw());
+    for (const Tensor& t : outputs) outputs_.push_back(t.raw());
+    reprise_error e{};
+    if (reprise_run_bind(get(), in.data(), in.size(), outputs_.data(), outputs_.size(), &e) ==
+        REPRISE_OK)
+      return {};
+    return {e.status, e.message};
+  }
+  Error submit(const reprise_submit_options* options = nullptr) {
+    reprise_error e{};
+    if (reprise_run_submit(get(), options, &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  Result<bool> ended() {
+    reprise_error e{};
+    int32_t is = 0;
+    if (reprise_run_poll(get(), &is, &e) != REPRISE_OK) return e;
+    return is != 0;
+  }
+  /// Returns the outputs as Session::run does.
+  Result<std::vector<Output>> wait(reprise_run_stats* stats = nullptr) {
+    reprise_error e{};
+    reprise_results* raw = nullptr;
+    if (reprise_run_wait(get(), &raw, stats, &e) != REPRISE_OK) return e;
+    return read_results(session_, Handle<reprise_results, reprise_results_free>(raw));
+  }
+  /// Waits for outputs that are all in the caller's memory.
+  Error wait_only(reprise_run_stats* stats = nullptr) {
+    reprise_error e{};
+    if (reprise_run_wait(get(), nullptr, stats, &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  reprise_run* get() const { return handle_.get(); }
+
+ private:
+  Run(reprise_run* owned, reprise_session* session) : session_(session), handle_(owned) {}
+  reprise_session* session_;
+  std::vector<reprise_tensor> outputs_;  // the library writes their dims
+  Handle<reprise_run, reprise_run_free> handle_;
 };
 
 }  // namespace api

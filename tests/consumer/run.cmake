@@ -123,7 +123,7 @@ function(expect_exports library)
   endif()
 endfunction()
 if(SHARED)
-  expect_exports(libreprise.so.${ABI} HEADERS reprise.h functions.h
+  expect_exports(libreprise.so.${ABI} HEADERS types.h device.h session.h functions.h
                  PRIVATE REPRISE_PRIVATE@@REPRISE_PRIVATE reprise_private_handles@@REPRISE_PRIVATE)
   expect_exports(libreprise_compiler.so.${ABI} HEADERS compiler.h)
 

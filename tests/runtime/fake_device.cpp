@@ -37,7 +37,8 @@ class FakeRecording final : public Recording {
   FakeRecording(RecordingDesc desc, Counters& counters)
       : desc_(std::move(desc)), counters_(counters) {}
 
-  Status submit() override {
+  using Recording::submit;
+  Status submit(const SubmitSync&) override {
     ++counters_.submits;
     const std::byte* blocks = data_of(desc_.blocks);
     for (const Command& c : desc_.commands) {
@@ -52,6 +53,7 @@ class FakeRecording final : public Recording {
     return {};
   }
   Status wait(uint64_t) override { return {}; }
+  Result<bool> poll(uint64_t) override { return true; }
   Result<bool> ended() override { return true; }
   Result<std::vector<double>> dispatch_ns() override { return std::vector<double>{}; }
 

@@ -40,6 +40,7 @@ class SlowSession final : public Session {
     results = {HostTensor::from<float>(DType::F32, {1}, {7})};
     return {};
   }
+  Result<std::unique_ptr<AsyncRun>> make_run() override { return unsupported("it is slow"); }
   const plan::Interface& io() const override { return io_; }
   const std::string& variant() const override { return name_; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
@@ -89,7 +90,8 @@ TEST(ApiHandles, StructsOfOtherVersions) {
   const auto check = [&](const std::array<uint64_t, 6>& given) {
     return capi::check_struct(given.data(), given[0], 32, ends, "reprise_thing");
   };
-  for (const uint64_t size : {16, 24, 32, 40, 48}) EXPECT_TRUE(check({size, 1, 1, 1, 0, 0}).ok()) << size;
+  for (const uint64_t size : {16, 24, 32, 40, 48})
+    EXPECT_TRUE(check({size, 1, 1, 1, 0, 0}).ok()) << size;
   for (const auto& [size, message] :
        std::vector<std::pair<uint64_t, std::string>>{{0, "REPRISE_..._INIT"},
                                                      {8, "not that of any version"},

@@ -14,7 +14,7 @@ extern "C" {
 /* Each member is the function of reprise.h with "reprise_" before its name. */
 typedef struct reprise_functions {
   size_t struct_size; /* of the library's version: it may be smaller or larger than the caller's */
-  uint32_t abi; /* the version that was asked for */
+  uint32_t abi;       /* the version that was asked for */
   uint32_t reserved;
   size_t (*dtype_size)(reprise_dtype dtype);
   const char* (*version)(void);
@@ -84,6 +84,15 @@ typedef struct reprise_functions {
   reprise_status (*results_get)(const reprise_results* results, size_t index,
                                 reprise_tensor* tensor, reprise_error* error);
   void (*results_free)(reprise_results* results);
+  reprise_status (*run_create)(reprise_session* session, reprise_run** out, reprise_error* error);
+  reprise_status (*run_bind)(reprise_run* run, const reprise_tensor* inputs, size_t input_count,
+                             reprise_tensor* outputs, size_t output_count, reprise_error* error);
+  reprise_status (*run_submit)(reprise_run* run, const reprise_submit_options* options,
+                               reprise_error* error);
+  reprise_status (*run_poll)(reprise_run* run, int32_t* ended, reprise_error* error);
+  reprise_status (*run_wait)(reprise_run* run, reprise_results** results, reprise_run_stats* stats,
+                             reprise_error* error);
+  void (*run_free)(reprise_run* run);
   size_t (*session_state_count)(const reprise_session* session);
   reprise_status (*session_state)(const reprise_session* session, size_t index, reprise_slot* slot,
                                   reprise_error* error);

@@ -1,0 +1,136 @@
+// The C interface over runs that do not block their caller.
+#include <array>
+
+#include "backends/api.h"
+
+namespace reprise::capi {
+namespace {
+
+/// A call's use of a run, which only one thread at a time may use.
+class Use {
+ public:
+  explicit Use(reprise_run& run) : run_(run), first_(!run.in_use.exchange(true)) {}
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() {
+    if (first_) run_.in_use = false;
+  }
+  Status check() const {
+    if (first_) return {};
+    return {Code::Usage, "another thread uses this run; give each thread a run of its own"};
+  }
+
+ private:
+  reprise_run& run_;
+  const bool first_;
+};
+
+Status bind(reprise_run& run, const Tensors& tensors) {
+  if ((!tensors.inputs && tensors.n_inputs > 0) || (!tensors.outputs && tensors.n_outputs > 0))
+    return missing("inputs or outputs");
+  run.outputs = nullptr;
+  run.n_outputs = 0;
+  RP_TRY(bind_all(tensors, run.call));
+  RP_TRY(run.run->bind(run.call.inputs, run.call.outputs));
+  run.outputs = tensors.outputs;
+  run.n_outputs = tensors.n_outputs;
+  return {};
+}
+
+/// The points of a submission in the form that sessions take.
+struct Points {
+  std::array<SubmitSync::Point, SubmitSync::kMost> points;
+  size_t count = 0;
+
+  Status set(const reprise_timeline_point* given, size_t n) {
+    if (n > points.size()) {
+      return {Code::Usage, "a submission waits for and signals at most " +
+                               std::to_string(points.size()) + " points each"};
+    }
+    if (n > 0 && !given) return missing("waits or signals");
+    for (; count < n; ++count) points[count] = {given[count].semaphore, given[count].value};
+    return {};
+  }
+  std::span<const SubmitSync::Point> all() const { return std::span(points).first(count); }
+};
+
+Status wait(reprise_run& run, reprise_results** results, reprise_run_stats* stats) {
+  RP_TRY(check_out(stats, "reprise_run_stats"));
+  RunStats measured;
+  RP_TRY(run.run->wait(run.call.results, &measured));
+  RP_TRY(describe_outputs(*run.session->session, run.call, run.outputs, run.n_outputs));
+  RP_TRY(write_stats(measured, stats));
+  take_results(run.call, results);
+  return {};
+}
+
+}  // namespace
+}  // namespace reprise::capi
+
+using namespace reprise;
+using namespace reprise::capi;
+
+reprise_status reprise_run_create(reprise_session* session, reprise_run** out,
+                                  reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!out) return missing("out");
+    RP_ASSIGN(auto held, find_handle(session));
+    auto made = std::make_shared<reprise_run>(held);
+    RP_ASSIGN(made->run, held->session->make_run());
+    *out = make_handle(std::move(made));
+    return {};
+  });
+}
+
+reprise_status reprise_run_bind(reprise_run* run, const reprise_tensor* inputs, size_t input_count,
+                                reprise_tensor* outputs, size_t output_count,
+                                reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(run));
+    const Use use(*held);
+    RP_TRY(use.check());
+    return bind(*held, {inputs, input_count, outputs, output_count});
+  });
+}
+
+reprise_status reprise_run_submit(reprise_run* run, const reprise_submit_options* options,
+                                  reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(run));
+    const Use use(*held);
+    RP_TRY(use.check());
+    RP_ASSIGN(const auto given,
+              read_struct(options, reprise_submit_options REPRISE_SUBMIT_OPTIONS_INIT,
+                          "reprise_submit_options"));
+    Points waits, signals;
+    RP_TRY(waits.set(given.waits, given.wait_count));
+    RP_TRY(signals.set(given.signals, given.signal_count));
+    return held->run->submit({waits.all(), signals.all()});
+  });
+}
+
+reprise_status reprise_run_poll(reprise_run* run, int32_t* ended, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!ended) return missing("ended");
+    RP_ASSIGN(const auto held, find_handle(run));
+    const Use use(*held);
+    RP_TRY(use.check());
+    RP_ASSIGN(const bool is, held->run->ended());
+    *ended = is ? 1 : 0;
+    return {};
+  });
+}
+
+reprise_status reprise_run_wait(reprise_run* run, reprise_results** results,
+                                reprise_run_stats* stats, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(run));
+    const Use use(*held);
+    RP_TRY(use.check());
+    return wait(*held, results, stats);
+  });
+}
+
+void reprise_run_free(reprise_run* run) {
+  free_handle(run);
+}

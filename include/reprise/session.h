@@ -1,0 +1,277 @@
+/* Sessions, values, runs and states. Include reprise.h, which states the rules. */
+#ifndef REPRISE_SESSION_H_
+#define REPRISE_SESSION_H_
+
+/* NOLINTBEGIN(modernize-*): this is C */
+
+#include "reprise/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- sessions: a package on a device --- */
+typedef struct reprise_session reprise_session;
+
+typedef struct reprise_session_options {
+  size_t struct_size;
+  /* How many runs may be in flight at the same time, each with its own memory; 0: 2. Further calls
+   * wait and proceed in the order of their arrival. */
+  uint32_t max_in_flight;
+  int32_t fullgraph; /* fail if a node would run on the host */
+  /* Time limit of one run; 0: 60,000, or 600,000 on CPU-type devices. It starts when the device
+   * begins the run, that is, when everything that this library submitted to the device before has
+   * ended. Neither waiting behind other runs nor waiting because max_in_flight runs are in flight
+   * counts. A run that times out is an error but continues: it is in flight until it ends. If host
+   * kernels divide the run into several submissions, the limit applies to each of these, and to all
+   * host kernels together, whose loops end when it is exceeded. */
+  uint64_t timeout_ms;
+  /* Some drivers compile a kernel when it is first launched. With warm_up that happens when the
+   * session is created instead of in the first run. */
+  int32_t warm_up;
+  /* Run each kernel alone when the session is created, on inputs for which the package has the
+   * results, and compare. If a kernel fails, the session uses the next variant that fits the device
+   * and whose kernels pass. If there is none, it uses the host, which takes no buffers of the
+   * device. The `log` of the device reports this. The verdict is kept in the `cache_dir` of the
+   * device, so the next session on the same device and driver only reads it. Packages that were
+   * compiled without probes are used unchecked. */
+  int32_t check_kernels;
+} reprise_session_options;
+#define REPRISE_SESSION_OPTIONS_INIT \
+  { sizeof(reprise_session_options), 0, 0, 0, 0, 0 }
+
+/* An input or output of the model. */
+typedef struct reprise_slot {
+  size_t struct_size;
+  const char* name; /* this and `shape` live as long as the package or session */
+  /* The dims with the names of symbols, such as "[batch, 3, 2*length]". Equal names are equal
+   * sizes. */
+  const char* shape;
+  reprise_kind kind; /* of anything but a tensor, `dtype` is that of its tensors, of a map that of
+                      * its values, and there are no dims */
+  reprise_dtype dtype;
+  uint32_t rank;
+  uint32_t reserved;
+  int64_t dims[REPRISE_MAX_RANK]; /* -1: depends on the inputs of a run */
+} reprise_slot;
+#define REPRISE_SLOT_INIT                                                       \
+  {                                                                             \
+    sizeof(reprise_slot), NULL, NULL, REPRISE_KIND_TENSOR, REPRISE_F32, 0, 0, { \
+      0                                                                         \
+    }                                                                           \
+  }
+
+/* The inputs, outputs and states of a package, as reprise_session_input describes them. */
+REPRISE_API reprise_status reprise_package_input(const reprise_package* package, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
+REPRISE_API reprise_status reprise_package_output(const reprise_package* package, size_t index,
+                                                  reprise_slot* slot, reprise_error* error);
+REPRISE_API reprise_status reprise_package_state(const reprise_package* package, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
+
+/* --- values that are no tensors ---
+ * Sequences, optionals and maps live in host memory. A value never changes, and its copies of
+ * tensors are its own. */
+typedef struct reprise_value reprise_value;
+
+/* A dense, row-major tensor of the caller, in host memory or in a device buffer. */
+typedef struct reprise_tensor {
+  size_t struct_size;
+  const char* name;
+  reprise_dtype dtype;            /* of `data`: must be the dtype of the slot */
+  uint32_t rank;                  /* set by the caller for inputs, by the run for outputs */
+  int64_t dims[REPRISE_MAX_RANK]; /* likewise */
+  void* data;                     /* host memory; the run does not write to inputs */
+  size_t bytes;                   /* size of `data` */
+  reprise_buffer* buffer;         /* device memory; setting both this and `data` is an error */
+  uint64_t offset;                /* in `buffer`, in bytes; a multiple of 16 */
+  const reprise_value* value;     /* for inputs: a value instead of all of the above but the name */
+} reprise_tensor;
+#define REPRISE_TENSOR_INIT \
+  { sizeof(reprise_tensor), NULL, REPRISE_F32, 0, {0}, NULL, 0, NULL, 0, NULL }
+
+typedef struct reprise_value_info {
+  size_t struct_size;
+  reprise_kind kind;
+  reprise_dtype dtype; /* of the tensors; of a map, that of its values */
+  size_t count;        /* how many items it has; 0 for a tensor */
+} reprise_value_info;
+#define REPRISE_VALUE_INFO_INIT \
+  { sizeof(reprise_value_info), REPRISE_KIND_TENSOR, REPRISE_F32, 0 }
+
+/* Makes a value of a tensor in host memory, which is copied. Its name is not used. */
+REPRISE_API reprise_status reprise_value_from_tensor(const reprise_tensor* tensor,
+                                                     reprise_value** out, reprise_error* error);
+/* Makes a value of its items: the tensors or maps of a sequence, what an optional holds or nothing,
+ * or the keys of a map and its values, which are two tensors of rank 1 and equal length. */
+REPRISE_API reprise_status reprise_value_create(reprise_kind kind, reprise_dtype dtype,
+                                                const reprise_value* const* items, size_t count,
+                                                reprise_value** out, reprise_error* error);
+REPRISE_API reprise_status reprise_value_get_info(const reprise_value* value,
+                                                  reprise_value_info* info, reprise_error* error);
+/* Gets an item as a value of its own. */
+REPRISE_API reprise_status reprise_value_get_item(const reprise_value* value, size_t index,
+                                                  reprise_value** out, reprise_error* error);
+/* Gets a value that is a tensor. `data` lives as long as the value; do not write to it. */
+REPRISE_API reprise_status reprise_value_get_tensor(const reprise_value* value,
+                                                    reprise_tensor* tensor, reprise_error* error);
+REPRISE_API void reprise_value_free(reprise_value* value);
+
+typedef struct reprise_run_stats {
+  size_t struct_size;
+  double host_submit_us; /* host work until the run is submitted, without copies of tensors */
+  double total_us;
+  uint64_t bytes_copied; /* between host and device memory; 0 if all tensors are device buffers */
+} reprise_run_stats;
+#define REPRISE_RUN_STATS_INIT \
+  { sizeof(reprise_run_stats), 0, 0, 0 }
+
+/* `options` may be null. */
+REPRISE_API reprise_status reprise_session_create(const reprise_package* package,
+                                                  reprise_device* device,
+                                                  const reprise_session_options* options,
+                                                  reprise_session** out, reprise_error* error);
+REPRISE_API void reprise_session_free(reprise_session* session);
+REPRISE_API size_t reprise_session_input_count(const reprise_session* session);
+REPRISE_API size_t reprise_session_output_count(const reprise_session* session);
+REPRISE_API reprise_status reprise_session_input(const reprise_session* session, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
+REPRISE_API reprise_status reprise_session_output(const reprise_session* session, size_t index,
+                                                  reprise_slot* slot, reprise_error* error);
+
+/* What a session uses, and totals of its runs. Dispatches, barriers and copies are those that the
+ * device executed. */
+typedef struct reprise_session_info {
+  size_t struct_size;
+  const char* variant; /* in use; "host" on the host. The strings live as long as the session. */
+  /* Why earlier variants were not used, one line for each; empty if there is none. A line that
+   * begins with the name of the variant in use says why it is not the ideal one. */
+  const char* notes;
+  uint64_t runs, recordings, submits, dispatches, barriers, copies;
+  uint64_t device_bytes; /* device memory that the session holds now */
+  double load_ms;        /* time that creating the session took */
+} reprise_session_info;
+#define REPRISE_SESSION_INFO_INIT \
+  { sizeof(reprise_session_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+REPRISE_API reprise_status reprise_session_get_info(const reprise_session* session,
+                                                    reprise_session_info* info,
+                                                    reprise_error* error);
+
+/* The outputs of a run for which the caller gave no memory. */
+typedef struct reprise_results reprise_results;
+
+/* Runs once and waits for the end. `stats` may be null.
+ *
+ * The caller must give every input. Each output that it gives is written to the memory of the
+ * caller, which must be large enough, and the run sets its dtype and dims. The other outputs are in
+ * `results` if that is not null. Outputs must not share memory with each other. An output in a
+ * buffer must not share memory with an input; an output in host memory may be where an input is.
+ *
+ * A run on a device allocates nothing on the heap if an earlier run had the same sizes, the caller
+ * gives all outputs, and no node runs on the host. */
+REPRISE_API reprise_status reprise_session_run(reprise_session* session,
+                                               const reprise_tensor* inputs, size_t input_count,
+                                               reprise_tensor* outputs, size_t output_count,
+                                               reprise_results** results, reprise_run_stats* stats,
+                                               reprise_error* error);
+/* Gets output `index` of the model as a value of its own, whatever its kind. */
+REPRISE_API reprise_status reprise_results_get_value(const reprise_results* results, size_t index,
+                                                     reprise_value** out, reprise_error* error);
+/* Gets output `index` of the model, a tensor. `data` lives as long as the results; do not write to
+ * it. */
+REPRISE_API reprise_status reprise_results_get(const reprise_results* results, size_t index,
+                                               reprise_tensor* tensor, reprise_error* error);
+REPRISE_API void reprise_results_free(reprise_results* results);
+
+/* --- runs that do not block ---
+ * A run object holds the bindings of a run, and can be submitted again and again. It has no thread
+ * of its own: the device works while the caller does something else, and host kernels run in the
+ * calls below. Several run objects of a session may be in flight, up to max_in_flight; upload,
+ * compute and download of different ones overlap where the device can. Only one thread at a time
+ * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE. The memory that is
+ * bound, and the array of outputs, must stay valid until the run is bound again or freed. Do not
+ * read or write memory of a run that is in flight. */
+typedef struct reprise_run reprise_run;
+
+/* A value of a timeline semaphore of the application on its own Vulkan device, whose feature
+ * timelineSemaphore it has enabled. */
+typedef struct reprise_timeline_point {
+  uint64_t semaphore; /* VkSemaphore */
+  uint64_t value;
+} reprise_timeline_point;
+
+typedef struct reprise_submit_options {
+  size_t struct_size;
+  /* The device begins the run when all of `waits` are reached, and reaches `signals` when the run
+   * has ended; at most 8 of each. The time limit of the run includes waiting. Only Vulkan devices
+   * have these, and only a run that is one submission without host kernels and states can signal.
+   * On CUDA, runs follow the stream that the application lends. */
+  const reprise_timeline_point* waits;
+  size_t wait_count;
+  const reprise_timeline_point* signals;
+  size_t signal_count;
+} reprise_submit_options;
+#define REPRISE_SUBMIT_OPTIONS_INIT \
+  { sizeof(reprise_submit_options), NULL, 0, NULL, 0 }
+
+REPRISE_API reprise_status reprise_run_create(reprise_session* session, reprise_run** out,
+                                              reprise_error* error);
+/* Binds inputs and outputs as reprise_session_run does, for all submissions until the next call. */
+REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tensor* inputs,
+                                            size_t input_count, reprise_tensor* outputs,
+                                            size_t output_count, reprise_error* error);
+/* Copies inputs from host memory, submits the run, and returns without waiting for the device. On
+ * the host, the run is computed before this returns. `options` may be null. If max_in_flight runs
+ * of the session are in flight, the status is REPRISE_USAGE, and the run can be submitted when one
+ * of them has ended. Allocates nothing on the heap under the conditions of reprise_session_run. */
+REPRISE_API reprise_status reprise_run_submit(reprise_run* run,
+                                              const reprise_submit_options* options,
+                                              reprise_error* error);
+/* Sets `ended` to 1 if reprise_run_wait would not wait for what was submitted, and to 0 otherwise.
+ * An error, such as REPRISE_TIMEOUT, ends the run. */
+REPRISE_API reprise_status reprise_run_poll(reprise_run* run, int32_t* ended, reprise_error* error);
+/* Waits for the run, and delivers its results as reprise_session_run does. `results` and `stats`
+ * may be null. The run can be submitted again then, whatever the status is. */
+REPRISE_API reprise_status reprise_run_wait(reprise_run* run, reprise_results** results,
+                                            reprise_run_stats* stats, reprise_error* error);
+/* If the run is in flight, waits for the device; its outputs have no defined value then. */
+REPRISE_API void reprise_run_free(reprise_run* run);
+
+/* --- states ---
+ * A state is a tensor that a session keeps in the memory of its device from run to run, such as a
+ * parameter that a package for training updates. Each run reads the states and gives them their
+ * next values, so runs of such a session take turns, and these functions wait for runs that came
+ * before them. Every session begins with the initial values that the package has.
+ *
+ * If a run fails after the device began it, the states that it updates in place have no defined
+ * value. Calls that need one fail with REPRISE_USAGE then, until the states are loaded, reset or
+ * written. */
+REPRISE_API size_t reprise_session_state_count(const reprise_session* session);
+REPRISE_API reprise_status reprise_session_state(const reprise_session* session, size_t index,
+                                                 reprise_slot* slot, reprise_error* error);
+/* Copy the value of a state between the session and host memory. `bytes` must be the size of the
+ * state; another size, or a name that no state has, is a REPRISE_INVALID_INPUT error. */
+REPRISE_API reprise_status reprise_session_read_state(reprise_session* session, const char* name,
+                                                      void* data, size_t bytes,
+                                                      reprise_error* error);
+REPRISE_API reprise_status reprise_session_write_state(reprise_session* session, const char* name,
+                                                       const void* data, size_t bytes,
+                                                       reprise_error* error);
+/* Writes the values of all states to a file, as reprise_package_save writes packages. */
+REPRISE_API reprise_status reprise_session_save_states(reprise_session* session, const char* path,
+                                                       reprise_error* error);
+/* Reads all states from such a file, or the initial values from a package with the same states.
+ * Fails and changes nothing if the names, dtypes or shapes differ. */
+REPRISE_API reprise_status reprise_session_load_states(reprise_session* session, const char* path,
+                                                       reprise_error* error);
+/* Gives all states their initial values. */
+REPRISE_API reprise_status reprise_session_reset_states(reprise_session* session,
+                                                        reprise_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(modernize-*) */
+
+#endif

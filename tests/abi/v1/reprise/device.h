@@ -1,0 +1,188 @@
+/* Packages, devices and their memory. Include reprise.h, which states the rules. */
+#ifndef REPRISE_DEVICE_H_
+#define REPRISE_DEVICE_H_
+
+/* NOLINTBEGIN(modernize-*): this is C */
+
+#include "reprise/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- packages: compiled models ---
+ * A package holds code for devices. Opening a package checks everything that the library itself
+ * relies on, and checksums detect damage. Nevertheless, malicious kernels can crash a driver or the
+ * process: open packages only from sources from which you would run a program. Do not truncate the
+ * file of a package while the package is open. */
+typedef struct reprise_package reprise_package;
+
+REPRISE_API reprise_status reprise_package_open(const char* path, reprise_package** out,
+                                                reprise_error* error);
+/* Uses `bytes` in place: they must stay valid until the package and its sessions are freed. */
+REPRISE_API reprise_status reprise_package_open_memory(const void* bytes, size_t size,
+                                                       reprise_package** out, reprise_error* error);
+/* Writes the file completely or not at all. A file that replaces another keeps its mode. Symbolic
+ * links are followed. A path that is not a regular file, such as a pipe or a device, is written to
+ * directly. */
+REPRISE_API reprise_status reprise_package_save(const reprise_package* package, const char* path,
+                                                reprise_error* error);
+REPRISE_API void reprise_package_free(reprise_package* package);
+
+typedef struct reprise_package_info {
+  size_t struct_size;
+  const char* model;    /* these strings live as long as the package */
+  const char* producer; /* "reprise 0.1.0" */
+  uint64_t weight_bytes;
+  uint32_t input_count;
+  uint32_t output_count;
+  uint32_t state_count;
+  uint32_t variant_count;
+} reprise_package_info;
+#define REPRISE_PACKAGE_INFO_INIT \
+  { sizeof(reprise_package_info), NULL, NULL, 0, 0, 0, 0, 0 }
+
+/* A plan with kernels for devices that have certain features. A session uses the first variant that
+ * its device satisfies. */
+typedef struct reprise_variant {
+  size_t struct_size;
+  const char* name; /* "vulkan-baseline"; lives as long as the package */
+  uint32_t kernel_count;
+  uint32_t launch_count; /* without those of control flow */
+  uint32_t host_call_count;
+  uint32_t has_probes; /* 1: sessions can check the kernels */
+} reprise_variant;
+#define REPRISE_VARIANT_INIT \
+  { sizeof(reprise_variant), NULL, 0, 0, 0, 0 }
+
+/* Describe a package; no device is needed. */
+REPRISE_API reprise_status reprise_package_get_info(const reprise_package* package,
+                                                    reprise_package_info* info,
+                                                    reprise_error* error);
+REPRISE_API reprise_status reprise_package_variant(const reprise_package* package, size_t index,
+                                                   reprise_variant* variant, reprise_error* error);
+
+/* --- devices --- */
+typedef struct reprise_device reprise_device;
+
+typedef struct reprise_device_info {
+  size_t struct_size;
+  char id[32];   /* "vulkan:0", "cuda:0", "host" */
+  char kind[32]; /* "discrete-gpu", "cpu", "host", ... */
+  char name[256];
+  char driver[256];
+  char api[64];
+  char reason[512]; /* if not usable: why, and what to do about it */
+  uint8_t uuid[16]; /* as Vulkan and CUDA report it; zeros: unknown */
+  int32_t usable;
+  uint32_t reserved;
+} reprise_device_info;
+#define REPRISE_DEVICE_INFO_INIT \
+  { sizeof(reprise_device_info), "", "", "", "", "", "", {0}, 0, 0 }
+
+/* A Vulkan device of the application, which the library borrows and never frees. The application
+ * must have enabled bufferDeviceAddress. The library uses only those other features that are set
+ * here. */
+typedef struct reprise_vulkan_device {
+  size_t struct_size;
+  void* get_instance_proc_addr; /* PFN_vkGetInstanceProcAddr; null: the system's loader */
+  void* instance;               /* VkInstance */
+  void* physical_device;        /* VkPhysicalDevice */
+  void* device;                 /* VkDevice */
+  void* queue;                  /* VkQueue */
+  uint32_t queue_family;
+  int32_t shader_int64, shader_float16;
+  int32_t storage8;  /* storageBuffer8BitAccess and shaderInt8 */
+  int32_t storage16; /* storageBuffer16BitAccess and shaderInt16 */
+  int32_t shader_float64;
+  /* Called around each submission, so that the application can use the queue as well. May be null.
+   */
+  void (*lock_queue)(void* user);
+  void (*unlock_queue)(void* user);
+  void* user;
+} reprise_vulkan_device;
+#define REPRISE_VULKAN_DEVICE_INIT                                                             \
+  {                                                                                            \
+    sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, \
+        NULL                                                                                   \
+  }
+
+/* A CUDA context of the application, which the library borrows and never frees. Runs and transfers
+ * go into `stream`, so they follow what the application put there before, and they end before their
+ * calls return. After an error that poisons the context, every call fails and reports it. */
+typedef struct reprise_cuda_device {
+  size_t struct_size;
+  void* context; /* CUcontext */
+  /* A CUstream of that context that is not being captured. Null: the library makes streams of its
+   * own. For the default stream, which CUDA's functions call null, pass CU_STREAM_LEGACY or
+   * CU_STREAM_PER_THREAD. */
+  void* stream;
+} reprise_cuda_device;
+#define REPRISE_CUDA_DEVICE_INIT \
+  { sizeof(reprise_cuda_device), NULL, NULL }
+
+typedef struct reprise_device_options {
+  size_t struct_size;
+  /* Folder that keeps the driver's compiled kernels; null: they are not kept. Files in it that
+   * belong to a user other than this one or root, or that everyone may write to, are not used, and
+   * `log` reports them. */
+  const char* cache_dir;
+  int32_t validation; /* use Vulkan validation layers; they write to `log` */
+  uint32_t threads;   /* for building kernels; 0: one per processor */
+  /* Called from any thread; may be null. */
+  void (*log)(void* user, reprise_severity severity, const char* message);
+  void* log_user;
+  const reprise_vulkan_device* vulkan; /* if not null: borrow it; its `device` must be set */
+  const reprise_cuda_device* cuda;     /* if not null: borrow it; its `context` must be set */
+  const reprise_package* package;      /* if not null: "auto" skips devices that no variant fits */
+} reprise_device_options;
+#define REPRISE_DEVICE_OPTIONS_INIT \
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL }
+
+/* Writes up to `capacity` infos, whose struct_size the caller has set, and sets `count` to the
+ * number of all devices. */
+REPRISE_API reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity,
+                                                size_t* count, reprise_error* error);
+/* `id` is "auto" (the best usable device, or else the host), "host", "vulkan", "vulkan:1", "cuda"
+ * or "cuda:0". "vulkan" or "cuda" opens the device or context that `options` lend. `options` may be
+ * null. */
+REPRISE_API reprise_status reprise_device_open(const char* id,
+                                               const reprise_device_options* options,
+                                               reprise_device** out, reprise_error* error);
+REPRISE_API void reprise_device_get_info(const reprise_device* device, reprise_device_info* info);
+/* Frees memory that no run uses at the moment: that of idle sessions on this device, which they
+ * allocate again when they run. */
+REPRISE_API reprise_status reprise_device_trim(reprise_device* device, reprise_error* error);
+REPRISE_API void reprise_device_free(reprise_device* device);
+
+/* --- device memory, used in place by runs --- */
+typedef struct reprise_buffer reprise_buffer;
+
+/* Allocates `bytes` bytes of device memory. The host device has none: its runs use the memory of
+ * the caller. */
+REPRISE_API reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes,
+                                                 reprise_buffer** out, reprise_error* error);
+/* Borrows memory of the application on its own device. On Vulkan, `handle` is a VkBuffer with
+ * storage, transfer and device-address usage. On CUDA, it is a CUdeviceptr, cast to a pointer: a
+ * multiple of 16, in memory of that device and context or in managed memory, with at least `bytes`
+ * bytes of its allocation from there on. */
+REPRISE_API reprise_status reprise_buffer_borrow(reprise_device* device, void* handle,
+                                                 uint64_t bytes, reprise_buffer** out,
+                                                 reprise_error* error);
+/* Copies `bytes` bytes between the host and the buffer; `offset` is in bytes. If the host cannot
+ * map the memory, the transfer waits for all runs that were submitted to the device before it,
+ * including those of other sessions. */
+REPRISE_API reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset,
+                                                const void* data, uint64_t bytes,
+                                                reprise_error* error);
+REPRISE_API reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset,
+                                               void* data, uint64_t bytes, reprise_error* error);
+REPRISE_API void reprise_buffer_free(reprise_buffer* buffer);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(modernize-*) */
+
+#endif

@@ -1,0 +1,129 @@
+/* Versions, statuses and dtypes. Include reprise.h, which states the rules. */
+#ifndef REPRISE_TYPES_H_
+#define REPRISE_TYPES_H_
+
+/* NOLINTBEGIN(modernize-*): this is C */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this interface. It changes only if programs that were compiled for an earlier one
+ * no longer work; docs/abi.md says what may change within a version. */
+#define REPRISE_ABI_VERSION 1
+
+/* Functions that the library exports. On Windows, define REPRISE_STATIC if it is linked statically.
+ */
+#ifndef REPRISE_API
+#if defined(_WIN32) && defined(REPRISE_BUILDING)
+#define REPRISE_API __declspec(dllexport)
+#elif defined(_WIN32) && !defined(REPRISE_STATIC)
+#define REPRISE_API __declspec(dllimport)
+#elif defined(__GNUC__)
+#define REPRISE_API __attribute__((visibility("default")))
+#else
+#define REPRISE_API
+#endif
+#endif
+
+#define REPRISE_MAX_RANK 16
+
+typedef enum reprise_status {
+  REPRISE_OK = 0,
+  REPRISE_USAGE = 1,         /* the caller asked for something that does not exist */
+  REPRISE_INVALID_MODEL = 2, /* the model is malformed */
+  REPRISE_INVALID_INPUT = 3, /* an input has a wrong name, shape, dtype or value */
+  REPRISE_UNSUPPORTED = 4,   /* the request is well-formed, but this build or device cannot do it */
+  REPRISE_IO = 5,            /* a file could not be read or written */
+  REPRISE_DEVICE = 6,        /* a driver call failed, or the device reported an error */
+  REPRISE_INTERNAL = 7,      /* a bug of this library */
+  REPRISE_OUT_OF_MEMORY = 8, /* of the host or of the device */
+  REPRISE_TIMEOUT = 9,       /* a run did not end within its time limit */
+  REPRISE_DEVICE_LOST = 10,  /* nothing works on the device any more; open it again, or another */
+  REPRISE_CANCELLED = 11,    /* the caller asked to stop */
+  REPRISE_CORRUPT_PACKAGE = 12, /* the package is damaged, truncated or not a package */
+  REPRISE_INCOMPATIBLE_PACKAGE =
+      13, /* the package has another format version, or no variant fits */
+  REPRISE_STATUS_MAX_ENUM = 0x7FFFFFFF /* the type has 32 bits in every compiler */
+} reprise_status;
+
+typedef struct reprise_error {
+  reprise_status status;
+  char message[2036]; /* null-terminated; truncated if it is longer */
+} reprise_error;
+
+/* Element types. The numbers never change. */
+typedef enum reprise_dtype {
+  REPRISE_F32 = 1,
+  REPRISE_F16 = 2,
+  REPRISE_BF16 = 3,
+  REPRISE_F64 = 4,
+  REPRISE_I8 = 5,
+  REPRISE_U8 = 6,
+  REPRISE_I16 = 7,
+  REPRISE_U16 = 8,
+  REPRISE_I32 = 9,
+  REPRISE_U32 = 10,
+  REPRISE_I64 = 11,
+  REPRISE_U64 = 12,
+  REPRISE_BOOL = 13,   /* one byte, 0 or 1 */
+  REPRISE_STRING = 14, /* a reprise_string; in host memory only */
+  /* Types of fewer bits. Each element has a byte of its own, of whose bits those above the
+   * element's are not read; in results they repeat an integer's sign or are zero. */
+  REPRISE_I4 = 15,
+  REPRISE_U4 = 16,
+  REPRISE_I2 = 17,
+  REPRISE_U2 = 18,
+  REPRISE_F8E4M3FN = 19,
+  REPRISE_F8E4M3FNUZ = 20,
+  REPRISE_F8E5M2 = 21,
+  REPRISE_F8E5M2FNUZ = 22,
+  REPRISE_F4E2M1 = 23,
+  REPRISE_F8E8M0 = 24,
+  REPRISE_DTYPE_MAX_ENUM = 0x7FFFFFFF
+} reprise_dtype;
+
+/* An element of a tensor of strings: `size` bytes, without a terminating zero. */
+typedef struct reprise_string {
+  const char* data; /* may be null if `size` is 0 */
+  size_t size;
+} reprise_string;
+
+/* What a value is. The numbers never change. */
+typedef enum reprise_kind {
+  REPRISE_KIND_TENSOR = 0,
+  REPRISE_KIND_SEQUENCE = 1,          /* of tensors */
+  REPRISE_KIND_OPTIONAL = 2,          /* a tensor or nothing */
+  REPRISE_KIND_OPTIONAL_SEQUENCE = 3, /* a sequence of tensors or nothing */
+  REPRISE_KIND_INT64_MAP = 4,         /* from int64 */
+  REPRISE_KIND_STRING_MAP = 5,        /* from strings */
+  REPRISE_KIND_SEQUENCE_OF_INT64_MAPS = 6,
+  REPRISE_KIND_SEQUENCE_OF_STRING_MAPS = 7,
+  REPRISE_KIND_MAX_ENUM = 0x7FFFFFFF
+} reprise_kind;
+
+/* How serious a message is. */
+typedef enum reprise_severity {
+  REPRISE_SEVERITY_ERROR = 1,   /* results may be wrong, such as a message of a validation layer */
+  REPRISE_SEVERITY_WARNING = 2, /* something is worse than it should be */
+  REPRISE_SEVERITY_INFO = 3,    /* progress */
+  REPRISE_SEVERITY_MAX_ENUM = 0x7FFFFFFF
+} reprise_severity;
+
+/* Returns the bytes of one element, or 0 for strings and for an unknown dtype. */
+REPRISE_API size_t reprise_dtype_size(reprise_dtype dtype);
+/* Returns the version, such as "0.1.0". */
+REPRISE_API const char* reprise_version(void);
+/* Returns the REPRISE_ABI_VERSION that the library was built with. */
+REPRISE_API uint32_t reprise_abi_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* NOLINTEND(modernize-*) */
+
+#endif
