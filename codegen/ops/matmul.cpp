@@ -120,19 +120,28 @@ Status infer_gemm(InferContext& ctx) {
   return {};
 }
 
-/// alpha * A B + beta * C. kNone if the host computes it.
+/// alpha * A B + beta * C. kNone if the host computes it. Scaled parts may leave the range of 16
+/// bits although the sum does not, so they have the dtype of sums.
 V gemm_of(OpBuilder& c) {
   const double alpha = c.attrs().get_float("alpha");
   const double beta = c.attrs().get_float("beta");
-  const V a = c.attrs().get_int("transA") != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
-  const V b = c.attrs().get_int("transB") != 0 ? c.transpose(c.in(1), {1, 0}) : c.in(1);
   const DType t = c.dtype(c.in(0));
   // For integers, devices support only a scale of 1, because others may be fractions.
   if (!is_float(t) && (alpha != 1 || beta != 1)) return graph::kNone;
-  V y = c.op("MatMul", {a, b});
+  const bool adds = c.has(2) && beta != 0;
+  const DType product = alpha != 1 ? accumulate_dtype(t) : t;
+  const DType sum = adds && beta != 1 ? accumulate_dtype(t) : product;
+  const auto operand = [&](size_t i, const char* transposed) {
+    const V m = c.cast(c.in(i), product);
+    return c.attrs().get_int(transposed) != 0 ? c.transpose(m, {1, 0}) : m;
+  };
+  V y = c.op("MatMul", {operand(0, "transA"), operand(1, "transB")});
   if (alpha != 1) y = c.mul(y, alpha);
-  if (c.has(2) && beta != 0) y = c.add(y, beta == 1 ? c.in(2) : c.mul(c.in(2), beta));
-  return y;
+  if (adds) {
+    const V added = c.cast(c.in(2), sum);
+    y = c.add(c.cast(y, sum), beta == 1 ? added : c.mul(added, beta));
+  }
+  return c.cast(y, t);
 }
 
 Result<bool> gemm(Rewriter& rw) {
