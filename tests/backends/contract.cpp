@@ -39,6 +39,8 @@ constexpr Excuse kExcuses[] = {
     {"MemoryIsSharedUnlessIsolated", "host", "nothing is placed in an arena"},
     {"WaitingBehindOtherWorkIsNoFault", "host", kNoTimeLimit},
     {"LateRunsKeepTheirPlaceAndTheirMemoryIsUsedAgain", "host", kNoTimeLimit},
+    {"SemaphoresOfTheApplicationOrderRuns", "host", "the host has no semaphores"},
+    {"LateRunsAreErrorsOfTheirOwn", "host", kNoTimeLimit},
     {"BranchesShareMemoryWithoutHarm", "host", "its kernel is unknown to the host"},
 };
 

@@ -12,6 +12,10 @@ struct Lender {
   BackendOptions options;
   void* memory = nullptr;          // 400 bytes
   std::function<bool()> unharmed;  // whether the application's objects still work
+  // Timeline semaphores of a Vulkan application; null on CUDA. They live as long as `keep`.
+  std::function<uint64_t()> make_semaphore;
+  std::function<void(uint64_t semaphore, uint64_t value)> signal;
+  std::function<bool(uint64_t semaphore, uint64_t value, uint64_t timeout_ns)> wait_for;
   std::shared_ptr<void> keep;
 };
 Lender lend_vulkan(size_t index);

@@ -1,4 +1,7 @@
 // An application that already has a Vulkan device.
+#include <bit>
+#include <vector>
+
 #include "backends/vulkan/facts.h"
 #include "contract.h"
 #include "lend.h"
@@ -15,6 +18,7 @@ struct VulkanApplication {
   VolkDeviceTable vk{};
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
+  std::vector<VkSemaphore> semaphores;
   int locks = 0, unlocks = 0;
 
   explicit VulkanApplication(size_t index) {
@@ -23,6 +27,10 @@ struct VulkanApplication {
     VkPhysicalDeviceBufferDeviceAddressFeatures address{};
     address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
     address.bufferDeviceAddress = VK_TRUE;
+    VkPhysicalDeviceTimelineSemaphoreFeatures timeline{};
+    timeline.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES;
+    timeline.timelineSemaphore = VK_TRUE;
+    address.pNext = &timeline;
     const float priority = 1;
     VkDeviceQueueCreateInfo queue_info{};
     queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -58,7 +66,33 @@ struct VulkanApplication {
     EXPECT_EQ(vk.vkAllocateMemory(device, &allocate, nullptr, &memory), VK_SUCCESS);
     EXPECT_EQ(vk.vkBindBufferMemory(device, buffer, memory, 0), VK_SUCCESS);
   }
+  VkSemaphore make_semaphore() {
+    VkSemaphoreTypeCreateInfo type{};
+    type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    VkSemaphoreCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+    info.pNext = &type;
+    EXPECT_EQ(vk.vkCreateSemaphore(device, &info, nullptr, &semaphores.emplace_back()), VK_SUCCESS);
+    return semaphores.back();
+  }
+  void signal(VkSemaphore semaphore, uint64_t value) const {
+    VkSemaphoreSignalInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO;
+    info.semaphore = semaphore;
+    info.value = value;
+    EXPECT_EQ(vk.vkSignalSemaphore(device, &info), VK_SUCCESS);
+  }
+  bool wait_for(VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns) const {
+    VkSemaphoreWaitInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+    info.semaphoreCount = 1;
+    info.pSemaphores = &semaphore;
+    info.pValues = &value;
+    return vk.vkWaitSemaphores(device, &info, timeout_ns) == VK_SUCCESS;
+  }
   ~VulkanApplication() {
+    for (const VkSemaphore s : semaphores) vk.vkDestroySemaphore(device, s, nullptr);
     vk.vkDestroyBuffer(device, buffer, nullptr);
     vk.vkFreeMemory(device, memory, nullptr);
     vk.vkDestroyDevice(device, nullptr);
@@ -82,6 +116,15 @@ Lender lend_vulkan(size_t index) {
   l.unharmed = [state = app.get()] {
     return state->vk.vkDeviceWaitIdle(state->device) == VK_SUCCESS && state->locks > 0 &&
            state->locks == state->unlocks;
+  };
+  l.make_semaphore = [state = app.get()] {
+    return std::bit_cast<uint64_t>(state->make_semaphore());
+  };
+  l.signal = [state = app.get()](uint64_t semaphore, uint64_t value) {
+    state->signal(std::bit_cast<VkSemaphore>(semaphore), value);
+  };
+  l.wait_for = [state = app.get()](uint64_t semaphore, uint64_t value, uint64_t timeout_ns) {
+    return state->wait_for(std::bit_cast<VkSemaphore>(semaphore), value, timeout_ns);
   };
   l.keep = app;
   return l;

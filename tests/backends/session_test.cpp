@@ -150,7 +150,7 @@ TEST_P(SessionContract, WeightsAreHashedAndUploaded) {
   damaged->weight_hashes[0] ^= 1;
   auto bad = Session::create(damaged, device);
   ASSERT_FALSE(bad.ok());
-  EXPECT_EQ(bad.status().code(), Code::InvalidModel);
+  EXPECT_EQ(bad.status().code(), Code::CorruptPackage);
   EXPECT_NE(bad.status().message().find("'table'"), std::string::npos) << bad.status().message();
 }
 

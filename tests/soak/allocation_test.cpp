@@ -30,6 +30,50 @@ TEST_P(Allocation, ASteadyRunTakesNothingFromTheHeap) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], x[i] + static_cast<float>(app.launches));
 }
 
+TEST_P(Allocation, ABoundRunTakesNothingFromTheHeap) {
+  App app(GetParam());
+  reprise_error error{};
+  const auto session = app.make_session(nullptr, &error);
+  ASSERT_TRUE(session) << error.message;
+  const std::vector<float> x = ramp(1000);
+  std::vector<float> y(1000);
+  reprise_tensor in = REPRISE_TENSOR_INIT, out = REPRISE_TENSOR_INIT;
+  in.name = "x";
+  in.rank = 1;
+  in.dims[0] = 1000;
+  in.data = const_cast<float*>(x.data());  // inputs are not written
+  in.bytes = 1000 * sizeof(float);
+  out.name = "y";
+  out.data = y.data();
+  out.bytes = 1000 * sizeof(float);
+  reprise_run* made = nullptr;
+  ASSERT_EQ(reprise_run_create(session.get(), &made, &error), REPRISE_OK) << error.message;
+  const Owned<reprise_run> run(made);
+  ASSERT_EQ(reprise_run_bind(made, &in, 1, &out, 1, &error), REPRISE_OK) << error.message;
+  for (int i = 0; i < 6; ++i) {
+    reprise_status submitted = REPRISE_INTERNAL, polled = REPRISE_OK, waited = REPRISE_INTERNAL;
+    int32_t ended = 0;
+    uint64_t taken = 0;
+    {
+      const CountAllocations counting;
+      submitted = reprise_run_submit(made, nullptr, &error);
+      while (polled == REPRISE_OK && ended == 0) polled = reprise_run_poll(made, &ended, &error);
+      waited = reprise_run_wait(made, nullptr, nullptr, &error);
+      taken = counting.count();
+    }
+    ASSERT_EQ(submitted, REPRISE_OK) << error.message;
+    ASSERT_EQ(polled, REPRISE_OK) << error.message;
+    ASSERT_EQ(waited, REPRISE_OK) << error.message;
+    if (i > 2) {
+      EXPECT_EQ(taken, 0U);
+    }
+    for (size_t e = 0; e < x.size(); ++e) ASSERT_EQ(y[e], x[e] + static_cast<float>(app.launches));
+    y.assign(y.size(), -1);
+  }
+  EXPECT_EQ(out.rank, 1U);
+  EXPECT_EQ(out.dims[0], 1000);
+}
+
 // Allocations of a first run, and of one with another size, fail from some number on.
 TEST_P(Allocation, WithoutMemoryEveryCallIsAnErrorAndNothingIsLost) {
   App app(GetParam());
@@ -47,7 +91,7 @@ TEST_P(Allocation, WithoutMemoryEveryCallIsAnErrorAndNothingIsLost) {
         status = run_once(session.get(), *x, y, &error);
         failed = counting.count() >= at;
       }
-      EXPECT_EQ(status, failed ? REPRISE_DEVICE : REPRISE_OK) << error.message;
+      EXPECT_EQ(status, failed ? REPRISE_OUT_OF_MEMORY : REPRISE_OK) << error.message;
       if (failed) {
         EXPECT_STREQ(error.message, "out of host memory");
       }
@@ -72,8 +116,8 @@ TEST(AllocationErrors, AreReportedWithoutMemory) {
       const CountAllocations counting(at);
       status = reprise_package_open("/nowhere/a file whose name is long.rpk", &package, &error);
     }
-    EXPECT_EQ(status, REPRISE_DEVICE);
-    EXPECT_EQ(error.status, REPRISE_DEVICE);
+    EXPECT_EQ(status, REPRISE_OUT_OF_MEMORY);
+    EXPECT_EQ(error.status, REPRISE_OUT_OF_MEMORY);
     EXPECT_STREQ(error.message, "out of host memory");
   }
 }

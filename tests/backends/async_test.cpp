@@ -1,0 +1,222 @@
+// Runs that do not block their caller.
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "contract.h"
+#include "lend.h"
+
+namespace reprise::test {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+/// A run with an input and an output in host memory.
+struct HostRunOf {
+  HostRunOf(Session& session, int64_t n, float scale)
+      : x(floats({n}, ramp(static_cast<size_t>(n), scale))), y(static_cast<size_t>(n)) {
+    inputs[0].name = "x";
+    inputs[0].host = &x;
+    outputs[0].name = "y";
+    outputs[0].host_output = std::as_writable_bytes(std::span(y));
+    auto made = session.make_run();
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    run = *std::move(made);
+    const Status bound = run->bind(inputs, outputs);
+    EXPECT_TRUE(bound.ok()) << bound.message();
+  }
+  /// Whether y is x plus `added`.
+  bool is_right(float added) const {
+    for (size_t i = 0; i < y.size(); ++i)
+      if (y[i] != x.data<float>()[i] + added) return false;
+    return true;
+  }
+  HostTensor x;
+  std::vector<float> y;
+  std::array<Binding, 1> inputs, outputs;
+  std::unique_ptr<AsyncRun> run;
+  std::vector<HostTensor> results;
+};
+
+class AsyncContract : public Contract {};
+
+TEST_P(AsyncContract, ARunIsSubmittedAgainAndAgain) {
+  auto s = session(chain(3, 1000, false), open());
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 1000, 1);
+  for (int i = 0; i < 3; ++i) {
+    r.y.assign(r.y.size(), -1);
+    ASSERT_OK(r.run->submit());
+    EXPECT_EQ(r.run->submit().code(), Code::Usage);
+    EXPECT_EQ(r.run->bind(r.inputs, r.outputs).code(), Code::Usage);
+    RunStats stats;
+    ASSERT_OK(r.run->wait(r.results, &stats));
+    EXPECT_TRUE(r.is_right(3));
+    EXPECT_GT(stats.total_us, 0);
+    ASSERT_EQ(r.results.size(), 1U);
+    EXPECT_EQ(r.results[0].dims(), std::vector<int64_t>{1000});
+    EXPECT_EQ(r.run->wait(r.results, nullptr).code(), Code::Usage);
+  }
+  EXPECT_EQ(s->stats().runs, 3U);
+  if (!on_host()) {
+    EXPECT_EQ(s->stats().recordings, 1U);
+    EXPECT_EQ(s->stats().submits, 3U);
+  }
+  auto unbound = s->make_run();
+  ASSERT_OK(unbound.status());
+  EXPECT_EQ((*unbound)->submit().code(), Code::Usage);
+}
+
+TEST_P(AsyncContract, PollingEndsARun) {
+  auto s = session(chain(4, 1 << 18, false), open());
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 1 << 18, 1);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(r.run->submit());
+    for (bool ended = false; !ended; std::this_thread::yield()) {
+      const auto answer = r.run->ended();
+      ASSERT_OK(answer.status());
+      ended = *answer;
+    }
+    ASSERT_OK(r.run->wait(r.results, nullptr));
+    EXPECT_TRUE(r.is_right(4));
+  }
+}
+
+TEST_P(AsyncContract, SeveralRunsAreInFlight) {
+  auto s = session(chain(2, 0, true), open(), {.max_in_flight = 3});
+  ASSERT_TRUE(s);
+  std::vector<std::unique_ptr<HostRunOf>> runs;
+  for (const int64_t n : {100, 5000, 1})
+    runs.push_back(std::make_unique<HostRunOf>(*s, n, static_cast<float>(n)));
+  HostRunOf more(*s, 10, 1);
+  for (int round = 0; round < 4; ++round) {
+    for (auto& r : runs) {
+      r->y.assign(r->y.size(), -1);
+      ASSERT_OK(r->run->submit());
+    }
+    if (!on_host()) {
+      const Status full = more.run->submit();
+      EXPECT_EQ(full.code(), Code::Usage);
+      EXPECT_NE(full.message().find("3 runs"), std::string::npos) << full.message();
+    }
+    std::rotate(runs.begin(), runs.begin() + 1, runs.end());  // another order
+    for (auto& r : runs) {
+      ASSERT_OK(r->run->wait(r->results, nullptr));
+      EXPECT_TRUE(r->is_right(2)) << r->y.size();
+    }
+    ASSERT_OK(more.run->submit());
+    ASSERT_OK(more.run->wait(more.results, nullptr));
+    EXPECT_TRUE(more.is_right(2));
+  }
+  EXPECT_EQ(s->stats().runs, 16U);
+}
+
+TEST_P(AsyncContract, ARunMayBeDestroyedInFlight) {
+  auto device = open();
+  auto s = session(chain(3, 1 << 16, false), device, {.max_in_flight = 1});
+  ASSERT_TRUE(s);
+  for (int i = 0; i < 3; ++i) {
+    HostRunOf r(*s, 1 << 16, 1);
+    ASSERT_OK(r.run->submit());
+  }
+  HostRunOf r(*s, 1 << 16, 2);
+  ASSERT_OK(r.run->submit());
+  ASSERT_OK(r.run->wait(r.results, nullptr));
+  EXPECT_TRUE(r.is_right(3));
+}
+
+TEST_P(AsyncContract, HostCallsFollowTheDevice) {
+  PlanWriter w;
+  const auto x = w.input("x", DType::F32, {Expr(10)});
+  const auto y = w.output("y", DType::F32, {Expr(10)});
+  const auto a = w.arena("a", DType::F32, {Expr(10)}), b = w.arena("b", DType::F32, {Expr(10)});
+  w.launch(w.kernel(affine_kernel("minus", 1.0F, -5.0F)), {x, a}, {Expr(10)});
+  w.host("Relu", {a}, {b});
+  w.launch(w.kernel(affine_kernel("twice", 2.0F, 0.0F)), {b, y}, {Expr(10)});
+  auto s = session(w.package(), open());
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 10, 1);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(r.run->submit());
+    ASSERT_OK(r.run->wait(r.results, nullptr));
+    EXPECT_EQ(r.y, (std::vector<float>{0, 0, 0, 0, 0, 0, 2, 4, 6, 8}));
+  }
+  const SubmitSync::Point point{1, 1};
+  EXPECT_EQ(r.run->submit({{}, {&point, 1}}).code(), Code::Unsupported);
+  ASSERT_OK(r.run->submit());
+  ASSERT_OK(r.run->wait(r.results, nullptr));
+}
+
+TEST_P(AsyncContract, LateRunsAreErrorsOfTheirOwn) {
+  auto device = open();
+  const auto package = chain(4, 1 << 18, false);
+  auto late = session(package, device, {.timeout_ns = 1});
+  auto other = session(package, device);
+  ASSERT_TRUE(late && other);
+  HostRunOf r(*late, 1 << 18, 1), good(*other, 1 << 18, 1);
+  for (int i = 0; i < 6; ++i) {
+    ASSERT_OK(r.run->submit());
+    ASSERT_OK(good.run->submit());
+    Status done;
+    if (i % 2 == 0) {
+      Result<bool> ended = false;
+      while (ended.ok() && !*ended) ended = r.run->ended();
+      done = ended.ok() ? r.run->wait(r.results, nullptr) : ended.status();
+    } else {
+      done = r.run->wait(r.results, nullptr);
+    }
+    if (!done.ok()) {
+      EXPECT_EQ(done.code(), Code::Timeout) << done.message();
+    }
+    ASSERT_OK(good.run->wait(good.results, nullptr));
+    EXPECT_TRUE(good.is_right(4));
+    // The context of a late run is in flight until it ends.
+    Status again = Status(Code::Usage, "");
+    while (again.code() == Code::Usage) again = r.run->submit();
+    ASSERT_OK(again);
+    done = r.run->wait(r.results, nullptr);
+    EXPECT_TRUE(done.ok() || done.code() == Code::Timeout) << done.message();
+  }
+}
+
+TEST_P(AsyncContract, SemaphoresOfTheApplicationOrderRuns) {
+  const std::string id = GetParam();
+  const size_t index = std::stoul(id.substr(id.find(':') + 1));
+  const bool vulkan = id.starts_with("vulkan");
+  const Lender lender = vulkan ? lend_vulkan(index) : lend_cuda(index);
+  {
+    auto device = open(lender.options);
+    auto s = session(chain(2, 100, false), device);
+    ASSERT_TRUE(s);
+    HostRunOf r(*s, 100, 1);
+    if (!vulkan) {
+      const SubmitSync::Point point{1, 1};
+      EXPECT_EQ(r.run->submit({{&point, 1}, {}}).code(), Code::Unsupported);
+      return;
+    }
+    const uint64_t before = lender.make_semaphore(), after = lender.make_semaphore();
+    for (uint64_t i = 1; i < 4; ++i) {
+      const SubmitSync::Point wait{before, i}, signal{after, 10 * i};
+      ASSERT_OK(r.run->submit({{&wait, 1}, {&signal, 1}}));
+      EXPECT_FALSE(lender.wait_for(after, 10 * i, kSecond / 50));
+      const auto ended = r.run->ended();
+      ASSERT_OK(ended.status());
+      EXPECT_FALSE(*ended);
+      lender.signal(before, i);
+      EXPECT_TRUE(lender.wait_for(after, 10 * i, 60 * kSecond));
+      ASSERT_OK(r.run->wait(r.results, nullptr));
+      EXPECT_TRUE(r.is_right(2));
+    }
+    const std::vector<SubmitSync::Point> many(SubmitSync::kMost + 1, {before, 1});
+    EXPECT_EQ(r.run->submit({many, {}}).code(), Code::Usage);
+    ASSERT_OK(r.run->submit());
+    ASSERT_OK(r.run->wait(r.results, nullptr));
+  }
+  EXPECT_TRUE(lender.unharmed());
+}
+
+REPRISE_ON_ALL_DEVICES(AsyncContract);
+
+}  // namespace
+}  // namespace reprise::test
