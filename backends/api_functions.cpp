@@ -48,6 +48,7 @@ const reprise_functions* reprise_get_functions(uint32_t abi_version) {
       reprise_run_create,
       reprise_run_bind,
       reprise_run_submit,
+      reprise_run_record,
       reprise_run_poll,
       reprise_run_wait,
       reprise_run_free,

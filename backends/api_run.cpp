@@ -109,6 +109,15 @@ reprise_status reprise_run_submit(reprise_run* run, const reprise_submit_options
   });
 }
 
+reprise_status reprise_run_record(reprise_run* run, void* command_buffer, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(run));
+    const Use use(*held);
+    RP_TRY(use.check());
+    return held->run->record(command_buffer);
+  });
+}
+
 reprise_status reprise_run_poll(reprise_run* run, int32_t* ended, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!ended) return missing("ended");

@@ -197,6 +197,10 @@ class Device {
   virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) = 0;
   virtual Result<std::unique_ptr<Recording>> record(RecordingDesc desc) = 0;
+  /// Writes the commands to a command buffer of the application on this device (VkCommandBuffer),
+  /// between two barriers: one makes all earlier writes visible to them, and one makes their writes
+  /// visible to everything later.
+  virtual Status record_into(void* command_buffer, const RecordingDesc& desc) = 0;
   /// Blocking transfers; `offset` is in bytes. Memory that is not mapped is copied through staging
   /// memory.
   virtual Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) = 0;

@@ -141,6 +141,11 @@ class RunContext {
   /// caller entered the session. `io` must live until end().
   Status begin(const BoundIo& io, std::chrono::steady_clock::time_point start,
                const SubmitSync& sync = {});
+  /// Begins a run that is one submission, and writes its commands to a command buffer of the
+  /// application instead of submitting them. The application says by calling end() that they were
+  /// executed.
+  Status begin_in(void* command_buffer, const BoundIo& io,
+                  std::chrono::steady_clock::time_point start);
   /// Whether end() need not wait for the first segment. An error ends the run.
   Result<bool> poll_first();
   /// Waits, does the rest of the run and delivers the results. Reuses the memory of `results`.
@@ -215,6 +220,7 @@ class RunContext {
   Status end_launches(size_t index, Run& run);
   Status execute(Run& run, std::vector<HostTensor>& results);
   void add_body_times(Run& run) const;
+  Run& start_run(const BoundIo& io, std::chrono::steady_clock::time_point start);
   Status finish(Run& run, std::vector<HostTensor>& results);
   Status check_time(const Run& run) const;
   Status submit(Recording& recording, Run& run);

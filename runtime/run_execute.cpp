@@ -387,19 +387,23 @@ bool RunContext::is_one_submission(const SessionShared& shared) {
          shared.of_state.empty();
 }
 
-Status RunContext::begin(const BoundIo& io, Clock::time_point start, const SubmitSync& sync) {
+RunContext::Run& RunContext::start_run(const BoundIo& io, Clock::time_point start) {
   symbols_ = io.symbols;
   submitted_ = false;
+  ongoing_->recorded = false;
   ongoing_->left = {.device_ns = s_.base.timeout_ns(), .host_ns = s_.base.timeout_ns()};
   const uint64_t seed = s_.base.options.seed;
-  Run& run =
-      ongoing_->run.emplace(Run{.io = io,
-                                .symbols = symbols_,
-                                .stats = {},
-                                .start = start,
-                                .left = ongoing_->left,
-                                .random = HostRun::create({}, seed, s_.base.started++).random,
-                                .buffers = {}});
+  return ongoing_->run.emplace(Run{.io = io,
+                                   .symbols = symbols_,
+                                   .stats = {},
+                                   .start = start,
+                                   .left = ongoing_->left,
+                                   .random = HostRun::create({}, seed, s_.base.started++).random,
+                                   .buffers = {}});
+}
+
+Status RunContext::begin(const BoundIo& io, Clock::time_point start, const SubmitSync& sync) {
+  Run& run = start_run(io, start);
   RP_TRY(prepare(run));
   if (s_.segments.empty() || s_.segments[0].levels.empty()) return {};
   run.sync = &sync;
@@ -408,7 +412,23 @@ Status RunContext::begin(const BoundIo& io, Clock::time_point start, const Submi
   return begun;
 }
 
+Status RunContext::begin_in(void* command_buffer, const BoundIo& io, Clock::time_point start) {
+  Run& run = start_run(io, start);
+  RP_TRY(prepare(run));
+  RP_TRY(write_segment(0, run.symbols));
+  find_staged(0, staged_);
+  RecordingDesc desc;
+  desc.blocks = blocks_.get();
+  Recorded counts;
+  append_commands(order_of(0, staged_.in, staged_.out), desc, counts);
+  RP_TRY(s_.base.device->record_into(command_buffer, desc));
+  ++s_.base.totals.recordings;
+  ongoing_->recorded = submitted_ = true;
+  return {};
+}
+
 Result<bool> RunContext::poll_first() {
+  if (ongoing_->recorded) return true;
   if (s_.segments.empty() || s_.segments[0].levels.empty()) return true;
   Recording& recording = *segments_[0].recorded.recording;
   Result<bool> ended = recording.poll(ongoing_->left.device_ns);
@@ -441,7 +461,8 @@ void RunContext::add_body_times(Run& run) const {
 
 Status RunContext::end(std::vector<HostTensor>& results, RunStats* stats) {
   Run& run = *ongoing_->run;
-  for (size_t s = 0; s < s_.segments.size(); ++s) {
+  if (ongoing_->recorded) RP_TRY(check_error_word());
+  for (size_t s = 0; s < s_.segments.size() && !ongoing_->recorded; ++s) {
     if (s > 0 && !s_.segments[s].levels.empty()) RP_TRY(begin_segment(s, run));
     RP_TRY(end_segment(s, run));
   }

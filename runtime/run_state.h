@@ -43,6 +43,7 @@ struct RunContext::Run {
 struct RunContext::Ongoing {
   TimeLeft left;
   std::optional<Run> run;
+  bool recorded = false;  // in a command buffer of the application
 };
 
 /// Adds the time of its scope to Run::copy_us.

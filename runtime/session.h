@@ -88,6 +88,11 @@ class AsyncRun {
   /// the first launch, compute before this returns. Allocates nothing on the heap under the
   /// conditions of Session::run_into().
   virtual Status submit(const SubmitSync& sync = {}) = 0;
+  /// Writes the run to a command buffer of the application instead of submitting it, between
+  /// barriers (Device::record_into). Only for a plan of one submission without host calls. The
+  /// application may execute the command buffer several times, one after the other. It calls wait()
+  /// when it has been executed for the last time, and destroys the run only after that.
+  virtual Status record(void* command_buffer) = 0;
   /// Whether wait() would not wait for what was submitted. Host calls that follow it are made by
   /// wait(). An error ends the run.
   virtual Result<bool> ended() = 0;

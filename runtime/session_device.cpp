@@ -320,6 +320,14 @@ class DeviceSession::Submission {
     states_.emplace(session_.base_.states, *lease_.context);
     return ended_with(lease_.context->begin(bound, start, sync));
   }
+  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
+    lease_.context = std::move(context);
+    if (!lease_.context) {
+      RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
+    }
+    states_.emplace(session_.base_.states, *lease_.context);
+    return ended_with(lease_.context->begin_in(command_buffer, bound, Clock::now()));
+  }
   Result<bool> poll() {
     Result<bool> ended = lease_.context->poll_first();
     if (!ended.ok()) return ended_with(ended.status());
@@ -368,16 +376,18 @@ class DeviceSession::Run final : public AsyncRun {
 
   Status submit(const SubmitSync& sync) override {
     const auto start = Clock::now();
-    if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
-    if (!is_bound_) return {Code::Usage, "the run has no bindings"};
-    if (!sync.signals.empty() && !RunContext::is_one_submission(session_.shared_)) {
-      return unsupported(
-          "a run can signal only if its plan is one submission without host calls, copies on the "
-          "host and states; wait for this one instead");
-    }
+    RP_TRY(check(!sync.signals.empty(), "signals"));
     RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
     submission_.emplace(session_);
     return ends_if_failed(submission_->begin(std::move(context), bound_, start, sync));
+  }
+
+  Status record(void* command_buffer) override {
+    if (!command_buffer) return {Code::Usage, "the command buffer is null"};
+    RP_TRY(check(true, "is recorded"));
+    RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
+    submission_.emplace(session_);
+    return ends_if_failed(submission_->begin_in(command_buffer, std::move(context), bound_));
   }
 
   Result<bool> ended() override {
@@ -405,6 +415,15 @@ class DeviceSession::Run final : public AsyncRun {
    private:
     Run& run_;
   };
+  /// Whether the run can begin. `alone`: it must be one submission, because it `does` something.
+  Status check(bool alone, const char* does) const {
+    if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
+    if (!is_bound_) return {Code::Usage, "the run has no bindings"};
+    if (!alone || RunContext::is_one_submission(session_.shared_)) return {};
+    return unsupported(
+        std::string("a run that ") + does +
+        " must be one submission, without host kernels, copies on the host and states");
+  }
   Status ends_if_failed(Status s) {
     if (!s.ok()) submission_.reset();
     return s;

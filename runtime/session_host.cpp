@@ -170,6 +170,8 @@ class HostSession::Run final : public AsyncRun {
     return {};
   }
 
+  Status record(void*) override { return unsupported("the host has no command buffers"); }
+
   Result<bool> ended() override { return true; }
 
   Status wait(std::vector<HostTensor>& results, RunStats* stats) override {

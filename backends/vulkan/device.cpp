@@ -105,6 +105,15 @@ Result<std::unique_ptr<Recording>> VulkanDevice::record(RecordingDesc desc) {
   return r;
 }
 
+Status VulkanDevice::record_into(void* command_buffer, const RecordingDesc& desc) {
+  if (driver_->owned) {
+    return {Code::Usage,
+            "only an application that lends its own Vulkan device has command buffers of "
+            "this device"};
+  }
+  return write_to(*driver_, static_cast<VkCommandBuffer>(command_buffer), desc);
+}
+
 Status VulkanDevice::staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot) {
   if (slot) return {};
   RP_ASSIGN(slot, VulkanBuffer::create(driver_, kStagingBytes, use));

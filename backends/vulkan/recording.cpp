@@ -1,7 +1,142 @@
 #include "backends/vulkan/recording.h"
+
+#include <algorithm>
+
 #include "backends/vulkan/memory.h"
 
 namespace reprise::vulkan {
+
+namespace {
+
+/// Writes commands to a command buffer.
+class CommandWriter {
+ public:
+  /// `queries`: a pool with two timestamps for each dispatch, or none.
+  CommandWriter(Driver& driver, VkCommandBuffer commands, VkQueryPool queries, bool copies)
+      : driver_(driver), commands_(commands), queries_(queries), copies_(copies) {}
+
+  void write(const RecordingDesc& desc) {
+    for (const Command& c : desc.commands) write(desc, c);
+  }
+  /// The number of timestamps that were written.
+  uint32_t stamps() const { return stamps_; }
+
+ private:
+  // Timestamps come after all earlier commands, so that a pair measures one dispatch alone.
+  void timestamp() {
+    if (!queries_) return;
+    driver_.vk.vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, queries_,
+                                   stamps_++);
+  }
+  void write(const RecordingDesc& desc, const Command& c);
+  void dispatch(const RecordingDesc& desc, const Command& c);
+  void barrier(bool to_host);
+
+  Driver& driver_;
+  VkCommandBuffer commands_;
+  VkQueryPool queries_;
+  const bool copies_;
+  VkPipeline bound_ = VK_NULL_HANDLE;
+  uint32_t stamps_ = 0;
+};
+
+void CommandWriter::dispatch(const RecordingDesc& desc, const Command& c) {
+  const VkPipeline pipeline = static_cast<const VulkanKernel*>(c.kernel)->pipeline();
+  if (pipeline != bound_)
+    driver_.vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+  bound_ = pipeline;
+  // Kernels declare the address of the block twice, as pointers to two types.
+  const uint64_t block = desc.blocks->address() + c.block_offset;
+  const uint64_t push[] = {block, block};
+  driver_.vk.vkCmdPushConstants(commands_, driver_.pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                sizeof(push), push);
+  timestamp();
+  if (c.kind == Command::Kind::Dispatch) {
+    driver_.vk.vkCmdDispatch(commands_, c.grid[0], c.grid[1], c.grid[2]);
+  } else {
+    driver_.vk.vkCmdDispatchIndirect(
+        commands_, static_cast<const VulkanBuffer*>(desc.blocks)->handle(), c.indirect_offset);
+  }
+  timestamp();
+  ++driver_.counters.dispatches;
+}
+
+// Grids of indirect dispatches need no barrier, because the host writes them before a submission.
+void CommandWriter::barrier(bool to_host) {
+  VkMemoryBarrier memory{};
+  memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+  memory.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+  memory.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+  VkPipelineStageFlags from = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, to = from;
+  if (copies_) {
+    memory.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
+    from |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+  }
+  // The last barrier also covers later submissions, which may use what this one wrote.
+  if (copies_ || to_host) {
+    memory.dstAccessMask |= VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    to |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+  }
+  if (to_host) {
+    memory.dstAccessMask |= VK_ACCESS_HOST_READ_BIT;
+    to |= VK_PIPELINE_STAGE_HOST_BIT;
+  }
+  driver_.vk.vkCmdPipelineBarrier(commands_, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  ++driver_.counters.barriers;
+}
+
+void CommandWriter::write(const RecordingDesc& desc, const Command& c) {
+  switch (c.kind) {
+    case Command::Kind::Dispatch:
+    case Command::Kind::DispatchIndirect:
+      dispatch(desc, c);
+      break;
+    case Command::Kind::Barrier:
+      barrier(false);
+      break;
+    case Command::Kind::HostBarrier:
+      barrier(true);
+      break;
+    case Command::Kind::Join:  // barriers order the commands
+      break;
+    case Command::Kind::Copy: {
+      if (c.bytes == 0) break;
+      const VkBufferCopy region{c.src_offset, c.dst_offset, c.bytes};
+      driver_.vk.vkCmdCopyBuffer(commands_, static_cast<const VulkanBuffer*>(c.src)->handle(),
+                                 static_cast<const VulkanBuffer*>(c.dst)->handle(), 1, &region);
+      ++driver_.counters.copies;
+      break;
+    }
+  }
+}
+
+bool has_copies(const RecordingDesc& desc) {
+  return std::ranges::any_of(desc.commands,
+                             [](const Command& c) { return c.kind == Command::Kind::Copy; });
+}
+
+}  // namespace
+
+Status write_to(Driver& driver, VkCommandBuffer commands, const RecordingDesc& desc) {
+  RP_TRY(driver.alive());
+  const auto barrier = [&](VkPipelineStageFlags from, VkAccessFlags written,
+                           VkPipelineStageFlags to, VkAccessFlags used) {
+    VkMemoryBarrier memory{};
+    memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    memory.srcAccessMask = written;
+    memory.dstAccessMask = used;
+    driver.vk.vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  };
+  const VkPipelineStageFlags ours =
+      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
+  barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, ours, all);
+  CommandWriter(driver, commands, VK_NULL_HANDLE, has_copies(desc)).write(desc);
+  barrier(ours, VK_ACCESS_MEMORY_WRITE_BIT,
+          VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all);
+  ++driver.counters.recordings;
+  return {};
+}
 
 Status VulkanRecording::make_objects(const RecordingDesc& desc) {
   const VkDevice device = driver_->device;
@@ -39,94 +174,12 @@ Status VulkanRecording::make_objects(const RecordingDesc& desc) {
   return {};
 }
 
-// Timestamps come after all earlier commands, so that a pair measures one dispatch alone.
-void VulkanRecording::timestamp() {
-  if (!queries_.get()) return;
-  driver_->vk.vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, queries_.get(),
-                                  stamps_++);
-}
-
-void VulkanRecording::record_dispatch(const RecordingDesc& desc, const Command& c) {
-  const VkPipeline pipeline = static_cast<const VulkanKernel*>(c.kernel)->pipeline();
-  if (pipeline != bound_)
-    driver_->vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-  bound_ = pipeline;
-  // Kernels declare the address of the block twice, as pointers to two types.
-  const uint64_t block = desc.blocks->address() + c.block_offset;
-  const uint64_t push[] = {block, block};
-  driver_->vk.vkCmdPushConstants(commands_, driver_->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT,
-                                 0, sizeof(push), push);
-  timestamp();
-  if (c.kind == Command::Kind::Dispatch) {
-    driver_->vk.vkCmdDispatch(commands_, c.grid[0], c.grid[1], c.grid[2]);
-  } else {
-    driver_->vk.vkCmdDispatchIndirect(
-        commands_, static_cast<const VulkanBuffer*>(desc.blocks)->handle(), c.indirect_offset);
-  }
-  timestamp();
-  ++driver_->counters.dispatches;
-}
-
-// Grids of indirect dispatches need no barrier, because the host writes them before a submission.
-void VulkanRecording::record_barrier(bool to_host) {
-  VkMemoryBarrier barrier{};
-  barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-  VkPipelineStageFlags from = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, to = from;
-  if (copies_) {
-    barrier.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
-    from |= VK_PIPELINE_STAGE_TRANSFER_BIT;
-  }
-  // The last barrier also covers later submissions, which may use what this one wrote.
-  if (copies_ || to_host) {
-    barrier.dstAccessMask |= VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    to |= VK_PIPELINE_STAGE_TRANSFER_BIT;
-  }
-  if (to_host) {
-    barrier.dstAccessMask |= VK_ACCESS_HOST_READ_BIT;
-    to |= VK_PIPELINE_STAGE_HOST_BIT;
-  }
-  driver_->vk.vkCmdPipelineBarrier(commands_, from, to, 0, 1, &barrier, 0, nullptr, 0, nullptr);
-  ++driver_->counters.barriers;
-}
-
-void VulkanRecording::record(const RecordingDesc& desc) {
-  if (queries_.get())
-    driver_->vk.vkCmdResetQueryPool(commands_, queries_.get(), 0, 2 * dispatches_);
-  for (const Command& c : desc.commands) {
-    switch (c.kind) {
-      case Command::Kind::Dispatch:
-      case Command::Kind::DispatchIndirect:
-        record_dispatch(desc, c);
-        break;
-      case Command::Kind::Barrier:
-        record_barrier(false);
-        break;
-      case Command::Kind::HostBarrier:
-        record_barrier(true);
-        break;
-      case Command::Kind::Join:  // barriers order the commands
-        break;
-      case Command::Kind::Copy: {
-        if (c.bytes == 0) break;
-        const VkBufferCopy region{c.src_offset, c.dst_offset, c.bytes};
-        driver_->vk.vkCmdCopyBuffer(commands_, static_cast<const VulkanBuffer*>(c.src)->handle(),
-                                    static_cast<const VulkanBuffer*>(c.dst)->handle(), 1, &region);
-        ++driver_->counters.copies;
-        break;
-      }
-    }
-  }
-}
-
 Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr<Driver> driver,
                                                                  const RecordingDesc& desc) {
   RP_TRY(driver->alive());
   std::unique_ptr<VulkanRecording> r(new VulkanRecording(std::move(driver)));
   for (const Command& c : desc.commands) {
     const bool indirect = c.kind == Command::Kind::DispatchIndirect;
-    r->copies_ = r->copies_ || c.kind == Command::Kind::Copy;
     if (indirect || c.kind == Command::Kind::Dispatch) ++r->dispatches_;
   }
   RP_TRY(r->make_objects(desc));
@@ -134,7 +187,11 @@ Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr
   VkCommandBufferBeginInfo begin{};
   begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
   RP_TRY(d.check(d.vk.vkBeginCommandBuffer(r->commands_, &begin), "vkBeginCommandBuffer"));
-  r->record(desc);
+  const VkQueryPool queries = r->queries_.get();
+  if (queries) d.vk.vkCmdResetQueryPool(r->commands_, queries, 0, 2 * r->dispatches_);
+  CommandWriter writer(d, r->commands_, queries, has_copies(desc));
+  writer.write(desc);
+  r->stamps_ = writer.stamps();
   RP_TRY(d.check(d.vk.vkEndCommandBuffer(r->commands_), "vkEndCommandBuffer"));
   ++d.counters.recordings;
   return r;

@@ -40,10 +40,6 @@ class VulkanRecording final : public Recording {
       : driver_(std::move(driver)),
         run_(driver_->runs, [this] { return wait_for_fence(0) != VK_TIMEOUT; }) {}
   Status make_objects(const RecordingDesc& desc);
-  void record(const RecordingDesc& desc);
-  void record_dispatch(const RecordingDesc& desc, const Command& c);
-  void record_barrier(bool to_host);
-  void timestamp();
   VkResult wait_for_fence(uint64_t timeout_ns) const;
   Status over(VkResult r);
   Status hung();
@@ -53,12 +49,14 @@ class VulkanRecording final : public Recording {
   OwnedFence fence_;
   OwnedQueryPool queries_;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
-  VkPipeline bound_ = VK_NULL_HANDLE;
   uint32_t dispatches_ = 0, stamps_ = 0;
-  bool copies_ = false;
   uint64_t ran_ns_ = 0;
   bool pending_ = false, dead_ = false;
   SubmittedRun run_;  // last, so that it is destroyed before the fence that it queries
 };
+
+/// Writes the commands to a command buffer of the application, between a barrier that makes all
+/// earlier writes visible to them and one that makes their writes visible to everything later.
+Status write_to(Driver& driver, VkCommandBuffer commands, const RecordingDesc& desc);
 
 }  // namespace reprise::vulkan

@@ -227,6 +227,17 @@ REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tens
 REPRISE_API reprise_status reprise_run_submit(reprise_run* run,
                                               const reprise_submit_options* options,
                                               reprise_error* error);
+/* Writes the run to a command buffer of the application (VkCommandBuffer, in the recording state,
+ * of the queue family that the application lent) instead of submitting it. The run must be one
+ * submission without host kernels and states, or else the status is REPRISE_UNSUPPORTED. A barrier
+ * before it makes all earlier writes of the queue visible to it, and a barrier after it makes its
+ * writes visible to all later commands and to the host. It binds a compute pipeline and sets push
+ * constants. The command buffer may be executed several times, but not at the same time, and the
+ * bound buffers may change in between; inputs in host memory are copied by this call. Call
+ * reprise_run_wait when it has been executed for the last time: this reports the errors of kernels,
+ * and ends the run. Only then bind, free or record it again. */
+REPRISE_API reprise_status reprise_run_record(reprise_run* run, void* command_buffer,
+                                              reprise_error* error);
 /* Sets `ended` to 1 if reprise_run_wait would not wait for what was submitted, and to 0 otherwise.
  * An error, such as REPRISE_TIMEOUT, ends the run. */
 REPRISE_API reprise_status reprise_run_poll(reprise_run* run, int32_t* ended, reprise_error* error);

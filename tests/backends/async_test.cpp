@@ -1,6 +1,7 @@
 // Runs that do not block their caller.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <thread>
 
 #include "contract.h"
@@ -214,6 +215,64 @@ TEST_P(AsyncContract, SemaphoresOfTheApplicationOrderRuns) {
     ASSERT_OK(r.run->wait(r.results, nullptr));
   }
   EXPECT_TRUE(lender.unharmed());
+}
+
+TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
+  const std::string id = GetParam();
+  const size_t index = std::stoul(id.substr(id.find(':') + 1));
+  const bool vulkan = id.starts_with("vulkan");
+  const Lender lender = vulkan ? lend_vulkan(index) : lend_cuda(index);
+  {
+    auto device = open(lender.options);
+    auto s = session(chain(3, 0, true), device);
+    ASSERT_TRUE(s);
+    auto memory = device->borrow(lender.memory, 384);
+    ASSERT_OK(memory.status());
+    const std::array<Binding, 1> inputs{{{.name = "x", .device = memory->get(), .dims = {48}}}};
+    const std::array<Binding, 1> outputs{
+        {{.name = "y", .device = memory->get(), .device_offset = 192}}};
+    auto run = s->make_run();
+    ASSERT_OK(run.status());
+    ASSERT_OK((*run)->bind(inputs, outputs));
+    int nothing = 0;
+    if (!vulkan) {
+      EXPECT_EQ((*run)->record(&nothing).code(), Code::Unsupported);
+      return;
+    }
+    std::vector<HostTensor> results;
+    for (const float value : {2.5F, -1.0F}) {
+      Status recorded;
+      const std::vector<float> out =
+          lender.execute(std::bit_cast<uint32_t>(value),
+                         [&](void* commands) { recorded = (*run)->record(commands); });
+      ASSERT_OK(recorded);
+      const auto ended = (*run)->ended();
+      ASSERT_OK(ended.status());
+      EXPECT_TRUE(*ended);
+      EXPECT_EQ((*run)->record(&nothing).code(), Code::Usage);
+      ASSERT_OK((*run)->wait(results, nullptr));
+      for (size_t i = 0; i < 48; ++i) {
+        ASSERT_EQ(out[i], value);
+        ASSERT_EQ(out[48 + i], value + 3) << i;
+      }
+    }
+    EXPECT_EQ((*run)->record(nullptr).code(), Code::Usage);
+    EXPECT_EQ(s->stats().submits, 0U);
+    ASSERT_OK((*run)->submit());
+    ASSERT_OK((*run)->wait(results, nullptr));
+  }
+  EXPECT_TRUE(lender.unharmed());
+}
+
+TEST_P(AsyncContract, CommandBuffersBelongToTheApplicationsDevice) {
+  auto s = session(chain(3, 48, false), open());
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 48, 1);
+  int nothing = 0;
+  EXPECT_FALSE(r.run->record(&nothing).ok());
+  ASSERT_OK(r.run->submit());
+  ASSERT_OK(r.run->wait(r.results, nullptr));
+  EXPECT_TRUE(r.is_right(3));
 }
 
 REPRISE_ON_ALL_DEVICES(AsyncContract);

@@ -40,6 +40,7 @@ constexpr Excuse kExcuses[] = {
     {"WaitingBehindOtherWorkIsNoFault", "host", kNoTimeLimit},
     {"LateRunsKeepTheirPlaceAndTheirMemoryIsUsedAgain", "host", kNoTimeLimit},
     {"SemaphoresOfTheApplicationOrderRuns", "host", "the host has no semaphores"},
+    {"ARunIsPartOfACommandBuffer", "host", "the host has no command buffers"},
     {"LateRunsAreErrorsOfTheirOwn", "host", kNoTimeLimit},
     {"BranchesShareMemoryWithoutHarm", "host", "its kernel is unknown to the host"},
 };

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "runtime/backend.h"
 
@@ -16,6 +17,11 @@ struct Lender {
   std::function<uint64_t()> make_semaphore;
   std::function<void(uint64_t semaphore, uint64_t value)> signal;
   std::function<bool(uint64_t semaphore, uint64_t value, uint64_t timeout_ns)> wait_for;
+  /// Fills the first 192 bytes of `memory` with `word`, lets `between` record what follows, copies
+  /// 384 bytes of `memory` to the host, and executes that twice. Null on CUDA.
+  std::function<std::vector<float>(uint32_t word,
+                                   std::function<void(void* command_buffer)> between)>
+      execute;
   std::shared_ptr<void> keep;
 };
 Lender lend_vulkan(size_t index);

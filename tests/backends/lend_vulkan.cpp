@@ -1,5 +1,7 @@
 // An application that already has a Vulkan device.
 #include <bit>
+#include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "backends/vulkan/facts.h"
@@ -18,11 +20,15 @@ struct VulkanApplication {
   VolkDeviceTable vk{};
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
+  VkBuffer readback = VK_NULL_HANDLE;
+  VkDeviceMemory readback_memory = VK_NULL_HANDLE;
   std::vector<VkSemaphore> semaphores;
   int locks = 0, unlocks = 0;
 
   explicit VulkanApplication(size_t index) {
-    instance = *vulkan::Instance::create(false, {});
+    const bool validation = std::getenv("REPRISE_TEST_VALIDATION") != nullptr;
+    instance = *vulkan::Instance::create(
+        validation, [](Severity, const std::string& message) { ADD_FAILURE() << message; });
     physical = vulkan::PhysicalDevice::query(*instance, (*instance->physical_devices())[index], 0);
     VkPhysicalDeviceBufferDeviceAddressFeatures address{};
     address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
@@ -47,14 +53,18 @@ struct VulkanApplication {
     vk.vkGetDeviceQueue(device, physical.queue_family, 0, &queue);
   }
   void make_buffer(VkDeviceSize bytes) {
+    make_buffer(bytes, false, buffer, memory);
+    make_buffer(bytes, true, readback, readback_memory);
+  }
+  void make_buffer(VkDeviceSize bytes, bool mapped, VkBuffer& made, VkDeviceMemory& of_it) {
     VkBufferCreateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
     info.size = bytes;
     info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                  VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
-    EXPECT_EQ(vk.vkCreateBuffer(device, &info, nullptr, &buffer), VK_SUCCESS);
+    EXPECT_EQ(vk.vkCreateBuffer(device, &info, nullptr, &made), VK_SUCCESS);
     VkMemoryRequirements needs{};
-    vk.vkGetBufferMemoryRequirements(device, buffer, &needs);
+    vk.vkGetBufferMemoryRequirements(device, made, &needs);
     VkMemoryAllocateFlagsInfo flags{};
     flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
     flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
@@ -62,9 +72,54 @@ struct VulkanApplication {
     allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
     allocate.pNext = &flags;
     allocate.allocationSize = needs.size;
-    while ((needs.memoryTypeBits >> allocate.memoryTypeIndex & 1) == 0) ++allocate.memoryTypeIndex;
-    EXPECT_EQ(vk.vkAllocateMemory(device, &allocate, nullptr, &memory), VK_SUCCESS);
-    EXPECT_EQ(vk.vkBindBufferMemory(device, buffer, memory, 0), VK_SUCCESS);
+    VkPhysicalDeviceMemoryProperties types{};
+    instance->fn().memory_properties(physical.handle, &types);
+    const VkMemoryPropertyFlags wanted =
+        mapped ? VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT : 0;
+    const auto fits = [&](uint32_t type) {
+      return (needs.memoryTypeBits >> type & 1) != 0 &&
+             (types.memoryTypes[type].propertyFlags & wanted) == wanted;
+    };
+    while (!fits(allocate.memoryTypeIndex)) ++allocate.memoryTypeIndex;
+    EXPECT_EQ(vk.vkAllocateMemory(device, &allocate, nullptr, &of_it), VK_SUCCESS);
+    EXPECT_EQ(vk.vkBindBufferMemory(device, made, of_it, 0), VK_SUCCESS);
+  }
+  std::vector<float> execute(uint32_t word, const std::function<void(void*)>& between) {
+    VkCommandPoolCreateInfo pool_info{};
+    pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+    pool_info.queueFamilyIndex = physical.queue_family;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    EXPECT_EQ(vk.vkCreateCommandPool(device, &pool_info, nullptr, &pool), VK_SUCCESS);
+    VkCommandBufferAllocateInfo allocate{};
+    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    allocate.commandPool = pool;
+    allocate.commandBufferCount = 1;
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    EXPECT_EQ(vk.vkAllocateCommandBuffers(device, &allocate, &commands), VK_SUCCESS);
+    VkCommandBufferBeginInfo begin{};
+    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+    EXPECT_EQ(vk.vkBeginCommandBuffer(commands, &begin), VK_SUCCESS);
+    // No barriers of the application's own: the recorded run has those that it needs.
+    vk.vkCmdFillBuffer(commands, buffer, 0, 192, word);
+    between(commands);
+    const VkBufferCopy region{0, 0, 384};
+    vk.vkCmdCopyBuffer(commands, buffer, readback, 1, &region);
+    EXPECT_EQ(vk.vkEndCommandBuffer(commands), VK_SUCCESS);
+    VkSubmitInfo submit{};
+    submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+    submit.commandBufferCount = 1;
+    submit.pCommandBuffers = &commands;
+    for (int time = 0; time < 2; ++time) {
+      EXPECT_EQ(vk.vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE), VK_SUCCESS);
+      EXPECT_EQ(vk.vkQueueWaitIdle(queue), VK_SUCCESS);
+    }
+    void* mapped = nullptr;
+    EXPECT_EQ(vk.vkMapMemory(device, readback_memory, 0, VK_WHOLE_SIZE, 0, &mapped), VK_SUCCESS);
+    std::vector<float> out(96);
+    std::memcpy(out.data(), mapped, 384);
+    vk.vkUnmapMemory(device, readback_memory);
+    vk.vkDestroyCommandPool(device, pool, nullptr);
+    return out;
   }
   VkSemaphore make_semaphore() {
     VkSemaphoreTypeCreateInfo type{};
@@ -95,6 +150,8 @@ struct VulkanApplication {
     for (const VkSemaphore s : semaphores) vk.vkDestroySemaphore(device, s, nullptr);
     vk.vkDestroyBuffer(device, buffer, nullptr);
     vk.vkFreeMemory(device, memory, nullptr);
+    vk.vkDestroyBuffer(device, readback, nullptr);
+    vk.vkFreeMemory(device, readback_memory, nullptr);
     vk.vkDestroyDevice(device, nullptr);
   }
 };
@@ -125,6 +182,9 @@ Lender lend_vulkan(size_t index) {
   };
   l.wait_for = [state = app.get()](uint64_t semaphore, uint64_t value, uint64_t timeout_ns) {
     return state->wait_for(std::bit_cast<VkSemaphore>(semaphore), value, timeout_ns);
+  };
+  l.execute = [state = app.get()](uint32_t word, const std::function<void(void*)>& between) {
+    return state->execute(word, between);
   };
   l.keep = app;
   return l;

@@ -89,6 +89,7 @@ typedef struct reprise_functions {
                              reprise_tensor* outputs, size_t output_count, reprise_error* error);
   reprise_status (*run_submit)(reprise_run* run, const reprise_submit_options* options,
                                reprise_error* error);
+  reprise_status (*run_record)(reprise_run* run, void* command_buffer, reprise_error* error);
   reprise_status (*run_poll)(reprise_run* run, int32_t* ended, reprise_error* error);
   reprise_status (*run_wait)(reprise_run* run, reprise_results** results, reprise_run_stats* stats,
                              reprise_error* error);
