@@ -117,15 +117,15 @@ Package tune(const CompileModel& model, const CompileOptions& options, const Set
   AutotuneOptions tuning;
   tuning.budget_s = s.tune_seconds;
   tuning.cache_dir = app::default_backend_options().cache_dir;
-  tuning.warning = log_line;
+  tuning.warning = options.log;
   tuning.progress = [&](const std::string& line) {
-    log_line(line);
+    log_line(Severity::Info, line);
     if (progress.wanted()) progress.show(line, 0, 0);
   };
   tuning.inputs = [&](const package::Package& p) -> Result<std::vector<HostTensor>> {
     std::vector<std::string> notes;
     RP_ASSIGN(app::InputSet set, app::make_inputs(p.io, sources, notes));
-    for (const std::string& note : notes) log_line(note);
+    for (const std::string& note : notes) log_line(Severity::Info, note);
     return std::move(set.tensors);
   };
   const nb::gil_scoped_release release;
@@ -146,7 +146,7 @@ Package compile_with(const CompileModel& model, const Settings& s) {
     out = {std::make_shared<const package::Package>(std::move(compiled)), s.mode};
   }
   progress.raise();
-  for (const std::string& note : out.package->explanation.notes) log_line(note);
+  for (const std::string& note : out.package->explanation.notes) log_line(Severity::Info, note);
   flush_log();
   return out;
 }

@@ -76,7 +76,7 @@ Session::Session(const Package& package, nb::handle device, const std::string& m
     session_ = of_process(std::shared_ptr<reprise::Session>(
         take(reprise::Session::create(package_, device_->get(), options))));
   }
-  for (const std::string& note : session_->variant_notes()) log_line(note);
+  for (const std::string& note : session_->variant_notes()) log_line(Severity::Info, note);
   flush_log();
 }
 

@@ -28,6 +28,11 @@ set(example "${CMAKE_MATCH_1}")
 string(REGEX REPLACE "\n```.*" "\n" example "${example}")
 file(REMOVE_RECURSE ${WORK_DIR})
 file(WRITE ${WORK_DIR}/readme.cpp "${example}")
+file(READ ${SOURCE_DIR}/docs/embedding.md embedding)
+if(NOT embedding MATCHES "<!-- consumer:frame:begin -->.*```cpp\n(.*)```\n<!-- consumer:frame:end -->")
+  message(FATAL_ERROR "docs/embedding.md holds no example between its consumer markers")
+endif()
+file(WRITE ${WORK_DIR}/frame.cpp "${CMAKE_MATCH_1}")
 
 foreach(component runtime compiler dev)
   run(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/installed
@@ -42,7 +47,7 @@ endif()
 run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/build
             -G ${GENERATOR}
             -DKEEP_LIBRARIES=${keep_libraries}
-            -DCMAKE_PREFIX_PATH=${WORK_DIR}/installed -DREADME_SOURCE=${WORK_DIR}/readme.cpp
+            -DCMAKE_PREFIX_PATH=${WORK_DIR}/installed -DREADME_SOURCE=${WORK_DIR}/readme.cpp -DFRAME_SOURCE=${WORK_DIR}/frame.cpp
             -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC}
             "-DCMAKE_CXX_FLAGS=${flags}" "-DCMAKE_C_FLAGS=${flags}")
 run(COMMAND ${CMAKE_COMMAND} --build ${WORK_DIR}/build)
@@ -58,6 +63,8 @@ expect_equal("README's example" "${printed}" "${expected}")
 run(COMMAND ${BUILD_DIR}/bin/reprise compile ${model} -o ${WORK_DIR}/model.rpk)
 string(REPEAT "0.731059 " 60 expected)
 string(STRIP "${expected}" expected)
+run(COMMAND ${WORK_DIR}/build/frame ${WORK_DIR}/model.rpk OUTPUT printed)
+expect_equal("the example of docs/embedding.md" "${printed}" "0.5 0.731059 0.880797")
 foreach(kind shared static)
   foreach(device host auto)
     run(COMMAND ${WORK_DIR}/build/replay_${kind} ${WORK_DIR}/model.rpk ${device} OUTPUT printed)
