@@ -42,6 +42,48 @@ class Misuse : public testing::Test {
   std::vector<float> x_{1, 2, 3, 4};
 };
 
+TEST_F(Misuse, RunsAreUsedByOneThreadAndInOrder) {
+  reprise_run* made = nullptr;
+  ASSERT_EQ(reprise_run_create(session_.get(), &made, &error_), REPRISE_OK) << error_.message;
+  const Owned<reprise_run> run(made);
+  int32_t ended = 0;
+  expect_error(reprise_run_submit(made, nullptr, &error_), REPRISE_USAGE, "no bindings");
+  expect_error(reprise_run_wait(made, nullptr, nullptr, &error_), REPRISE_USAGE, "not submitted");
+  expect_error(reprise_run_bind(made, nullptr, 1, nullptr, 0, &error_), REPRISE_USAGE, "is null");
+  expect_error(reprise_run_bind(made, nullptr, 0, nullptr, 0, &error_), REPRISE_INVALID_INPUT,
+               "'x'");
+  expect_error(reprise_run_submit(made, nullptr, &error_), REPRISE_USAGE, "no bindings");
+  const reprise_tensor in = input();
+  ASSERT_EQ(reprise_run_bind(made, &in, 1, nullptr, 0, &error_), REPRISE_OK) << error_.message;
+  expect_error(reprise_run_poll(made, nullptr, &error_), REPRISE_USAGE, "ended");
+  EXPECT_FALSE(reprise_run_record(made, nullptr, &error_) == REPRISE_OK);
+  reprise_submit_options options = REPRISE_SUBMIT_OPTIONS_INIT;
+  options.wait_count = 9;
+  expect_error(reprise_run_submit(made, &options, &error_), REPRISE_USAGE, "at most 8");
+  options.wait_count = 1;
+  expect_error(reprise_run_submit(made, &options, &error_), REPRISE_USAGE, "is null");
+  ASSERT_EQ(reprise_run_submit(made, nullptr, &error_), REPRISE_OK) << error_.message;
+  expect_error(reprise_run_bind(made, &in, 1, nullptr, 0, &error_), REPRISE_USAGE, "in flight");
+  {
+    const auto held = capi::find_handle(made);
+    ASSERT_TRUE(held.ok());
+    (*held)->in_use = true;  // as another thread's call does
+    expect_error(reprise_run_wait(made, nullptr, nullptr, &error_), REPRISE_USAGE,
+                 "another thread");
+    expect_error(reprise_run_poll(made, &ended, &error_), REPRISE_USAGE, "another thread");
+    (*held)->in_use = false;
+  }
+  // A run keeps its session.
+  session_.reset();
+  reprise_results* results = nullptr;
+  ASSERT_EQ(reprise_run_wait(made, &results, nullptr, &error_), REPRISE_OK) << error_.message;
+  const Owned<reprise_results> kept(results);
+  reprise_tensor out = REPRISE_TENSOR_INIT;
+  ASSERT_EQ(reprise_results_get(results, 0, &out, &error_), REPRISE_OK) << error_.message;
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(static_cast<const float*>(out.data)[i], x_[i] + static_cast<float>(app_.launches));
+}
+
 TEST_F(Misuse, StructsOfNoVersionAreRefused) {
   reprise_device* device = nullptr;
   for (const size_t size : {size_t{0}, size_t{4}, size_t{12}, size_t{20}, size_t{100'001}}) {
