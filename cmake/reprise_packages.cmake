@@ -3,7 +3,6 @@
 set(CPACK_PACKAGE_NAME reprise)
 set(CPACK_PACKAGE_VENDOR "The Reprise authors")
 set(CPACK_PACKAGE_CONTACT "The Reprise authors <reprise@example.org>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compiled models on Vulkan and CUDA devices")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
@@ -22,8 +21,6 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/lib)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY =)  # libreprise-compiler needs libreprise of its build
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS OFF)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
@@ -76,7 +73,8 @@ device with Vulkan, on NVIDIA GPUs with CUDA, and on the host. This package
 contains the library that applications ship.")
 reprise_deb(compiler libreprise-compiler${REPRISE_ABI_VERSION} libs "compiler of ONNX models"
 "Reprise compiles ONNX models to packages of fused GPU kernels. This package
-contains the compiler as a library.")
+contains the compiler as a library."
+  DEPENDS "libreprise${REPRISE_ABI_VERSION} (= ${version})")
 reprise_deb(images libreprise-images libs "decoder of images for models"
 "Reprise opens this library when a model with the operator ImageDecoder is run.")
 reprise_deb(dev libreprise-dev libdevel "headers and static libraries of Reprise"
@@ -87,4 +85,18 @@ reprise_deb(tools reprise-tools science "command line of Reprise, and sample app
 "Reprise compiles ONNX models to fused GPU kernels and runs them on any device
 with Vulkan. This package contains the command line, which compiles, explains,
 measures and verifies models, and sample applications.")
+# What packages need that are linked with the libraries, and that the linker's cache has them.
+file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
+foreach(pair runtime,reprise,libreprise compiler,reprise_compiler,libreprise-compiler)
+  string(REPLACE "," ";" pair ${pair})
+  list(GET pair 0 component)
+  list(GET pair 1 library)
+  list(GET pair 2 package)
+  string(TOUPPER ${component} upper)
+  file(WRITE ${PROJECT_BINARY_DIR}/debian/${component}/shlibs
+       "lib${library} ${REPRISE_ABI_VERSION} ${package}${REPRISE_ABI_VERSION} (>= ${PROJECT_VERSION})\n")
+  set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA
+      ${PROJECT_BINARY_DIR}/debian/${component}/shlibs ${PROJECT_BINARY_DIR}/debian/triggers)
+endforeach()
+set(CPACK_DEBIAN_IMAGES_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/triggers)
 include(CPack)

@@ -25,6 +25,8 @@ inline int report(const reprise::Error& error) {
     case REPRISE_INVALID_MODEL:
     case REPRISE_INVALID_INPUT:
     case REPRISE_UNSUPPORTED:
+    case REPRISE_CORRUPT_PACKAGE:
+    case REPRISE_INCOMPATIBLE_PACKAGE:
       return kInvalid;
     default:
       return kFailed;

@@ -126,6 +126,11 @@ Result<std::unique_ptr<Recording>> CudaDevice::record(RecordingDesc desc) {
   return r;
 }
 
+Status CudaDevice::record_into(void* /*command_buffer*/, const RecordingDesc& /*desc*/) {
+  return unsupported(
+      "CUDA has no command buffers; submit runs to the stream that the device was lent");
+}
+
 // The driver itself stages memory that is not pinned, in pieces of its choice.
 Status CudaDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
   RP_TRY(driver_->alive());

@@ -22,10 +22,7 @@ class CudaDevice final : public Device {
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
-  Status record_into(void*, const RecordingDesc&) override {
-    return unsupported(
-        "CUDA has no command buffers; submit runs to the stream that the device was lent");
-  }
+  Status record_into(void* command_buffer, const RecordingDesc& desc) override;
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
   bool owns(const DeviceBuffer& buffer) const override;

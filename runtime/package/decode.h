@@ -8,6 +8,11 @@
 
 namespace reprise::package {
 
+/// Whatever a plan or an expression breaks, the package that has it is what is wrong.
+inline Status as_corrupt(Status s) {
+  return s.code() == Code::InvalidModel ? corrupt_package(s.message()) : std::move(s);
+}
+
 /// Checks and decodes the metadata. The weights borrow `weights`, the code borrows `metadata`, and
 /// `owner` keeps both alive. Both spans must be aligned to kWeightAlignment. `where` names the
 /// package in messages.

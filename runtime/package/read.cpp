@@ -106,9 +106,7 @@ Result<std::shared_ptr<const Package>> read_file_bytes(Bytes file,
     return corrupt_package("is damaged: its metadata does not match its checksum");
   }
   auto package = decode(metadata, file.subspan(h.weights_offset), std::move(owner), where);
-  // Whatever a plan in it breaks, the package is what is wrong.
-  if (package.status().code() == Code::InvalidModel)
-    return corrupt_package(package.status().message());
+  if (!package.ok()) return as_corrupt(package.status());
   return package;
 }
 

@@ -226,7 +226,9 @@ Status verify_code(const Predicate& needs, const plan::KernelCode& k) {
   return s.with_context(where);
 }
 
-Status verify(const Package& p) {
+namespace {
+
+Status verify_parts(const Package& p) {
   RP_ASSIGN(const std::vector<size_t> depths, check_host_bodies(p));
   RP_TRY(check_plan(p, p.host_plan, p.io, {p.bodies, depths}).status().with_context("host plan"));
   RP_TRY(only_host_calls(p.host_plan).with_context("host plan"));
@@ -234,6 +236,12 @@ Status verify(const Package& p) {
   for (const Variant& v : p.variants)
     RP_TRY(check_variant(p, v, depths).with_context("variant '" + v.name + "'"));
   return {};
+}
+
+}  // namespace
+
+Status verify(const Package& p) {
+  return as_corrupt(verify_parts(p));
 }
 
 }  // namespace reprise::package

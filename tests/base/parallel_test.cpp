@@ -23,7 +23,8 @@ TEST(InParallel, ExceptionsAreErrors) {
     Code code;
     const char* said;
   } cases[] = {
-      {[] { throw std::bad_alloc(); }, Code::Device, "out of host memory while kernels were built"},
+      {[] { throw std::bad_alloc(); }, Code::OutOfMemory,
+       "out of host memory while kernels were built"},
       {[] { throw std::length_error("too long"); }, Code::Internal, "too long"},
       {[] { throw 1; }, Code::Internal, "an exception while kernels were built"},
   };

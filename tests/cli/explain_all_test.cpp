@@ -120,11 +120,6 @@ TEST_F(ExplainAll, CallersOfTheLibraryAreToldEverything) {
   EXPECT_NE(std::string(error.message).find("node 'frob' (Frobnicate, domain 'com.example'"),
             std::string::npos)
       << error.message;
-  // A caller that was built before the option existed.
-  options.struct_size = offsetof(reprise_compile_options, refused);
-  told = {};
-  EXPECT_EQ(reprise_compile_file(model.c_str(), &options, &package, &error), REPRISE_UNSUPPORTED);
-  EXPECT_TRUE(told.nodes.empty());
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(Bodies, ThatDoNotFitAreRefused) {
     const auto p = compiled(kDoubling);
     c.damage(*p);
     const Status s = package::verify(*p);
-    EXPECT_EQ(s.code(), Code::InvalidModel);
+    EXPECT_EQ(s.code(), Code::CorruptPackage);
     EXPECT_NE(s.message().find(c.message), std::string::npos) << s.message();
   }
 }

@@ -57,7 +57,7 @@ class CudaEdges : public OnStandin {
         ++*spare;
         continue;
       }
-      EXPECT_EQ(s.code(), Code::Device) << "without edge " << e << " of " << edges;
+      EXPECT_EQ(s.code(), Code::DeviceLost) << "without edge " << e << " of " << edges;
       EXPECT_EQ(stat("violations"), violations + 1) << "without edge " << e;
     }
     return edges;

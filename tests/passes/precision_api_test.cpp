@@ -33,11 +33,6 @@ TEST(PrecisionApi, OptionReachesThePackage) {
   options.precision = "fp8";
   reprise_package* package = nullptr;
   EXPECT_EQ(reprise_compile_file(path.c_str(), &options, &package, nullptr), REPRISE_USAGE);
-  // A caller that was built before the option existed.
-  options.struct_size = offsetof(reprise_compile_options, precision);
-  ASSERT_EQ(reprise_compile_file(path.c_str(), &options, &package, nullptr), REPRISE_OK);
-  EXPECT_EQ((*capi::find_handle(package))->package->explanation.precision, DType::F32);
-  reprise_package_free(package);
 }
 
 }  // namespace

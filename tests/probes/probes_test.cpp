@@ -71,12 +71,12 @@ TEST(Probes, OfOtherKernelsAreRefused) {
     package::Package bad = *good;
     change(bad.variants[0].probes[0]);
     const Status s = package::verify(bad);
-    EXPECT_EQ(s.code(), Code::InvalidModel) << what;
+    EXPECT_EQ(s.code(), Code::CorruptPackage) << what;
     EXPECT_NE(s.message().find(what), std::string::npos) << s.message();
   }
   package::Package bad = *good;
   bad.variants[0].probes.emplace_back();
-  EXPECT_EQ(package::verify(bad).code(), Code::InvalidModel);
+  EXPECT_EQ(package::verify(bad).code(), Code::CorruptPackage);
 }
 
 /// Sizes that are parameters are cut down; large ones that are baked in cost no more either.

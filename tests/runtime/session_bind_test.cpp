@@ -179,7 +179,7 @@ TEST(Weights, TilesArePaddedWithZeros) {
   EXPECT_EQ(packed, (std::vector<float>{1, 2, 4, 5, 3, 0, 6, 0}));
   w.k = 3;
   const Status bad = pack_weight(w, rows, std::as_writable_bytes(std::span(packed)));
-  EXPECT_EQ(bad.code(), Code::InvalidModel);
+  EXPECT_EQ(bad.code(), Code::CorruptPackage);
   EXPECT_NE(bad.message().find("'w'"), std::string::npos);
 }
 
@@ -199,11 +199,11 @@ TEST(Weights, IntegersOfFourBitsSharePackedWords) {
   EXPECT_EQ(packed, (std::vector<uint32_t>{0x98764321, 0xEDCB, 0, 0, 0xA0005, 0xF, 0, 0}));
   w.tile_n = 6;
   EXPECT_EQ(pack_weight(w, rows, std::as_writable_bytes(std::span(packed))).code(),
-            Code::InvalidModel);
+            Code::CorruptPackage);
   w.tile_n = 4;
   const HostTensor bytes = HostTensor::from(DType::U8, {3, 5}, std::vector<uint8_t>(15));
   EXPECT_EQ(pack_weight(w, bytes, std::as_writable_bytes(std::span(packed))).code(),
-            Code::InvalidModel);
+            Code::CorruptPackage);
 }
 
 }  // namespace

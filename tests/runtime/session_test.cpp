@@ -291,7 +291,7 @@ TEST(DeviceSession, TheFirstVariantThatFitsIsTaken) {
   device->mutable_info().facts.api = Api::Cuda;
   const auto none = Session::create(m.share(), device);
   ASSERT_FALSE(none.ok());
-  expect_message(none.status(), Code::Unsupported, {"fake:0", "wide", "small"});
+  expect_message(none.status(), Code::IncompatiblePackage, {"fake:0", "wide", "small"});
 }
 
 TEST(DeviceSession, PtxInPlaceOfAnImageIsSaid) {
@@ -322,7 +322,8 @@ TEST(DeviceSession, PtxInPlaceOfAnImageIsSaid) {
   device->mutable_info().facts.cuda_arch = 75;
   const auto none = Session::create(m.share(), device);
   ASSERT_FALSE(none.ok());
-  expect_message(none.status(), Code::Unsupported, {"sm_90", "compute_80", "--targets cuda:sm_75"});
+  expect_message(none.status(), Code::IncompatiblePackage,
+                 {"sm_90", "compute_80", "--targets cuda:sm_75"});
 }
 
 TEST(DeviceSession, SizesBeyondTheDeviceNameTheTensorOrLaunch) {

@@ -128,7 +128,7 @@ void expect_refused(std::span<const Wrong> cases) {
     ASSERT_TRUE(verify(p).ok()) << verify(p).message();
     c.change(p);
     const Status s = verify(p);
-    EXPECT_EQ(s.code(), Code::InvalidModel) << c.message;
+    EXPECT_EQ(s.code(), Code::CorruptPackage) << c.message;
     EXPECT_NE(s.message().find(c.message), std::string::npos)
         << "expected '" << c.message << "', found '" << s.message() << "'";
   }

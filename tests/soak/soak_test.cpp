@@ -113,13 +113,13 @@ class Soak : public testing::TestWithParam<std::string> {
     const auto has = [&](const char* part) { return text.find(part) != std::string_view::npos; };
     if (status == REPRISE_USAGE && has("was freed")) {
       ++totals_.freed;
-    } else if (status == REPRISE_DEVICE && has("did not finish")) {
+    } else if (status == REPRISE_TIMEOUT && has("did not finish")) {
       ++totals_.timeouts;
-    } else if (status == REPRISE_DEVICE && has("VK_ERROR_OUT_OF_DEVICE_MEMORY")) {
+    } else if (status == REPRISE_OUT_OF_MEMORY && has("VK_ERROR_OUT_OF_DEVICE_MEMORY")) {
       ++totals_.out_of_memory;
-    } else if (status == REPRISE_DEVICE && has("VK_ERROR_OUT_OF_HOST_MEMORY")) {
+    } else if (status == REPRISE_OUT_OF_MEMORY && has("VK_ERROR_OUT_OF_HOST_MEMORY")) {
       ++totals_.faults;
-    } else if (status == REPRISE_DEVICE && text == "out of host memory") {
+    } else if (status == REPRISE_OUT_OF_MEMORY && text == "out of host memory") {
       ++totals_.heap_faults;
     } else {
       ADD_FAILURE() << status << ": " << error.message;
@@ -277,7 +277,7 @@ TEST_P(Soak, SessionsGiveBackWhatTheyKeepBetweenRuns) {
   // One that fails keeps nothing, either.
   const std::vector<float> large = ramp(8'000'000);
   std::vector<float> out(large.size());
-  EXPECT_EQ(run_once(a.get(), large, out, &error), REPRISE_DEVICE);
+  EXPECT_EQ(run_once(a.get(), large, out, &error), REPRISE_OUT_OF_MEMORY);
   EXPECT_NE(std::string(error.message).find("OUT_OF_DEVICE_MEMORY"), std::string::npos)
       << error.message;
   uint64_t used = 0;

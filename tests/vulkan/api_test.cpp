@@ -98,13 +98,13 @@ TEST_P(Api, PackagesAndSessionsDescribeThemselves) {
   EXPECT_EQ(info.input_count, 1U);
   EXPECT_EQ(info.output_count, 1U);
   EXPECT_EQ(info.state_count, 0U);
-  ASSERT_EQ(info.variant_count, 1U);
+  ASSERT_EQ(info.variant_count, 2U);
   reprise_variant variant = REPRISE_VARIANT_INIT;
   ASSERT_EQ(reprise_package_variant(package.get(), 0, &variant, &error), REPRISE_OK);
   EXPECT_EQ(variant.kernel_count, 1U);
   EXPECT_EQ(variant.launch_count, 2U);
   EXPECT_EQ(variant.host_call_count, 0U);
-  EXPECT_EQ(reprise_package_variant(package.get(), 1, &variant, &error), REPRISE_USAGE);
+  EXPECT_EQ(reprise_package_variant(package.get(), 2, &variant, &error), REPRISE_USAGE);
   reprise_slot slot = REPRISE_SLOT_INIT;
   ASSERT_EQ(reprise_package_input(package.get(), 0, &slot, &error), REPRISE_OK);
   EXPECT_STREQ(slot.name, "x");

@@ -31,7 +31,8 @@ TEST(PipelineCacheFolder, TheOldestFilesGoAndHalfWrittenOnesToo) {
   const std::vector<std::byte> bytes(1000);
   const vulkan::CacheKey key;
   std::string messages;
-  vulkan::save_cache(dir.string(), key, bytes, [&](const std::string& m) { messages += m; });
+  vulkan::save_cache(dir.string(), key, bytes,
+                     [&](Severity, const std::string& m) { messages += m; });
   EXPECT_EQ(messages, "");
   EXPECT_TRUE(fs::exists(dir / key.file_name()));
   EXPECT_FALSE(fs::exists(dir / "oldest.vkcache"));
@@ -41,7 +42,8 @@ TEST(PipelineCacheFolder, TheOldestFilesGoAndHalfWrittenOnesToo) {
   EXPECT_FALSE(fs::exists(dir / "died.vkcache.1.1.part"));
   EXPECT_TRUE(fs::exists(dir / "writing.vkcache.2.1.part"));
   const std::vector<std::byte> huge(vulkan::kMaxCacheFileBytes + 1);
-  vulkan::save_cache(dir.string(), key, huge, [&](const std::string& m) { messages += m; });
+  vulkan::save_cache(dir.string(), key, huge,
+                     [&](Severity, const std::string& m) { messages += m; });
   EXPECT_NE(messages.find("exceeds the limit"), std::string::npos) << messages;
   EXPECT_EQ(fs::file_size(dir / key.file_name()), 1048U);  // as it was
   fs::remove_all(dir);

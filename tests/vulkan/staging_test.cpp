@@ -131,7 +131,7 @@ TEST_P(Staging, EveryDriverFailureIsAnErrorWithoutALeak) {
       break;
     }
     if (!failure.ok()) {
-      EXPECT_EQ(failure.code(), Code::Device) << failure.message();
+      EXPECT_EQ(failure.code(), Code::OutOfMemory) << failure.message();
     }
   }
 }
