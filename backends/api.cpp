@@ -72,6 +72,13 @@ Result<std::shared_ptr<Device>> with_memory(const reprise_device* handle) {
   return Status(Code::Usage, "the host device has no buffers; use host memory");
 }
 
+/// A VkBuffer or CUdeviceptr as Device::borrow takes it.
+void* handle_pointer(uint64_t handle) {
+  void* pointer = nullptr;
+  std::memcpy(&pointer, &handle, sizeof(pointer));
+  return pointer;
+}
+
 reprise_buffer* make_buffer(std::shared_ptr<Device> device, std::unique_ptr<DeviceBuffer> buffer) {
   return make_handle(
       std::make_shared<reprise_buffer>(reprise_buffer{std::move(device), std::move(buffer)}));
@@ -133,9 +140,10 @@ reprise_status reprise_device_open(const char* id, const reprise_device_options*
   });
 }
 
-void reprise_device_get_info(const reprise_device* device, reprise_device_info* info) {
-  if (!device || !info) return;
-  guarded(nullptr, [&]() -> Status {
+reprise_status reprise_device_get_info(const reprise_device* device, reprise_device_info* info,
+                                       reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!info) return missing("info");
     RP_TRY(check_out(info, "reprise_device_info"));
     RP_ASSIGN(const auto held, find_handle(device));
     write_struct(to_c(held->device ? held->device->info() : host_info()), info);
@@ -166,12 +174,12 @@ reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, rep
   });
 }
 
-reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
+reprise_status reprise_buffer_borrow(reprise_device* device, uint64_t handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!out) return missing("out");
     RP_ASSIGN(auto held, with_memory(device));
-    RP_ASSIGN(auto buffer, held->borrow(handle, bytes));
+    RP_ASSIGN(auto buffer, held->borrow(handle_pointer(handle), bytes));
     *out = make_buffer(std::move(held), std::move(buffer));
     return {};
   });

@@ -60,10 +60,11 @@ struct reprise_session {
 
 struct reprise_run {
   explicit reprise_run(std::shared_ptr<reprise_session> of) : session(std::move(of)) {}
-  std::shared_ptr<reprise_session> session;  // outlives `run`
-  std::unique_ptr<reprise::AsyncRun> run;
-  reprise::capi::CallBindings call;
-  reprise_tensor* outputs = nullptr;  // of the caller
+  std::shared_ptr<reprise_session> session;
+  reprise::capi::CallBindings call;  // in use
+  reprise::capi::CallBindings next_call;
+  std::unique_ptr<reprise::AsyncRun> run;  // before the rest, because it waits for the device
+  reprise_tensor* outputs = nullptr;       // of the caller
   size_t n_outputs = 0;
   std::atomic<bool> in_use = false;  // by a call
 };

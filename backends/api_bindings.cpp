@@ -4,24 +4,6 @@
 namespace reprise::capi {
 namespace {
 
-// Returns an element of the caller's array, whatever the version of its structs.
-template <typename T>
-T* element(T* array, size_t i) {
-  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + i * array->struct_size);
-}
-
-// Checks that all elements have the struct_size of the first: an array has structs of one version.
-template <typename T>
-Status check_array(T* array, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    if (element(array, i)->struct_size != array->struct_size)
-      return {Code::Usage, "reprise_tensor: the elements of an array differ in struct_size"};
-    if (i == 0) RP_TRY(check_out(array, "reprise_tensor"));
-  }
-  return {};
-}
-
 Status check_tensor(const reprise_tensor& t) {
   if (!t.name) return missing("the name of a tensor");
   const auto refuse = [&](const char* why) {
@@ -84,8 +66,8 @@ Status bind_output(const reprise_tensor& t, CallBindings& call, size_t i) {
 Status bind_all(const Tensors& given, CallBindings& call) {
   const auto [inputs, n_inputs, outputs, n_outputs] = given;
   const reprise_tensor fresh = REPRISE_TENSOR_INIT;
-  RP_TRY(check_array(inputs, n_inputs));
-  RP_TRY(check_array(outputs, n_outputs));
+  RP_TRY(check_array(inputs, n_inputs, "reprise_tensor"));
+  RP_TRY(check_array(outputs, n_outputs, "reprise_tensor"));
   call.buffers.clear();
   call.hosts.resize(n_inputs);
   call.inputs.resize(n_inputs);

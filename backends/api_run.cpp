@@ -25,13 +25,14 @@ class Use {
   const bool first_;
 };
 
+// The run keeps pointers into the bindings that it has, so new ones are made apart from them.
 Status bind(reprise_run& run, const Tensors& tensors) {
   if ((!tensors.inputs && tensors.n_inputs > 0) || (!tensors.outputs && tensors.n_outputs > 0))
     return missing("inputs or outputs");
-  run.outputs = nullptr;
-  run.n_outputs = 0;
-  RP_TRY(bind_all(tensors, run.call));
-  RP_TRY(run.run->bind(run.call.inputs, run.call.outputs));
+  RP_TRY(bind_all(tensors, run.next_call));
+  RP_TRY(run.run->bind(run.next_call.inputs, run.next_call.outputs));
+  std::swap(run.call, run.next_call);
+  run.next_call.buffers.clear();
   run.outputs = tensors.outputs;
   run.n_outputs = tensors.n_outputs;
   return {};
@@ -48,7 +49,11 @@ struct Points {
                                std::to_string(points.size()) + " points each"};
     }
     if (n > 0 && !given) return missing("waits or signals");
-    for (; count < n; ++count) points[count] = {given[count].semaphore, given[count].value};
+    for (; count < n; ++count) {
+      if (given[count].reserved[0] != 0 || given[count].reserved[1] != 0)
+        return {Code::Usage, "the reserved members of a reprise_timeline_point must be zero"};
+      points[count] = {given[count].semaphore, given[count].value};
+    }
     return {};
   }
   std::span<const SubmitSync::Point> all() const { return std::span(points).first(count); }
@@ -109,12 +114,17 @@ reprise_status reprise_run_submit(reprise_run* run, const reprise_submit_options
   });
 }
 
-reprise_status reprise_run_record(reprise_run* run, void* command_buffer, reprise_error* error) {
+reprise_status reprise_run_record(reprise_run* run, const reprise_record_options* options,
+                                  reprise_error* error) {
   return guarded(error, [&]() -> Status {
+    if (!options) return missing("options");
+    RP_ASSIGN(const auto given,
+              read_struct(options, reprise_record_options REPRISE_RECORD_OPTIONS_INIT,
+                          "reprise_record_options"));
     RP_ASSIGN(const auto held, find_handle(run));
     const Use use(*held);
     RP_TRY(use.check());
-    return held->run->record(command_buffer);
+    return held->run->record(given.command_buffer);
   });
 }
 

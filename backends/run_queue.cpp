@@ -111,10 +111,10 @@ Status RunQueue::wait_before(const std::string& what, const DeviceInfo& device) 
   return {};
 }
 
-void SubmittedRun::submitted() {
+void SubmittedRun::submitted(uint64_t limit_ns) {
   const std::lock_guard lock(queue_.mutex_);
   late_ = false;
-  limit_ns_ = UINT64_MAX;
+  limit_ns_ = limit_ns;
   queue_.append(*this);
 }
 

@@ -112,7 +112,8 @@ class SubmittedRun {
   SubmittedRun& operator=(const SubmittedRun&) = delete;
   ~SubmittedRun() { over(); }
   /// Appends the run. Callers do so in the order in which they submit runs to the device.
-  void submitted();
+  /// `limit_ns` is its time limit, until a caller that waits gives another.
+  void submitted(uint64_t limit_ns = UINT64_MAX);
   /// Removes the run, which has ended.
   void over();
 
@@ -123,7 +124,7 @@ class SubmittedRun {
   // The lock of the queue guards these.
   bool listed_ = false, late_ = false;
   SubmittedRun *before_ = nullptr, *after_ = nullptr;
-  uint64_t limit_ns_ = UINT64_MAX;     // not known until a caller waits
+  uint64_t limit_ns_ = UINT64_MAX;     // UINT64_MAX: not known
   RunQueue::Clock::time_point begun_;  // set while the run is the first
 };
 

@@ -16,18 +16,29 @@ Result<reprise_compile_options> read_options(const reprise_compile_options* opti
                      "reprise_compile_options");
 }
 
+/// Appends the caller's strings.
+Status append(const char* const* list, size_t n, const char* name, std::vector<std::string>& to) {
+  if (n > 0 && !list) return {Code::Usage, std::string(name) + " is null"};
+  for (size_t i = 0; i < n; ++i) {
+    if (!list[i]) return {Code::Usage, std::string(name) + " has an element that is null"};
+    to.emplace_back(list[i]);
+  }
+  return {};
+}
+
 Result<CompileOptions> to_options(const reprise_compile_options& given) {
   CompileOptions o;
   o.fullgraph = given.fullgraph != 0;
   o.probes = given.probes != 0;
-  if (given.disabled_pass_count > 0 && !given.disabled_passes)
-    return Status(Code::Usage, "disabled_passes is null");
-  for (size_t i = 0; i < given.disabled_pass_count; ++i)
-    o.disabled_passes.emplace_back(given.disabled_passes[i]);
+  RP_TRY(append(given.disabled_passes, given.disabled_pass_count, "disabled_passes",
+                o.disabled_passes));
   if (given.precision) {
     RP_ASSIGN(o.precision, parse_precision(given.precision));
   }
-  if (given.targets) o.targets.assign(given.targets, given.targets + given.target_count);
+  if (given.targets) {
+    o.targets.clear();
+    RP_TRY(append(given.targets, given.target_count, "targets", o.targets));
+  }
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
   return o;
@@ -67,14 +78,13 @@ reprise_package* handle_of(std::shared_ptr<const package::Package> package) {
 }
 
 /// The caller's tensors in the order of the model's inputs.
-Result<std::vector<HostTensor>> inputs_of(const reprise_tune_options& tuning,
+Result<std::vector<HostTensor>> inputs_of(const std::vector<reprise_tensor>& given,
                                           const plan::Interface& io) {
   std::vector<HostTensor> out;
   for (const plan::Slot& slot : io.inputs) {
-    const reprise_tensor* const end = tuning.inputs + tuning.input_count;
-    const reprise_tensor* const t = std::find_if(
-        tuning.inputs, end, [&](const auto& i) { return i.name && i.name == slot.name; });
-    if (t == end) return invalid_input("input '" + slot.name + "' is not given");
+    const auto t =
+        std::ranges::find_if(given, [&](const auto& i) { return i.name && i.name == slot.name; });
+    if (t == given.end()) return invalid_input("input '" + slot.name + "' is not given");
     const size_t rank = std::min<size_t>(t->rank, REPRISE_MAX_RANK);
     std::vector<int64_t> dims(t->dims, t->dims + rank);
     const auto count = checked_element_count(dims, slot.dtype);
@@ -98,9 +108,12 @@ Result<std::shared_ptr<const package::Package>> tune(const char* onnx_path,
   RP_ASSIGN(const std::shared_ptr<reprise_device> device, find_handle(tuning.device));
   if (!device->device) return Status(Code::Usage, "the host has no schedules to choose from");
   if (tuning.input_count > 0 && !tuning.inputs) return Status(Code::Usage, "inputs is null");
+  RP_TRY(check_array(tuning.inputs, tuning.input_count, "reprise_tensor"));
+  std::vector<reprise_tensor> inputs;
   for (size_t i = 0; i < tuning.input_count; ++i) {
-    if (tuning.inputs[i].struct_size != sizeof(reprise_tensor))
-      return Status(Code::Usage, "reprise_tensor: the struct_size is that of another version");
+    RP_ASSIGN(const auto t, read_struct(element(tuning.inputs, i),
+                                        reprise_tensor REPRISE_TENSOR_INIT, "reprise_tensor"));
+    inputs.push_back(t);
   }
   AutotuneOptions o;
   if (tuning.seconds > 0) o.budget_s = tuning.seconds;
@@ -114,7 +127,7 @@ Result<std::shared_ptr<const package::Package>> tune(const char* onnx_path,
     o.progress = log(REPRISE_SEVERITY_INFO);
     o.warning = log(REPRISE_SEVERITY_WARNING);
   }
-  o.inputs = [&tuning](const package::Package& p) { return inputs_of(tuning, p.io); };
+  o.inputs = [&inputs](const package::Package& p) { return inputs_of(inputs, p.io); };
   std::shared_ptr<Device> measured = device->device;
   RP_ASSIGN(TunedPackage tuned, autotune(onnx_path, options, measured, o));
   return std::move(tuned.package);

@@ -136,6 +136,24 @@ Status check_out(const T* out, const char* name) {
   return out ? check_struct(nullptr, out->struct_size, sizeof(T), kStructEnds<T>, name) : Status();
 }
 
+/// Returns an element of the caller's array, whatever the version of its structs.
+template <typename T>
+T* element(T* array, size_t i) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + i * array->struct_size);
+}
+
+/// Checks that all elements have the struct_size of the first: an array has structs of one version.
+template <typename T>
+Status check_array(T* array, size_t n, const char* name) {
+  for (size_t i = 0; i < n; ++i) {
+    if (element(array, i)->struct_size != array->struct_size)
+      return {Code::Usage, std::string(name) + ": the elements of an array differ in struct_size"};
+    if (i == 0) RP_TRY(check_out(array, name));
+  }
+  return {};
+}
+
 /// The dtype as a number. A C caller can write any number, but C++ may load an enum only if the
 /// value is one that it can represent.
 inline int32_t dtype_number(const reprise_tensor& t) {

@@ -100,9 +100,10 @@ class Recording {
   virtual ~Recording() = default;
   /// Submits the commands once to the queue and returns without waiting. After a failed submission
   /// a part of the commands may be in flight; wait() waits for that part.
-  Status submit() { return submit(SubmitSync()); }
-  /// The commands begin when the waits are over, and the signals follow their end.
-  virtual Status submit(const SubmitSync& sync) = 0;
+  Status submit() { return submit(SubmitSync(), UINT64_MAX); }
+  /// The commands begin when the waits are over, and the signals follow their end. `timeout_ns` is
+  /// the time limit of the run, which tells when a run that nobody waits for hangs.
+  virtual Status submit(const SubmitSync& sync, uint64_t timeout_ns) = 0;
   /// Waits for the last submission. Code::Timeout if the run has not ended `timeout_ns` after the
   /// device began it, that is, after everything that was submitted to the device before had ended.
   /// The run then continues, and ended() tells whether it has ended. Device loss poisons the

@@ -95,6 +95,8 @@ struct SessionShared {
   Status index();
   /// Prepares host calls and uploads the weights.
   Status load_weights();
+  /// Launches every kernel with an empty grid, in the order of first use.
+  Status warm_up() const;
 
  private:
   void index_segments();
@@ -152,6 +154,8 @@ class RunContext {
   Status end(std::vector<HostTensor>& results, RunStats* stats);
   /// Whether a run is one submission, without host calls.
   static bool is_one_submission(const SessionShared& shared);
+  /// Whether begin() submits something.
+  static bool begins_with_a_submission(const SessionShared& shared);
   /// The symbols of the last run. A context with the same symbols needs no rewriting.
   const std::vector<int64_t>& symbols() const { return sized_for_; }
   /// The state of the context after its last run.
@@ -219,6 +223,7 @@ class RunContext {
   Status end_segment(size_t index, Run& run);
   Status end_launches(size_t index, Run& run);
   Status execute(Run& run, std::vector<HostTensor>& results);
+  Status finish_run(std::vector<HostTensor>& results, RunStats* stats);
   void add_body_times(Run& run) const;
   Run& start_run(const BoundIo& io, std::chrono::steady_clock::time_point start);
   Status finish(Run& run, std::vector<HostTensor>& results);

@@ -260,7 +260,7 @@ Status RunContext::submit(Recording& recording, Run& run) {
   if (run.left.device_ns == 0) return check_time(run);
   const auto start = Clock::now();
   submitted_ = true;
-  Status submitted = recording.submit(run.sync ? *run.sync : SubmitSync());
+  Status submitted = recording.submit(run.sync ? *run.sync : SubmitSync(), run.left.device_ns);
   run.stats.host_submit_us += us_since(run.start) - run.copy_us;
   if (!submitted.ok() && !recording.wait(run.left.device_ns).ok()) wait_failed(recording);
   run.left.waited_ns += ns_since(start);
@@ -272,8 +272,10 @@ Status RunContext::wait(Recording& recording, Run& run) {
   const Status waited = recording.wait(run.left.device_ns);
   if (!waited.ok()) wait_failed(recording);
   RP_TRY(waited);
-  run.left.waited_ns += ns_since(start);
-  run.left.device_ns -= std::min(run.left.device_ns, recording.ran_ns());
+  const uint64_t waited_ns = ns_since(start);
+  run.left.waited_ns += waited_ns;
+  // A run may have ended long before the caller waits for it.
+  run.left.device_ns -= std::min({run.left.device_ns, recording.ran_ns(), waited_ns});
   return {};
 }
 
@@ -387,10 +389,14 @@ bool RunContext::is_one_submission(const SessionShared& shared) {
          shared.of_state.empty();
 }
 
+bool RunContext::begins_with_a_submission(const SessionShared& shared) {
+  return !shared.segments.empty() && !shared.segments[0].levels.empty();
+}
+
 RunContext::Run& RunContext::start_run(const BoundIo& io, Clock::time_point start) {
-  symbols_ = io.symbols;
   submitted_ = false;
   ongoing_->recorded = false;
+  symbols_ = io.symbols;
   ongoing_->left = {.device_ns = s_.base.timeout_ns(), .host_ns = s_.base.timeout_ns()};
   const uint64_t seed = s_.base.options.seed;
   return ongoing_->run.emplace(Run{.io = io,
@@ -405,7 +411,7 @@ RunContext::Run& RunContext::start_run(const BoundIo& io, Clock::time_point star
 Status RunContext::begin(const BoundIo& io, Clock::time_point start, const SubmitSync& sync) {
   Run& run = start_run(io, start);
   RP_TRY(prepare(run));
-  if (s_.segments.empty() || s_.segments[0].levels.empty()) return {};
+  if (!begins_with_a_submission(s_)) return {};
   run.sync = &sync;
   const Status begun = begin_segment(0, run);
   run.sync = nullptr;
@@ -429,7 +435,7 @@ Status RunContext::begin_in(void* command_buffer, const BoundIo& io, Clock::time
 
 Result<bool> RunContext::poll_first() {
   if (ongoing_->recorded) return true;
-  if (s_.segments.empty() || s_.segments[0].levels.empty()) return true;
+  if (!begins_with_a_submission(s_)) return true;
   Recording& recording = *segments_[0].recorded.recording;
   Result<bool> ended = recording.poll(ongoing_->left.device_ns);
   if (!ended.ok()) wait_failed(recording);
@@ -460,6 +466,12 @@ void RunContext::add_body_times(Run& run) const {
 }
 
 Status RunContext::end(std::vector<HostTensor>& results, RunStats* stats) {
+  const Status done = finish_run(results, stats);
+  ongoing_->run.reset();  // values of host calls
+  return done;
+}
+
+Status RunContext::finish_run(std::vector<HostTensor>& results, RunStats* stats) {
   Run& run = *ongoing_->run;
   if (ongoing_->recorded) RP_TRY(check_error_word());
   for (size_t s = 0; s < s_.segments.size() && !ongoing_->recorded; ++s) {

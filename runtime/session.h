@@ -83,9 +83,9 @@ class AsyncRun {
   /// and their memory must stay valid until then or until the run is destroyed.
   virtual Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) = 0;
   /// Copies inputs from host memory, submits the run, and returns without waiting for the device.
-  /// Only a plan of one submission without host calls can signal. Code::Usage if
-  /// SessionOptions::max_in_flight runs are in flight. A session on the host, and host calls before
-  /// the first launch, compute before this returns. Allocates nothing on the heap under the
+  /// Only a plan of one submission without host calls can signal, and only one that begins with a
+  /// launch can wait. Code::Busy if SessionOptions::max_in_flight runs are in flight. A session on
+  /// the host computes before this returns. Allocates nothing on the heap under the
   /// conditions of Session::run_into().
   virtual Status submit(const SubmitSync& sync = {}) = 0;
   /// Writes the run to a command buffer of the application instead of submitting it, between

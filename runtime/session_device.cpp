@@ -39,7 +39,6 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
 
  private:
   Status load_kernels(SessionShared& plan, Verdict& verdict);
-  Status warm_up(const SessionShared& plan);
   class Lease;
   class Submission;
   class Run;
@@ -47,10 +46,12 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   bool has_room() const;
   void poll_late();
   void wait_for_room(std::unique_lock<std::mutex>& lock);
-  std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
+  Result<std::unique_ptr<RunContext>> acquire(const std::vector<int64_t>& symbols);
+  Status full() const;
   Result<std::unique_ptr<RunContext>> try_acquire(const std::vector<int64_t>& symbols);
   std::unique_ptr<RunContext> take_free(const std::vector<int64_t>& symbols);
-  void release(std::unique_ptr<RunContext> context, bool is_run) noexcept;
+  enum class User : uint8_t { Call, RunObject, States };
+  void release(std::unique_ptr<RunContext> context, User user) noexcept;
   bool free_idle() override;
 
   SessionBase base_;
@@ -65,6 +66,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   // contexts.
   std::vector<std::unique_ptr<RunContext>> free_, late_, dead_;
   unsigned in_use_ = 0;
+  unsigned held_ = 0;  // of these, by run objects
   uint64_t runs_ = 0;
   double load_ms_ = 0;
 };
@@ -81,27 +83,6 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
   base_.options = options;
   base_.options.max_in_flight = std::max(options.max_in_flight, 1U);
   if (!base_.package->io.states.empty()) base_.options.max_in_flight = 1;
-}
-
-/// Launches every kernel of a plan with an empty grid, in the order of first use.
-Status DeviceSession::warm_up(const SessionShared& plan) {
-  if (plan.kernels.empty()) return {};
-  uint64_t block_bytes = 16;  // no invocation reads the block
-  for (const plan::KernelCode& k : plan.plan->kernels)
-    block_bytes =
-        std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
-  RP_ASSIGN(const auto block, base_.device->allocate(block_bytes, MemoryUse::Upload));
-  RecordingDesc desc;
-  desc.blocks = block.get();
-  desc.once = true;
-  for (const auto& kernel : plan.kernels) {
-    Command c;
-    c.kernel = kernel.get();
-    desc.commands.push_back(c);
-  }
-  RP_ASSIGN(const auto recording, base_.device->record(std::move(desc)));
-  RP_TRY(recording->submit());
-  return recording->wait(base_.timeout_ns());
 }
 
 /// Creates the kernels of a plan and, if the options ask for a check, judges them.
@@ -147,7 +128,7 @@ Status DeviceSession::load(Verdict& verdict) {
   RP_ASSIGN(auto first, RunContext::create(shared_));
   free_.push_back(std::move(first));
   for (const SessionShared* plan : plans)
-    if (base_.options.warm_up) RP_TRY(warm_up(*plan).with_context("warm-up"));
+    if (base_.options.warm_up) RP_TRY(plan->warm_up().with_context("warm-up"));
   base_.device->idle_memory().add(*this);
   load_ms_ = ms_since(start);
   return {};
@@ -158,20 +139,20 @@ Status DeviceSession::load(Verdict& verdict) {
 /// context's destructor waits, and a context that ran out of memory must free what it holds.
 class DeviceSession::Lease {
  public:
-  /// The session must have counted the context as in use. `is_run`: it counts as a run.
-  explicit Lease(DeviceSession& session, bool is_run = true) : session_(session), is_run_(is_run) {}
+  /// The session must have counted the context as in use.
+  Lease(DeviceSession& session, User user) : session_(session), user_(user) {}
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
     if (!complete_) context.reset();
-    session_.release(std::move(context), is_run_);
+    session_.release(std::move(context), user_);
   }
   void complete() { complete_ = true; }
   std::unique_ptr<RunContext> context;
 
  private:
   DeviceSession& session_;
-  const bool is_run_;
+  const User user_;
   bool complete_ = false;
 };
 
@@ -217,25 +198,33 @@ void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
 
 // Returns a free context, preferably one that last ran with these sizes, or null if there is room
 // for a new one.
-std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
+Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
   std::unique_lock lock(mutex_);
   if (!late_.empty()) poll_late();
+  if (!has_room() && held_ >= base_.options.max_in_flight) return full();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
   if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it as well
   return take_free(symbols);
 }
 
-// As acquire(), but fails instead of waiting.
+Status DeviceSession::full() const {
+  return {Code::Busy,
+          std::to_string(base_.options.max_in_flight) +
+              " runs of this session are in flight, which is its limit; wait for one of "
+              "them, or create the session with a larger one"};
+}
+
+// For a run object: as acquire(), but fails instead of waiting.
 Result<std::unique_ptr<RunContext>> DeviceSession::try_acquire(
     const std::vector<int64_t>& symbols) {
   const std::lock_guard lock(mutex_);
   if (!late_.empty()) poll_late();
   if (first_waiter_ || !has_room()) {
-    return Status(Code::Usage, std::to_string(base_.options.max_in_flight) +
-                                   " runs of this session are in flight, which is its limit; wait "
-                                   "for one of them, or create the session with a larger one");
+    return full();
   }
-  return take_free(symbols);
+  auto context = take_free(symbols);
+  ++held_;
+  return context;
 }
 
 // The caller must hold the lock, and there must be room.
@@ -254,10 +243,11 @@ std::unique_ptr<RunContext> DeviceSession::take_free(const std::vector<int64_t>&
   return context;
 }
 
-void DeviceSession::release(std::unique_ptr<RunContext> context, bool is_run) noexcept {
+void DeviceSession::release(std::unique_ptr<RunContext> context, User user) noexcept {
   const std::lock_guard lock(mutex_);
   --in_use_;
-  if (is_run) ++runs_;
+  if (user == User::RunObject) --held_;
+  if (user != User::States) ++runs_;
   if (context) {
     const auto state = context->state();
     auto& list = state == RunContext::State::Late   ? late_
@@ -303,7 +293,7 @@ class StatesOfRun {
 /// context as in use.
 class DeviceSession::Submission {
  public:
-  explicit Submission(DeviceSession& session) : session_(session), lease_(session) {}
+  Submission(DeviceSession& session, User user) : session_(session), lease_(session, user) {}
   Submission(const Submission&) = delete;
   Submission& operator=(const Submission&) = delete;
 
@@ -355,8 +345,8 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
   const auto start = Clock::now();
   const auto bound = bound_.take();
   RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
-  auto free_context = acquire(bound->symbols);
-  Submission submission(*this);
+  RP_ASSIGN(auto free_context, acquire(bound->symbols));
+  Submission submission(*this, User::Call);
   RP_TRY(submission.begin(std::move(free_context), *bound, start, {}));
   return submission.end(results, stats);
 }
@@ -377,17 +367,26 @@ class DeviceSession::Run final : public AsyncRun {
   Status submit(const SubmitSync& sync) override {
     const auto start = Clock::now();
     RP_TRY(check(!sync.signals.empty(), "signals"));
+    if (!sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
+      return unsupported(
+          "a run that waits must begin with a launch; this one has a host kernel first");
     RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
-    submission_.emplace(session_);
-    return ends_if_failed(submission_->begin(std::move(context), bound_, start, sync));
+    Ending unless_begun(*this);
+    submission_.emplace(session_, User::RunObject);
+    RP_TRY(submission_->begin(std::move(context), bound_, start, sync));
+    unless_begun.cancel();
+    return {};
   }
 
   Status record(void* command_buffer) override {
     if (!command_buffer) return {Code::Usage, "the command buffer is null"};
     RP_TRY(check(true, "is recorded"));
     RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
-    submission_.emplace(session_);
-    return ends_if_failed(submission_->begin_in(command_buffer, std::move(context), bound_));
+    Ending unless_begun(*this);
+    submission_.emplace(session_, User::RunObject);
+    RP_TRY(submission_->begin_in(command_buffer, std::move(context), bound_));
+    unless_begun.cancel();
+    return {};
   }
 
   Result<bool> ended() override {
@@ -410,10 +409,14 @@ class DeviceSession::Run final : public AsyncRun {
     explicit Ending(Run& run) : run_(run) {}
     Ending(const Ending&) = delete;
     Ending& operator=(const Ending&) = delete;
-    ~Ending() { run_.submission_.reset(); }
+    ~Ending() {
+      if (!cancelled_) run_.submission_.reset();
+    }
+    void cancel() { cancelled_ = true; }
 
    private:
     Run& run_;
+    bool cancelled_ = false;
   };
   /// Whether the run can begin. `alone`: it must be one submission, because it `does` something.
   Status check(bool alone, const char* does) const {
@@ -423,10 +426,6 @@ class DeviceSession::Run final : public AsyncRun {
     return unsupported(
         std::string("a run that ") + does +
         " must be one submission, without host kernels, copies on the host and states");
-  }
-  Status ends_if_failed(Status s) {
-    if (!s.ok()) submission_.reset();
-    return s;
   }
 
   DeviceSession& session_;
@@ -442,8 +441,8 @@ Result<std::unique_ptr<AsyncRun>> DeviceSession::make_run() {
 // A session with states has one context at most, so that nothing else uses the states while this
 // call has it.
 Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_t> which) {
-  auto free_context = acquire({});
-  Lease lease(*this, false);
+  RP_ASSIGN(auto free_context, acquire({}));
+  Lease lease(*this, User::States);
   lease.context = std::move(free_context);
   lease.complete();
   return base_.states.read(which);
@@ -451,8 +450,8 @@ Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_
 
 Status DeviceSession::write_states(std::span<const size_t> which,
                                    std::span<const HostTensor> values) {
-  auto free_context = acquire({});
-  Lease lease(*this, false);
+  RP_ASSIGN(auto free_context, acquire({}));
+  Lease lease(*this, User::States);
   lease.context = std::move(free_context);
   lease.complete();
   return base_.states.write(which, values);

@@ -135,4 +135,24 @@ Status SessionShared::load_weights() {
   return {};
 }
 
+Status SessionShared::warm_up() const {
+  if (kernels.empty()) return {};
+  uint64_t block_bytes = 16;  // no invocation reads the block
+  for (const plan::KernelCode& k : plan->kernels)
+    block_bytes =
+        std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
+  RP_ASSIGN(const auto block, base.device->allocate(block_bytes, MemoryUse::Upload));
+  RecordingDesc desc;
+  desc.blocks = block.get();
+  desc.once = true;
+  for (const auto& kernel : kernels) {
+    Command c;
+    c.kernel = kernel.get();
+    desc.commands.push_back(c);
+  }
+  RP_ASSIGN(const auto recording, base.device->record(std::move(desc)));
+  RP_TRY(recording->submit());
+  return recording->wait(base.timeout_ns());
+}
+
 }  // namespace reprise

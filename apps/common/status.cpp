@@ -54,6 +54,7 @@ int exit_status(Code code) {
     case Code::Timeout:
     case Code::DeviceLost:
     case Code::Cancelled:
+    case Code::Busy:
       return kFailed;
   }
   return kFailed;

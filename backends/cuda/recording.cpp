@@ -84,7 +84,7 @@ Status CudaRecording::submit_once() {
   return {};
 }
 
-Status CudaRecording::submit(const SubmitSync& sync) {
+Status CudaRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
   if (!sync.empty())
     return unsupported("a CUDA device has no semaphores: runs follow the stream that it was lent");
   RP_TRY(driver_->alive());  // first, because its error says more than that this recording failed
@@ -106,7 +106,7 @@ Status CudaRecording::submit(const SubmitSync& sync) {
       driver_->check(driver_->fn().cuEventRecord(done_.get(), stream_), "cuEventRecord");
   if (!recorded.ok()) return mark_end(recorded);
   pending_ = true;
-  run_.submitted();
+  run_.submitted(timeout_ns);
   return {};
 }
 

@@ -25,7 +25,7 @@ class CudaRecording final : public Recording {
   /// run that does not end in time is given up (BackendOptions::patience_ns).
   ~CudaRecording() override;
   using Recording::submit;
-  Status submit(const SubmitSync& sync) override;
+  Status submit(const SubmitSync& sync, uint64_t timeout_ns) override;
   Status wait(uint64_t timeout_ns) override;
   Result<bool> poll(uint64_t timeout_ns) override;
   Result<bool> ended() override;

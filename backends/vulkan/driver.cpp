@@ -45,6 +45,7 @@ struct TimelinePoints {
                                " semaphores each"};
     }
     for (const SubmitSync::Point& p : points) {
+      if (p.handle == 0) return {Code::Usage, "a semaphore is null"};
       std::memcpy(&semaphores[count], &p.handle, sizeof(VkSemaphore));
       values[count] = p.value;
       stages[count++] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
@@ -85,8 +86,13 @@ void Driver::give_up(uint64_t waited_ns) {
 }
 
 Status Driver::submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run,
-                      const SubmitSync& sync) {
+                      const SubmitSync& sync, uint64_t timeout_ns) {
   RP_TRY(alive());
+  if (!sync.empty() && owned) {
+    return {Code::Usage,
+            "only an application that lends its own Vulkan device has semaphores of this "
+            "device"};
+  }
   VkSubmitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   info.commandBufferCount = 1;
@@ -111,7 +117,7 @@ Status Driver::submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run
   const VkResult r = vk.vkQueueSubmit(queue, 1, &info, fence);
   if (unlock_queue) unlock_queue();
   ++counters.submits;
-  if (r == VK_SUCCESS) run.submitted();
+  if (r == VK_SUCCESS) run.submitted(timeout_ns);
   return check(r, "vkQueueSubmit");
 }
 

@@ -42,7 +42,8 @@ struct Driver {
   Status check(VkResult r, const char* call);
   /// An error if the device was lost.
   Status alive() const;
-  Status submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run, const SubmitSync& sync);
+  Status submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run, const SubmitSync& sync,
+                uint64_t timeout_ns);
   /// Destroys the handle of an Owned, unless a run was given up.
   template <auto Destroy, typename T>
   void destroy(T handle) {

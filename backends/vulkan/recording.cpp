@@ -211,14 +211,14 @@ VulkanRecording::~VulkanRecording() {
   if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) driver_->give_up(driver_->runs.grace_ns(run_));
 }
 
-Status VulkanRecording::submit(const SubmitSync& sync) {
+Status VulkanRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
   if (dead_ || pending_) {
     return {Code::Device, dead_ ? "this recording failed earlier; create another session"
                                 : "this recording is still in flight"};
   }
   const VkFence fence = fence_.get();
   RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
-  RP_TRY(driver_->submit(commands_, fence, run_, sync));
+  RP_TRY(driver_->submit(commands_, fence, run_, sync, timeout_ns));
   pending_ = true;
   return {};
 }

@@ -26,7 +26,7 @@ class VulkanRecording final : public Recording {
   /// run that does not end in time is given up (BackendOptions::patience_ns).
   ~VulkanRecording() override;
   using Recording::submit;
-  Status submit(const SubmitSync& sync) override;
+  Status submit(const SubmitSync& sync, uint64_t timeout_ns) override;
   Status wait(uint64_t timeout_ns) override;
   Result<bool> poll(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;

@@ -149,7 +149,8 @@ REPRISE_API reprise_status reprise_list_devices(reprise_device_info* infos, size
 REPRISE_API reprise_status reprise_device_open(const char* id,
                                                const reprise_device_options* options,
                                                reprise_device** out, reprise_error* error);
-REPRISE_API void reprise_device_get_info(const reprise_device* device, reprise_device_info* info);
+REPRISE_API reprise_status reprise_device_get_info(const reprise_device* device,
+                                                   reprise_device_info* info, reprise_error* error);
 /* Frees memory that no run uses at the moment: that of idle sessions on this device, which they
  * allocate again when they run. */
 REPRISE_API reprise_status reprise_device_trim(reprise_device* device, reprise_error* error);
@@ -163,10 +164,10 @@ typedef struct reprise_buffer reprise_buffer;
 REPRISE_API reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes,
                                                  reprise_buffer** out, reprise_error* error);
 /* Borrows memory of the application on its own device. On Vulkan, `handle` is a VkBuffer with
- * storage, transfer and device-address usage. On CUDA, it is a CUdeviceptr, cast to a pointer: a
+ * storage, transfer and device-address usage. On CUDA, it is a CUdeviceptr: a
  * multiple of 16, in memory of that device and context or in managed memory, with at least `bytes`
  * bytes of its allocation from there on. */
-REPRISE_API reprise_status reprise_buffer_borrow(reprise_device* device, void* handle,
+REPRISE_API reprise_status reprise_buffer_borrow(reprise_device* device, uint64_t handle,
                                                  uint64_t bytes, reprise_buffer** out,
                                                  reprise_error* error);
 /* Copies `bytes` bytes between the host and the buffer; `offset` is in bytes. If the host cannot

@@ -33,12 +33,13 @@ typedef struct reprise_functions {
                                  reprise_error* error);
   reprise_status (*device_open)(const char* id, const reprise_device_options* options,
                                 reprise_device** out, reprise_error* error);
-  void (*device_get_info)(const reprise_device* device, reprise_device_info* info);
+  reprise_status (*device_get_info)(const reprise_device* device, reprise_device_info* info,
+                                    reprise_error* error);
   reprise_status (*device_trim)(reprise_device* device, reprise_error* error);
   void (*device_free)(reprise_device* device);
   reprise_status (*buffer_create)(reprise_device* device, uint64_t bytes, reprise_buffer** out,
                                   reprise_error* error);
-  reprise_status (*buffer_borrow)(reprise_device* device, void* handle, uint64_t bytes,
+  reprise_status (*buffer_borrow)(reprise_device* device, uint64_t handle, uint64_t bytes,
                                   reprise_buffer** out, reprise_error* error);
   reprise_status (*buffer_write)(reprise_buffer* buffer, uint64_t offset, const void* data,
                                  uint64_t bytes, reprise_error* error);
@@ -89,7 +90,8 @@ typedef struct reprise_functions {
                              reprise_tensor* outputs, size_t output_count, reprise_error* error);
   reprise_status (*run_submit)(reprise_run* run, const reprise_submit_options* options,
                                reprise_error* error);
-  reprise_status (*run_record)(reprise_run* run, void* command_buffer, reprise_error* error);
+  reprise_status (*run_record)(reprise_run* run, const reprise_record_options* options,
+                               reprise_error* error);
   reprise_status (*run_poll)(reprise_run* run, int32_t* ended, reprise_error* error);
   reprise_status (*run_wait)(reprise_run* run, reprise_results** results, reprise_run_stats* stats,
                              reprise_error* error);

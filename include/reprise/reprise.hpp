@@ -89,7 +89,7 @@ class Device {
   }
   reprise_device_info info() const {
     reprise_device_info i = REPRISE_DEVICE_INFO_INIT;
-    reprise_device_get_info(get(), &i);
+    reprise_device_get_info(get(), &i, nullptr);
     return i;
   }
   reprise_device* get() const { return handle_.get(); }

@@ -33,6 +33,8 @@ const char* class_of(Code code) {
       return "CorruptPackage";
     case Code::IncompatiblePackage:
       return "IncompatiblePackage";
+    case Code::Busy:
+      return "UsageError";
     case Code::Ok:
     case Code::Internal:
       return "InternalError";

@@ -24,6 +24,7 @@ enum class Code : unsigned char {
   Cancelled,     // the caller asked to stop
   CorruptPackage,       // the package is damaged, truncated or not a package
   IncompatiblePackage,  // the package is of another format version, or for other devices
+  Busy,                 // as many runs are in flight as the session may have
 };
 
 /// Whether the device or its driver failed, so that another device may succeed.

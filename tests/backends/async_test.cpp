@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <thread>
 
 #include "contract.h"
@@ -98,8 +99,10 @@ TEST_P(AsyncContract, SeveralRunsAreInFlight) {
     }
     if (!on_host()) {
       const Status full = more.run->submit();
-      EXPECT_EQ(full.code(), Code::Usage);
+      EXPECT_EQ(full.code(), Code::Busy);
       EXPECT_NE(full.message().find("3 runs"), std::string::npos) << full.message();
+      // A blocking run would wait for this very thread.
+      EXPECT_EQ(s->run(more.inputs).status().code(), Code::Busy);
     }
     std::rotate(runs.begin(), runs.begin() + 1, runs.end());  // another order
     for (auto& r : runs) {
@@ -156,6 +159,7 @@ TEST_P(AsyncContract, LateRunsAreErrorsOfTheirOwn) {
   auto other = session(package, device);
   ASSERT_TRUE(late && other);
   HostRunOf r(*late, 1 << 18, 1), good(*other, 1 << 18, 1);
+  int late_runs = 0;
   for (int i = 0; i < 6; ++i) {
     ASSERT_OK(r.run->submit());
     ASSERT_OK(good.run->submit());
@@ -169,16 +173,53 @@ TEST_P(AsyncContract, LateRunsAreErrorsOfTheirOwn) {
     }
     if (!done.ok()) {
       EXPECT_EQ(done.code(), Code::Timeout) << done.message();
+      ++late_runs;
     }
     ASSERT_OK(good.run->wait(good.results, nullptr));
     EXPECT_TRUE(good.is_right(4));
     // The context of a late run is in flight until it ends.
-    Status again = Status(Code::Usage, "");
-    while (again.code() == Code::Usage) again = r.run->submit();
+    Status again = Status(Code::Busy, "");
+    while (again.code() == Code::Busy) again = r.run->submit();
     ASSERT_OK(again);
     done = r.run->wait(r.results, nullptr);
     EXPECT_TRUE(done.ok() || done.code() == Code::Timeout) << done.message();
   }
+  EXPECT_GT(late_runs, 0);
+}
+
+TEST_P(AsyncContract, TimeOfTheCallerIsNotThatOfTheRun) {
+  PlanWriter w;
+  const auto x = w.input("x", DType::F32, {Expr(10)});
+  const auto y = w.output("y", DType::F32, {Expr(10)});
+  const auto a = w.arena("a", DType::F32, {Expr(10)}), b = w.arena("b", DType::F32, {Expr(10)});
+  w.launch(w.kernel(affine_kernel("minus", 1.0F, -5.0F)), {x, a}, {Expr(10)});
+  w.host("Relu", {a}, {b});
+  w.launch(w.kernel(affine_kernel("twice", 2.0F, 0.0F)), {b, y}, {Expr(10)});
+  constexpr uint64_t kLimit = kSecond;
+  auto s = session(w.package(), open(), {.timeout_ns = kLimit});
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 10, 1);
+  ASSERT_OK(r.run->submit());
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kLimit + kLimit / 5));
+  ASSERT_OK(r.run->wait(r.results, nullptr));
+  EXPECT_EQ(r.y, (std::vector<float>{0, 0, 0, 0, 0, 0, 2, 4, 6, 8}));
+}
+
+TEST_P(AsyncContract, WaitsNeedALaunchToHoldBack) {
+  PlanWriter w;
+  const auto x = w.input("x", DType::F32, {Expr(10)});
+  const auto y = w.output("y", DType::F32, {Expr(10)});
+  const auto a = w.arena("a", DType::F32, {Expr(10)});
+  w.host("Relu", {x}, {a});
+  w.launch(w.kernel(affine_kernel("twice", 2.0F, 0.0F)), {a, y}, {Expr(10)});
+  auto s = session(w.package(), open());
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 10, 1);
+  const SubmitSync::Point point{1, 1};
+  EXPECT_EQ(r.run->submit({{&point, 1}, {}}).code(), Code::Unsupported);
+  ASSERT_OK(r.run->submit());
+  ASSERT_OK(r.run->wait(r.results, nullptr));
+  EXPECT_EQ(r.y[9], 18.0F);
 }
 
 TEST_P(AsyncContract, SemaphoresOfTheApplicationOrderRuns) {
@@ -209,6 +250,8 @@ TEST_P(AsyncContract, SemaphoresOfTheApplicationOrderRuns) {
       ASSERT_OK(r.run->wait(r.results, nullptr));
       EXPECT_TRUE(r.is_right(2));
     }
+    const SubmitSync::Point none{0, 1};
+    EXPECT_EQ(r.run->submit({{&none, 1}, {}}).code(), Code::Usage);
     const std::vector<SubmitSync::Point> many(SubmitSync::kMost + 1, {before, 1});
     EXPECT_EQ(r.run->submit({many, {}}).code(), Code::Usage);
     ASSERT_OK(r.run->submit());
@@ -257,6 +300,13 @@ TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
       }
     }
     EXPECT_EQ((*run)->record(nullptr).code(), Code::Usage);
+    // Host memory: copied when it is recorded, and read when the run is waited for.
+    HostRunOf host(*s, 100, 3);
+    Status recorded;
+    lender.execute(0, [&](void* commands) { recorded = host.run->record(commands); });
+    ASSERT_OK(recorded);
+    ASSERT_OK(host.run->wait(host.results, nullptr));
+    EXPECT_TRUE(host.is_right(3));
     EXPECT_EQ(s->stats().submits, 0U);
     ASSERT_OK((*run)->submit());
     ASSERT_OK((*run)->wait(results, nullptr));
@@ -264,12 +314,14 @@ TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
   EXPECT_TRUE(lender.unharmed());
 }
 
-TEST_P(AsyncContract, CommandBuffersBelongToTheApplicationsDevice) {
+TEST_P(AsyncContract, CommandBuffersAndSemaphoresAreOfTheApplicationsDevice) {
   auto s = session(chain(3, 48, false), open());
   ASSERT_TRUE(s);
   HostRunOf r(*s, 48, 1);
   int nothing = 0;
   EXPECT_FALSE(r.run->record(&nothing).ok());
+  const SubmitSync::Point point{1, 1};
+  EXPECT_FALSE(r.run->submit({{&point, 1}, {}}).ok());
   ASSERT_OK(r.run->submit());
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_TRUE(r.is_right(3));

@@ -14,8 +14,9 @@ constexpr uint64_t kMs = 1'000'000;
 
 /// A run that ends when the test says so.
 struct FakeRun {
-  explicit FakeRun(RunQueue& q) : queue(q), entry(q, [this] { return ended.load(); }) {
-    entry.submitted();
+  explicit FakeRun(RunQueue& q, uint64_t limit_ns = UINT64_MAX)
+      : queue(q), entry(q, [this] { return ended.load(); }) {
+    entry.submitted(limit_ns);
   }
   bool ask(uint64_t ns) const {
     const auto until = RunQueue::Clock::now() +
@@ -67,6 +68,43 @@ TEST(RunQueue, WaitingBehindOthersIsNeitherLateNorAHang) {
   EXPECT_TRUE(b.ended);
   EXPECT_EQ(d.wait_for_end(), Outcome::Over);
   device.join();
+}
+
+TEST(RunQueue, ARunThatNobodyWaitsForHangsAfterItsLimit) {
+  RunQueue queue;
+  queue.patience_ns = 10 * kMs;
+  FakeRun stuck(queue, 20 * kMs), behind(queue, 20 * kMs);
+  EXPECT_EQ(behind.wait(UINT64_MAX), Outcome::Hung);
+  EXPECT_TRUE(queue.hung(stuck.entry));
+}
+
+TEST(RunQueue, ARunIsNotGivenUpBeforeItsLimit) {
+  RunQueue queue;
+  queue.patience_ns = kMs;
+  FakeRun slow(queue, 60'000 * kMs);
+  std::thread device([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    slow.ended = true;
+  });
+  EXPECT_EQ(slow.wait_for_end(), Outcome::Over);
+  device.join();
+}
+
+TEST(RunQueue, PollingAsksOnce) {
+  RunQueue queue;
+  FakeRun run(queue), behind(queue);
+  const auto poll = [&](FakeRun& of, uint64_t limit_ns) {
+    return queue.poll(of.entry, limit_ns, [&](uint64_t ns) { return of.ask(ns); });
+  };
+  EXPECT_EQ(poll(run, 60'000 * kMs), std::nullopt);
+  EXPECT_EQ(poll(behind, kMs), std::nullopt);  // it has not begun
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(poll(run, kMs), Outcome::TimedOut);
+  EXPECT_TRUE(queue.any_late());
+  run.ended = true;
+  EXPECT_EQ(poll(run, kMs), Outcome::Over);
+  behind.ended = true;
+  EXPECT_EQ(poll(behind, kMs), Outcome::Over);
 }
 
 TEST(RunQueue, WhoeverWaitsBehindAHangLearnsIt) {

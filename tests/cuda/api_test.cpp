@@ -14,7 +14,7 @@ TEST_F(CudaApi, DevicesAreOpenedByName) {
   reprise_device* device = nullptr;
   ASSERT_EQ(reprise_device_open("cuda:0", nullptr, &device, &error), REPRISE_OK) << error.message;
   reprise_device_info info = REPRISE_DEVICE_INFO_INIT;
-  reprise_device_get_info(device, &info);
+  reprise_device_get_info(device, &info, nullptr);
   EXPECT_STREQ(info.id, "cuda:0");
   EXPECT_STREQ(info.kind, "discrete-gpu");
   EXPECT_EQ(info.usable, 1);
@@ -36,7 +36,7 @@ TEST_F(CudaApi, AutoTakesADeviceThatThePackageFits) {
     reprise_device* device = nullptr;
     ASSERT_EQ(reprise_device_open("auto", any ? nullptr : &options, &device, &error), REPRISE_OK);
     reprise_device_info info = REPRISE_DEVICE_INFO_INIT;
-    reprise_device_get_info(device, &info);
+    reprise_device_get_info(device, &info, nullptr);
     EXPECT_EQ(std::string(info.id).starts_with("cuda"), any) << info.id;
     reprise_device_free(device);
   }
@@ -64,12 +64,9 @@ TEST_F(CudaApi, AnApplicationLendsItsContextStreamAndMemory) {
   const uint64_t streams = calls("cuStreamCreate");
   ASSERT_EQ(reprise_device_open("cuda", &options, &device, &error), REPRISE_OK) << error.message;
   reprise_buffer *x = nullptr, *y = nullptr, *odd = nullptr;
-  ASSERT_EQ(reprise_buffer_borrow(device, reinterpret_cast<void*>(memory), 400, &x, &error),
-            REPRISE_OK);
-  ASSERT_EQ(reprise_buffer_borrow(device, reinterpret_cast<void*>(memory + 512), 400, &y, &error),
-            REPRISE_OK);
-  EXPECT_EQ(reprise_buffer_borrow(device, reinterpret_cast<void*>(memory + 4), 4, &odd, &error),
-            REPRISE_USAGE);
+  ASSERT_EQ(reprise_buffer_borrow(device, memory, 400, &x, &error), REPRISE_OK);
+  ASSERT_EQ(reprise_buffer_borrow(device, memory + 512, 400, &y, &error), REPRISE_OK);
+  EXPECT_EQ(reprise_buffer_borrow(device, memory + 4, 4, &odd, &error), REPRISE_USAGE);
   reprise_package* const package =
       capi::make_handle(std::make_shared<reprise_package>(chain(2, 100, false)));
   reprise_session* session = nullptr;

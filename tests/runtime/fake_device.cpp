@@ -38,7 +38,7 @@ class FakeRecording final : public Recording {
       : desc_(std::move(desc)), counters_(counters) {}
 
   using Recording::submit;
-  Status submit(const SubmitSync&) override {
+  Status submit(const SubmitSync&, uint64_t) override {
     ++counters_.submits;
     const std::byte* blocks = data_of(desc_.blocks);
     for (const Command& c : desc_.commands) {

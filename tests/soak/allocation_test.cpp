@@ -104,6 +104,46 @@ TEST_P(Allocation, WithoutMemoryEveryCallIsAnErrorAndNothingIsLost) {
   }
 }
 
+// The same for a run object, whose calls after a failure are errors, too, or succeed.
+TEST_P(Allocation, WithoutMemoryARunObjectStaysUsable) {
+  App app(GetParam());
+  reprise_error error{};
+  const std::vector<float> x = ramp(2000);
+  for (uint64_t at = 1;; at += 1 + at / 8) {
+    const auto session = app.make_session(nullptr, &error);
+    ASSERT_TRUE(session) << error.message;
+    std::vector<float> y(2000);
+    reprise_tensor in = REPRISE_TENSOR_INIT, out = REPRISE_TENSOR_INIT;
+    in.name = "x";
+    in.rank = 1;
+    in.dims[0] = 2000;
+    in.data = const_cast<float*>(x.data());  // inputs are not written
+    in.bytes = out.bytes = 2000 * sizeof(float);
+    out.name = "y";
+    out.data = y.data();
+    reprise_run* made = nullptr;
+    ASSERT_EQ(reprise_run_create(session.get(), &made, &error), REPRISE_OK) << error.message;
+    const Owned<reprise_run> run(made);
+    ASSERT_EQ(reprise_run_bind(made, &in, 1, &out, 1, &error), REPRISE_OK) << error.message;
+    reprise_status submitted = REPRISE_OK, waited = REPRISE_OK;
+    bool failed = false;
+    {
+      const CountAllocations counting(at);
+      submitted = reprise_run_submit(made, nullptr, &error);
+      waited = reprise_run_wait(made, nullptr, nullptr, &error);
+      failed = counting.count() >= at;
+    }
+    EXPECT_EQ(failed, submitted != REPRISE_OK || waited != REPRISE_OK) << at;
+    EXPECT_NE(reprise_run_wait(made, nullptr, nullptr, &error), REPRISE_OK);
+    ASSERT_EQ(reprise_run_submit(made, nullptr, &error), REPRISE_OK) << error.message;
+    ASSERT_EQ(reprise_run_wait(made, nullptr, nullptr, &error), REPRISE_OK) << error.message;
+    for (size_t i = 0; i < y.size(); ++i)
+      ASSERT_EQ(y[i], x[i] + static_cast<float>(app.launches)) << "after failure " << at;
+    if (!failed) break;
+    ASSERT_LT(at, 10'000U);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Allocation, testing::ValuesIn(soak_devices()), id_as_name);
 
 TEST(AllocationErrors, AreReportedWithoutMemory) {

@@ -56,14 +56,22 @@ TEST_F(Misuse, RunsAreUsedByOneThreadAndInOrder) {
   const reprise_tensor in = input();
   ASSERT_EQ(reprise_run_bind(made, &in, 1, nullptr, 0, &error_), REPRISE_OK) << error_.message;
   expect_error(reprise_run_poll(made, nullptr, &error_), REPRISE_USAGE, "ended");
-  EXPECT_FALSE(reprise_run_record(made, nullptr, &error_) == REPRISE_OK);
+  EXPECT_EQ(reprise_run_record(made, nullptr, &error_), REPRISE_USAGE);
+  reprise_record_options record = REPRISE_RECORD_OPTIONS_INIT;
+  EXPECT_EQ(reprise_run_record(made, &record, &error_), REPRISE_USAGE);
+  std::vector<reprise_tensor> wrong(3, in);
+  wrong[2].name = nullptr;
+  expect_error(reprise_run_bind(made, wrong.data(), 3, nullptr, 0, &error_), REPRISE_USAGE, "name");
   reprise_submit_options options = REPRISE_SUBMIT_OPTIONS_INIT;
   options.wait_count = 9;
   expect_error(reprise_run_submit(made, &options, &error_), REPRISE_USAGE, "at most 8");
   options.wait_count = 1;
   expect_error(reprise_run_submit(made, &options, &error_), REPRISE_USAGE, "is null");
   ASSERT_EQ(reprise_run_submit(made, nullptr, &error_), REPRISE_OK) << error_.message;
-  expect_error(reprise_run_bind(made, &in, 1, nullptr, 0, &error_), REPRISE_USAGE, "in flight");
+  // Bindings of a run in flight stay as they are, and so do those of one that is refused others.
+  const std::vector<reprise_tensor> three(3, in);
+  expect_error(reprise_run_bind(made, three.data(), 3, nullptr, 0, &error_), REPRISE_USAGE,
+               "in flight");
   {
     const auto held = capi::find_handle(made);
     ASSERT_TRUE(held.ok());

@@ -12,7 +12,7 @@
  * ended when its time limit has passed once more, or 10 seconds if that is longer. From then on:
  *  - the library frees nothing that was made from the device, as the device may still use it;
  *  - memory that the application lent to the device must stay valid as long as the process lives;
- *  - every later call with that device fails with REPRISE_DEVICE, and the message says why.
+ *  - every later call with that device fails with REPRISE_DEVICE_LOST, and the message says why.
  *
  * Errors. Every function that can fail returns a status. If `error` is not null, the function fills
  * it with a message that names the node, tensor or file and says what was expected and what was

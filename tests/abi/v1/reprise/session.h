@@ -188,7 +188,9 @@ REPRISE_API void reprise_results_free(reprise_results* results);
  * of its own: the device works while the caller does something else, and host kernels run in the
  * calls below. Several run objects of a session may be in flight, up to max_in_flight; upload,
  * compute and download of different ones overlap where the device can. Only one thread at a time
- * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE. The memory that is
+ * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE. If run objects in
+ * flight are all that max_in_flight allows, reprise_session_run and the functions of states fail
+ * with REPRISE_BUSY, because they might wait for the thread that calls them. The memory that is
  * bound, and the array of outputs, must stay valid until the run is bound again or freed. Do not
  * read or write memory of a run that is in flight. */
 typedef struct reprise_run reprise_run;
@@ -198,13 +200,15 @@ typedef struct reprise_run reprise_run;
 typedef struct reprise_timeline_point {
   uint64_t semaphore; /* VkSemaphore */
   uint64_t value;
+  uint64_t reserved[2]; /* zeros */
 } reprise_timeline_point;
 
 typedef struct reprise_submit_options {
   size_t struct_size;
   /* The device begins the run when all of `waits` are reached, and reaches `signals` when the run
    * has ended; at most 8 of each. The time limit of the run includes waiting. Only Vulkan devices
-   * have these, and only a run that is one submission without host kernels and states can signal.
+   * have these, only a run that begins with a kernel can wait, and only a run that is one
+   * submission without host kernels and states can signal.
    * On CUDA, runs follow the stream that the application lends. */
   const reprise_timeline_point* waits;
   size_t wait_count;
@@ -214,6 +218,13 @@ typedef struct reprise_submit_options {
 #define REPRISE_SUBMIT_OPTIONS_INIT \
   { sizeof(reprise_submit_options), NULL, 0, NULL, 0 }
 
+typedef struct reprise_record_options {
+  size_t struct_size;
+  void* command_buffer; /* VkCommandBuffer */
+} reprise_record_options;
+#define REPRISE_RECORD_OPTIONS_INIT \
+  { sizeof(reprise_record_options), NULL }
+
 REPRISE_API reprise_status reprise_run_create(reprise_session* session, reprise_run** out,
                                               reprise_error* error);
 /* Binds inputs and outputs as reprise_session_run does, for all submissions until the next call. */
@@ -222,30 +233,34 @@ REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tens
                                             size_t output_count, reprise_error* error);
 /* Copies inputs from host memory, submits the run, and returns without waiting for the device. On
  * the host, the run is computed before this returns. `options` may be null. If max_in_flight runs
- * of the session are in flight, the status is REPRISE_USAGE, and the run can be submitted when one
+ * of the session are in flight, the status is REPRISE_BUSY, and the run can be submitted when one
  * of them has ended. Allocates nothing on the heap under the conditions of reprise_session_run. */
 REPRISE_API reprise_status reprise_run_submit(reprise_run* run,
                                               const reprise_submit_options* options,
                                               reprise_error* error);
-/* Writes the run to a command buffer of the application (VkCommandBuffer, in the recording state,
- * of the queue family that the application lent) instead of submitting it. The run must be one
+/* Writes the run to a command buffer of the application instead of submitting it: in the recording
+ * state, outside a render pass, of the queue family that the application lent. The run must be one
  * submission without host kernels and states, or else the status is REPRISE_UNSUPPORTED. A barrier
  * before it makes all earlier writes of the queue visible to it, and a barrier after it makes its
  * writes visible to all later commands and to the host. It binds a compute pipeline and sets push
- * constants. The command buffer may be executed several times, but not at the same time, and the
- * bound buffers may change in between; inputs in host memory are copied by this call. Call
- * reprise_run_wait when it has been executed for the last time: this reports the errors of kernels,
- * and ends the run. Only then bind, free or record it again. */
-REPRISE_API reprise_status reprise_run_record(reprise_run* run, void* command_buffer,
+ * constants. The command buffer may be executed several times, one after the other, and the
+ * contents of bound buffers may change in between; inputs in host memory are copied by this call.
+ * Call reprise_run_wait when it has been executed for the last time: that reports the errors of
+ * kernels, and ends the run. Only then bind, free or record it again: the library cannot wait for
+ * the application's submissions. */
+REPRISE_API reprise_status reprise_run_record(reprise_run* run,
+                                              const reprise_record_options* options,
                                               reprise_error* error);
 /* Sets `ended` to 1 if reprise_run_wait would not wait for what was submitted, and to 0 otherwise.
- * An error, such as REPRISE_TIMEOUT, ends the run. */
+ * If the run fails, such as with REPRISE_TIMEOUT, the call does, and the run has ended. */
 REPRISE_API reprise_status reprise_run_poll(reprise_run* run, int32_t* ended, reprise_error* error);
 /* Waits for the run, and delivers its results as reprise_session_run does. `results` and `stats`
- * may be null. The run can be submitted again then, whatever the status is. */
+ * may be null. Whether it succeeds or fails, the run has ended then, unless the status is
+ * REPRISE_USAGE. */
 REPRISE_API reprise_status reprise_run_wait(reprise_run* run, reprise_results** results,
                                             reprise_run_stats* stats, reprise_error* error);
-/* If the run is in flight, waits for the device; its outputs have no defined value then. */
+/* If the run was submitted and is in flight, waits for the device; its outputs have no defined
+ * value then. */
 REPRISE_API void reprise_run_free(reprise_run* run);
 
 /* --- states ---

@@ -43,10 +43,11 @@ typedef enum reprise_status {
   REPRISE_OUT_OF_MEMORY = 8, /* of the host or of the device */
   REPRISE_TIMEOUT = 9,       /* a run did not end within its time limit */
   REPRISE_DEVICE_LOST = 10,  /* nothing works on the device any more; open it again, or another */
-  REPRISE_CANCELLED = 11,    /* the caller asked to stop */
+  REPRISE_CANCELLED = 11,    /* the caller asked to stop; no call returns this yet */
   REPRISE_CORRUPT_PACKAGE = 12, /* the package is damaged, truncated or not a package */
   REPRISE_INCOMPATIBLE_PACKAGE =
-      13, /* the package has another format version, or no variant fits */
+      13,            /* the package has another format version, or no variant fits */
+  REPRISE_BUSY = 14, /* as many runs are in flight as the session may have; wait for one */
   REPRISE_STATUS_MAX_ENUM = 0x7FFFFFFF /* the type has 32 bits in every compiler */
 } reprise_status;
 
