@@ -9,12 +9,24 @@ set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL runtime compiler dev tools)
+if(NOT REPRISE_SHARED)
+  return()  # packages are for shared libraries
+endif()
+set(CPACK_COMPONENTS_ALL runtime dev)
+set(reprise_linked "libreprise${REPRISE_ABI_VERSION} (= ${PROJECT_VERSION}-1)")
+if(REPRISE_COMPILER)
+  list(APPEND CPACK_COMPONENTS_ALL compiler)
+  string(APPEND reprise_linked ", libreprise-compiler${REPRISE_ABI_VERSION} (= ${PROJECT_VERSION}-1)")
+endif()
+if(REPRISE_TOOLS)
+  list(APPEND CPACK_COMPONENTS_ALL tools)
+endif()
 if(TARGET reprise_images)
   list(APPEND CPACK_COMPONENTS_ALL images)
 endif()
-if(NOT REPRISE_SHARED)
-  list(REMOVE_ITEM CPACK_COMPONENTS_ALL runtime compiler)
+find_program(GZIP gzip)
+if(NOT GZIP)
+  return()
 endif()
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -34,8 +46,9 @@ function(reprise_deb component package section summary description)
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section} PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${ARG_DEPENDS}" PARENT_SCOPE)
   set(CPACK_COMPONENT_${upper}_DESCRIPTION "${summary}\n${description}" PARENT_SCOPE)
+  # Only CPack's installation has a folder of documents for each package.
   install(FILES ${PROJECT_BINARY_DIR}/debian/copyright ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz
-          DESTINATION share/doc/${package} COMPONENT ${component})
+          DESTINATION share/doc/${package} COMPONENT ${component} EXCLUDE_FROM_ALL)
 endfunction()
 
 # The year and the day are those of the sources, so that equal sources make equal packages.
@@ -55,10 +68,7 @@ file(CONFIGURE OUTPUT debian/changelog.Debian CONTENT
 
  -- ${CPACK_PACKAGE_CONTACT}  ${reprise_date}
 ")
-find_program(GZIP gzip)
-if(GZIP)
-  execute_process(COMMAND ${GZIP} -9nkf ${PROJECT_BINARY_DIR}/debian/changelog.Debian)
-endif()
+execute_process(COMMAND ${GZIP} -9nkf ${PROJECT_BINARY_DIR}/debian/changelog.Debian)
 file(READ ${PROJECT_SOURCE_DIR}/NOTICE reprise_notice)
 file(CONFIGURE OUTPUT debian/copyright CONTENT
 "${reprise_notice}
@@ -80,7 +90,7 @@ reprise_deb(images libreprise-images libs "decoder of images for models"
 reprise_deb(dev libreprise-dev libdevel "headers and static libraries of Reprise"
 "Reprise compiles ONNX models to fused GPU kernels and runs them on any device
 with Vulkan. This package contains what is needed to build applications."
-  DEPENDS "libreprise${REPRISE_ABI_VERSION} (= ${version}), libreprise-compiler${REPRISE_ABI_VERSION} (= ${version})")
+  DEPENDS "${reprise_linked}")
 reprise_deb(tools reprise-tools science "command line of Reprise, and sample applications"
 "Reprise compiles ONNX models to fused GPU kernels and runs them on any device
 with Vulkan. This package contains the command line, which compiles, explains,

@@ -3,12 +3,13 @@
 // so both libraries must be of the same build.
 #pragma once
 
+#include "reprise_build_id.h"
 #include "runtime/api_handles.h"
 
 namespace reprise::capi {
 
 struct SharedHandles {
-  const char* build;  // of libreprise: its version, and the compiler that built it
+  const char* build;  // of libreprise: its version, and the identity of the runtime's archives
   decltype(&Handles::add) add;
   decltype(&Handles::find) find;
   decltype(&Handles::remove) remove;
@@ -18,4 +19,4 @@ struct SharedHandles {
 
 extern "C" REPRISE_API const reprise::capi::SharedHandles* reprise_private_handles(void);
 
-#define REPRISE_BUILD REPRISE_VERSION " (" __VERSION__ ")"
+#define REPRISE_BUILD REPRISE_VERSION " (build " REPRISE_BUILD_ID ")"

@@ -23,25 +23,30 @@ class Interface:
     structs: dict[str, list[str]] = field(default_factory=dict)  # members in order
     constants: list[str] = field(default_factory=list)
     functions: dict[str, str] = field(default_factory=dict)  # declarations
+    types: dict[str, str] = field(
+        default_factory=dict
+    )  # of members, as they are declared
+    macros: dict[str, str] = field(default_factory=dict)
     layout: dict[str, tuple[int, int]] = field(default_factory=dict)  # offset, size
     values: dict[str, int] = field(default_factory=dict)
 
 
-def members_of(body: str) -> list[str]:
-    names = []
+def members_of(body: str) -> dict[str, str]:
+    """The members of a struct with their declarations."""
+    names = {}
     for declaration in body.split(";"):
         text = declaration.strip()
         if not text:
             continue
         pointer = re.search(r"\(\*(\w+)\)", text)
         if pointer:
-            names.append(pointer[1])
+            names[pointer[1]] = " ".join(text.split())
             continue
         for part in text.split(","):
             name = re.search(r"(\w+)\s*(\[[^\]]*\])?\s*$", part)
             if name is None:
                 raise SystemExit(f"a member has an unknown form: {text}")
-            names.append(name[1])
+            names[name[1]] = " ".join(text.split(",")[0].split()[:-1])
     return names
 
 
@@ -53,9 +58,16 @@ def parse(folder: Path) -> Interface:
         for body, name in re.findall(
             r"typedef struct \w+ \{(.*?)\} (\w+);", text, re.DOTALL
         ):
-            out.structs[name] = members_of(body)
+            members = members_of(body)
+            out.structs[name] = list(members)
+            out.types |= {f"{name}.{m}": t for m, t in members.items()}
         for body in re.findall(r"typedef enum \w+ \{(.*?)\} \w+;", text, re.DOTALL):
             out.constants += re.findall(r"(REPRISE_\w+) =", body)
+        folded = text.replace("\\\n", " ")
+        for name, value in re.findall(
+            r"^#define (REPRISE_\w+) (.*)$", folded, re.MULTILINE
+        ):
+            out.macros[name] = " ".join(value.split())
         for declaration in re.findall(
             r"^REPRISE_API (.*?);", text, re.DOTALL | re.MULTILINE
         ):
@@ -105,6 +117,16 @@ def differences(old: Interface, new: Interface) -> list[str]:
         f"{name} was '{declaration}' and is '{new.functions.get(name, 'gone')}'"
         for name, declaration in old.functions.items()
         if new.functions.get(name) != declaration
+    ]
+    found += [
+        f"{name} was of type '{kind}' and is '{new.types.get(name, 'gone')}'"
+        for name, kind in old.types.items()
+        if new.types.get(name) != kind
+    ]
+    found += [
+        f"the macro {name} was '{value}' and is '{new.macros.get(name, 'gone')}'"
+        for name, value in old.macros.items()
+        if new.macros.get(name) != value and not name.endswith("_INIT")
     ]
     for name, place in old.layout.items():
         now = new.layout.get(name)

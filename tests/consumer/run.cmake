@@ -110,15 +110,15 @@ endforeach()
 # The shared libraries export what the headers declare, with a version, and nothing else.
 function(expect_exports library)
   cmake_parse_arguments(ARG "" "" "HEADERS;PRIVATE" ${ARGN})
-  set(lines)
-  foreach(header ${ARG_HEADERS})
-    file(STRINGS ${SOURCE_DIR}/include/reprise/${header} of_header REGEX "^REPRISE_API .*[ *]reprise_[a-z0-9_]+\\(")
-    list(APPEND lines ${of_header})
-  endforeach()
   set(expected ${ARG_PRIVATE} REPRISE_${ABI})
-  foreach(line ${lines})
-    string(REGEX REPLACE ".*[ *](reprise_[a-z0-9_]+)\\(.*" "\\1@@REPRISE_${ABI}" name "${line}")
-    list(APPEND expected ${name})
+  foreach(header ${ARG_HEADERS})
+    file(READ ${SOURCE_DIR}/include/reprise/${header} text)
+    string(REGEX REPLACE "/\\*[^*]*\\*+([^/*][^*]*\\*+)*/" "" text "${text}")  # comments
+    string(REGEX MATCHALL "reprise_[a-z0-9_]+\\([^*]" calls "${text}")
+    foreach(call ${calls})
+      string(REGEX REPLACE "\\(.*" "@@REPRISE_${ABI}" name "${call}")
+      list(APPEND expected ${name})
+    endforeach()
   endforeach()
   run(COMMAND nm -D --defined-only ${libraries_dir}/${library} OUTPUT symbols)
   string(REGEX MATCHALL "[^ \n]+\n" found "${symbols}")
@@ -133,6 +133,24 @@ if(SHARED)
   expect_exports(libreprise.so.${ABI} HEADERS types.h device.h session.h functions.h
                  PRIVATE REPRISE_PRIVATE reprise_private_handles@@REPRISE_PRIVATE)
   expect_exports(libreprise_compiler.so.${ABI} HEADERS compiler.h)
+
+  # Without the compiler's library there is the runtime, and without any, there are the static ones.
+  foreach(components "runtime;dev" dev)
+    string(REPLACE ";" "_" prefix ${WORK_DIR}/${components})
+    foreach(component ${components})
+      run(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix} --component ${component})
+    endforeach()
+    set(with_compiler FALSE)
+    if(components STREQUAL dev)
+      set(with_compiler TRUE)
+    endif()
+    run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer/partial -B ${prefix}/build -G ${GENERATOR}
+                -DCMAKE_PREFIX_PATH=${prefix} -DWITH_COMPILER=${with_compiler}
+                -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC})
+    run(COMMAND ${CMAKE_COMMAND} --build ${prefix}/build)
+    run(COMMAND ${prefix}/build/replay ${WORK_DIR}/model.rpk host OUTPUT printed)
+    expect_equal("replay with ${components}" "${printed}" "${expected}")
+  endforeach()
 
   # With pkg-config.
   find_program(pkg_config pkg-config REQUIRED)
