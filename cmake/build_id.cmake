@@ -1,7 +1,7 @@
-# Writes a header with the identity of a build: cmake -DARCHIVES=... -DOUTPUT=... -P build_id.cmake
+# Writes a header with the identity of a build: cmake -DRUNTIME=... -DBASE=... -DOUTPUT=... -P build_id.cmake
 # Libraries of equal identity have the same classes, because the archives have the same bytes.
 set(hashes)
-foreach(archive ${ARCHIVES})
+foreach(archive ${RUNTIME} ${BASE})
   file(SHA256 ${archive} hash)
   string(APPEND hashes ${hash})
 endforeach()
