@@ -19,8 +19,18 @@ import results
 
 SKIPPED = 77
 MODULES = {
-    "quick": ["test_backend", "test_engine", "test_launches", "test_training"],
-    "full": ["test_models", "test_operators", "test_example_programs"],
+    "quick": [
+        "test_backend",
+        "test_engine",
+        "test_dynamic",
+        "test_launches",
+        "test_training",
+    ],
+    "full": [
+        "test_models",
+        "test_operators",
+        "test_example_programs",
+    ],
 }
 NEEDED = {
     "quick": ("torch",),
