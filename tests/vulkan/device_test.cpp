@@ -148,8 +148,7 @@ TEST_P(VulkanDeviceTest, EveryDriverFailureIsAnErrorWithoutALeak) {
       }
       if (!failure.ok()) {
         const bool lost = error == VK_ERROR_DEVICE_LOST;
-        EXPECT_EQ(failure.code(), lost ? Code::DeviceLost : Code::OutOfMemory)
-            << failure.message();
+        EXPECT_EQ(failure.code(), lost ? Code::DeviceLost : Code::OutOfMemory) << failure.message();
         EXPECT_NE(failure.message().find("vk"), std::string::npos) << failure.message();
       }
     }
