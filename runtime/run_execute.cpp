@@ -413,7 +413,7 @@ Status RunContext::begin(const BoundIo& io, Clock::time_point start, const Submi
   RP_TRY(prepare(run));
   if (!begins_with_a_submission(s_)) return {};
   run.sync = &sync;
-  const Status begun = begin_segment(0, run);
+  Status begun = begin_segment(0, run);
   run.sync = nullptr;
   return begun;
 }
@@ -466,7 +466,7 @@ void RunContext::add_body_times(Run& run) const {
 }
 
 Status RunContext::end(std::vector<HostTensor>& results, RunStats* stats) {
-  const Status done = finish_run(results, stats);
+  Status done = finish_run(results, stats);
   ongoing_->run.reset();  // values of host calls
   return done;
 }
