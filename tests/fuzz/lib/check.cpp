@@ -1,6 +1,7 @@
 #include "tests/fuzz/lib/check.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -37,7 +38,9 @@ size_t choice_of(const Config& c, const std::string& kernel, size_t candidates) 
 
 CompileOptions options_of(const Config& c, const Fault* fault) {
   CompileOptions o;
-  o.targets = {c.variant.empty() ? "vulkan" : c.variant};
+  const std::string backend = c.device.starts_with("cuda") ? "cuda" : "vulkan";
+  o.targets = {c.variant.empty() ? backend : c.variant};
+  if (const char* path = std::getenv("REPRISE_NVRTC")) o.nvrtc = path;
   o.disabled_passes = c.disabled;
   o.precision = c.precision;
   o.verify_passes = true;
@@ -150,7 +153,7 @@ struct Checker::Case {
 
 Checker::Checker() {
   for (const DeviceInfo& info : list_devices()) {
-    if (info.usable && info.facts.api == Api::Vulkan) devices_.push_back(info.id);
+    if (info.usable && info.facts.api != Api::Host) devices_.push_back(info.id);
   }
 }
 
@@ -252,7 +255,7 @@ std::vector<Config> Checker::choose(const Program& p, const CheckOptions& option
       varied.schedule = rng.next() % 1000 + 1;
       break;
     case 6:
-      varied.variant = "vulkan-baseline";
+      if (varied.device.starts_with("vulkan")) varied.variant = "vulkan-baseline";
       varied.schedule = rng.next() % 1000 + 1;
       break;
     default:
