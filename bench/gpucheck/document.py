@@ -83,7 +83,7 @@ def merge_rows(document: dict, rows: list[dict]) -> None:
             bench["peers"][row["peer"]] = row["version"]
         elif "missing" in row:
             bench["missing"][row["missing"]] = row["reason"]
-        else:
+        elif "case" in row and "dtype" in row:  # libraries print JSON as well
             case = cases.get((row["case"], row["dtype"]))
             if case is None:
                 continue

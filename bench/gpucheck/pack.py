@@ -12,6 +12,8 @@ PROGRAMS = ("reprise", "reprise_gpubench")
 TESTS = ("test_backends", "test_cuda", "test_nvrtc")
 # Every system that can run our programs has these libraries in the same or a newer version.
 BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
+# Libraries that stand for a driver or a compiler in the tests.
+STAND_INS = ("lib/cuda-partial", "lib/fake-nvrtc")
 SCRIPTS = ("tools/gpu-check", "tools/common.sh", "bench/gpucheck", "bench/peerbench", "bench/gpu")
 # Small models first. The names are those that the benches use.
 WANTED = ("linear_ln_gelu", "mnist", "vit", "bert", "resnet18")
@@ -112,6 +114,9 @@ def pack(
     loader = vulkan_loader()
     for library in sorted(needed | ({loader} if loader else set())):
         copy(library, target / "lib" / library.name)
+    for name in STAND_INS if tests else ():
+        if (build / name).is_dir():
+            copy(build / name, target / name)
     for name in SCRIPTS:
         copy(root / name, target / name)
     start = target / "gpu-check"

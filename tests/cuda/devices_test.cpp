@@ -34,7 +34,8 @@ TEST(CudaAbsent, NotADriver) {
 }
 
 TEST(CudaAbsent, SymbolsAreMissing) {
-  expect_parts(reason_of(cuda::devices(REPRISE_PARTIAL_DRIVER)),
+  const auto driver = binary_dir() / "lib" / "cuda-partial" / "libreprise_partial_driver.so";
+  expect_parts(reason_of(cuda::devices(driver.string())),
                {"too old or incomplete", "lacks cu", "update the NVIDIA driver"});
 }
 

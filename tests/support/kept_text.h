@@ -17,14 +17,22 @@ inline std::string ptx_naming(const std::string& head, const std::string& text) 
   return head + "// " + std::to_string(std::hash<std::string>()(text)) + "\n" + '\0';
 }
 
+/// The CUDA driver of this process; null if there is none.
+inline void* cuda_driver() {
+  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return driver;
+}
+
+/// The function that tells the stand-in driver about a text; null if the driver is another one.
+inline standin::KeepText standin_keeper() {
+  static void* const f =
+      cuda_driver() != nullptr ? dlsym(cuda_driver(), standin::kKeepText) : nullptr;
+  return reinterpret_cast<standin::KeepText>(f);
+}
+
 /// Tells the stand-in driver, if it is the CUDA driver of this process.
 inline void keep_text(const plan::KernelCode& k) {
-  static const auto keep = [] {
-    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    void* const f = driver != nullptr ? dlsym(driver, standin::kKeepText) : nullptr;
-    return reinterpret_cast<standin::KeepText>(f);
-  }();
-  if (keep != nullptr) keep(k.image.data(), k.image.size(), k.cuda.c_str());
+  if (const auto keep = standin_keeper()) keep(k.image.data(), k.image.size(), k.cuda.c_str());
 }
 
 /// The same after a test changed the texts of a package that was compiled with keep_source. Images

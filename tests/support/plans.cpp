@@ -1,9 +1,12 @@
 #include "tests/support/plans.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <span>
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
+#include "codegen/nvrtc/compile.h"
 #include "tests/support/kept_text.h"
 
 namespace reprise::test {
@@ -11,6 +14,27 @@ namespace reprise::test {
 using kernel::Access;
 using kernel::Ty;
 using kernel::Val;
+
+namespace {
+
+/// PTX of any kind for the stand-in driver, which executes the text; NVRTC's for a GPU.
+std::vector<std::byte> image_of(const std::string& kernel, const std::string& text) {
+  if (cuda_driver() != nullptr && standin_keeper() == nullptr) {
+    const char* path = std::getenv("REPRISE_NVRTC");
+    static const auto library = nvrtc::Library::open(path ? path : "");
+    EXPECT_TRUE(library.ok()) << library.status().message();
+    if (!library.ok()) return {};
+    const CudaArch any_gpu{true, CudaArch::kLeast};
+    auto image = nvrtc::compile_text(**library, text, kernel, any_gpu);
+    EXPECT_TRUE(image.ok()) << image.status().message();
+    return image.ok() ? std::move(image->bytes) : std::vector<std::byte>();
+  }
+  const std::string ptx = ptx_naming(".version 7.0\n.target sm_75\n.address_size 64\n", text);
+  const auto bytes = std::as_bytes(std::span(ptx));
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
 
 plan::KernelCode code_of(const kernel::Kernel& k) {
   plan::KernelCode code;
@@ -27,8 +51,7 @@ plan::KernelCode code_of(const kernel::Kernel& k) {
   auto text = emit::cuda(k);
   EXPECT_TRUE(text.ok()) << text.status().message();
   if (text.ok()) code.cuda = std::move(*text);
-  for (const char c : ptx_naming(".version 7.0\n.target sm_75\n.address_size 64\n", code.cuda))
-    code.image.push_back(static_cast<std::byte>(c));
+  code.image = image_of(code.name, code.cuda);
   keep_text(code);
   return code;
 }
