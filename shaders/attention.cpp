@@ -3,15 +3,18 @@
 //   lanes = 8: a subgroup of a CPU-type device. A query is loaded by one lane and broadcast; each
 //              lane has its own keys and columns of values, and receives the weights of the other
 //              lanes' keys by shuffles with a constant lane.
+// With team > 1, which is for GPUs and few rows, the invocations of a workgroup share one row. Each
+// visits keys of its own and has all columns; at the end their results are combined in shared
+// memory. Tiles with shared blocks of operands have a template of their own (attention_blocks.h).
 //
-//   for each block of lanes * keys keys:
+//   for each block of lanes * team * keys keys:
 //     scores[row][key] = q[row] . k[key], over the head size in steps
 //     weights = exp(score - largest so far); earlier sums are scaled to the new largest score
 //     out[row][column] += weights[row][key] * v[key][column]
 //   store out / total of the weights
 //
-// Scores, sums and results are private variables (at most 256 results per invocation); no shared
-// memory is used. Multiply-adds go row by row over all positions of a step, so that accumulators
+// Scores, sums and results are private variables (at most 256 results per invocation).
+// Multiply-adds go row by row over all positions of a step, so that accumulators
 // stay in registers (see subgroup_tile.h).
 #include "shaders/attention.h"
 
@@ -19,7 +22,10 @@
 #include <cmath>
 #include <limits>
 
+#include "shaders/attention_blocks.h"
+#include "shaders/contraction.h"
 #include "shaders/device_costs.h"
+#include "shaders/workgroup_sum.h"
 
 namespace reprise::shaders {
 
@@ -29,6 +35,9 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+/// Columns that a team combines at once.
+constexpr int kTeamColumns = 8;
+
 /// Writes one tile. Members are the variables of the kernel: for each row its largest score, the
 /// total of its weights, its weighted values, and the scores (then weights) of a block.
 class Writer {
@@ -37,7 +46,9 @@ class Writer {
       : w_(w),
         t_(w.tile),
         b_(w.attention.builder()),
+        block_(t_.lanes * t_.team * t_.keys),
         lane_(t_.lanes > 1 ? lane_of(b_) : b_.i32(0)),
+        first_key_(t_.team > 1 ? local_index(b_) : lane_),
         first_vec_(w.origin.column_tile * (t_.columns / 4) + lane_ * vecs()),
         largest_(b_, "largest", kernel::kF32, t_.rows, 1, -kInfinity),
         total_(b_, "total", kernel::kF32, t_.rows, 1, 0),
@@ -55,11 +66,11 @@ class Writer {
   }
 
   Status write() {
-    const int block = t_.lanes * t_.keys;
-    RP_TRY(w_.attention.blocks(block, [&](Value first) -> Status {
-      // Neighbouring lanes have neighbouring keys.
+    RP_TRY(w_.attention.blocks(block_, [&](Value first) -> Status {
+      // Neighbouring invocations have neighbouring keys.
       Keys keys;
-      for (int k = 0; k < t_.keys; ++k) add_key(keys, first + k * t_.lanes + lane_);
+      for (int k = 0; k < t_.keys; ++k)
+        add_key(keys, first + k * (t_.lanes * t_.team) + first_key_);
       for (int r = 0; r < t_.rows; ++r) {
         for (int k = 0; k < t_.keys; ++k) scores_.store(r, k, b_.f32(0));
       }
@@ -67,7 +78,7 @@ class Writer {
       for (int r = 0; r < t_.rows; ++r) RP_TRY(scores_to_weights(r, keys));
       return shared() ? add_values_of_lanes(first) : add_own_values(keys);
     }));
-    return store();
+    return t_.team > 1 ? store_of_team() : store();
   }
 
  private:
@@ -81,7 +92,7 @@ class Writer {
   int vecs() const { return t_.per_invocation / 4; }
   void add_key(Keys& keys, Value number) {
     keys.numbers.push_back(number);
-    keys.at.push_back(w_.attention.key(number, t_.lanes * t_.keys));
+    keys.at.push_back(w_.attention.key(number, block_));
   }
   Val exists(const Keys& keys, size_t k) { return keys.numbers[k] < w_.attention.key_count(); }
 
@@ -128,7 +139,7 @@ class Writer {
       RP_ASSIGN(const Val score,
                 w_.attention.score(rows_[static_cast<size_t>(r)], keys.at[at], scores_.load(r, k)));
       Value x{b_, score};
-      if (!w_.attention.whole_blocks(t_.lanes * t_.keys))
+      if (!w_.attention.whole_blocks(block_))
         x = b_.select(exists(keys, at), x, b_.f32(-kInfinity));
       scores.push_back(x);
       largest = largest ? larger(largest, x) : x;
@@ -153,8 +164,8 @@ class Writer {
 
   /// values[key][column] for the invocation's columns. Keys past the end read the last key's value;
   /// it is replaced by 0, as a weight of 0 does not hide an infinite value.
-  Result<std::vector<Values>> load_values(const Keys& keys) {
-    const bool whole = w_.attention.whole_blocks(static_cast<int>(keys.at.size()));
+  Result<std::vector<Values>> load_values(const Keys& keys, int block) {
+    const bool whole = w_.attention.whole_blocks(block);
     std::vector<Values> out;
     for (size_t k = 0; k < keys.at.size(); ++k) {
       Values row;
@@ -181,7 +192,7 @@ class Writer {
   }
 
   Status add_own_values(const Keys& keys) {
-    RP_ASSIGN(const std::vector<Values> values, load_values(keys));
+    RP_ASSIGN(const std::vector<Values> values, load_values(keys, block_));
     for (int r = 0; r < t_.rows; ++r) {
       std::vector<Val> weights;
       weights.reserve(static_cast<size_t>(t_.keys));
@@ -198,7 +209,7 @@ class Writer {
     return w_.result.loop(min(steps, t_.keys), t_.keys, [&](Value step) -> Status {
       Keys keys;
       for (int l = 0; l < t_.lanes; ++l) add_key(keys, first + step * t_.lanes + l);
-      RP_ASSIGN(const std::vector<Values> values, load_values(keys));
+      RP_ASSIGN(const std::vector<Values> values, load_values(keys, t_.lanes));
       for (int r = 0; r < t_.rows; ++r) {
         Value own = scores_.load(r, t_.keys - 1);
         for (int k = t_.keys - 1; k-- > 0;)
@@ -210,6 +221,42 @@ class Writer {
       }
       return {};
     });
+  }
+
+  /// Combines the results of the invocations that share the row, and stores them.
+  Status store_of_team() {
+    WorkgroupSum team(b_, t_.team, kTeamColumns);
+    const auto sum = [](const Value& a, const Value& b) { return a + b; };
+    team.combine(
+        1, [&](int) { return largest_.load(0); },
+        [&](const Value& a, const Value& b) { return larger(a, b); });
+    const Value largest = team.result(b_.i32(0));
+    const Value base = b_.select(b_.eq(largest, b_.f32(-kInfinity)), b_.f32(0), largest);
+    const Value scale = exp(largest_.load(0) - base);
+    team.combine(
+        1, [&](int) { return total_.load(0) * scale; }, sum);
+    const Value total = team.result(b_.i32(0));
+    const int row = b_.shared("row", kernel::Ty::F32, static_cast<uint32_t>(t_.per_invocation));
+    const Value local = local_index(b_);
+    for (int c = 0; c < t_.per_invocation; c += kTeamColumns) {
+      const int count = std::min(kTeamColumns, t_.per_invocation - c);
+      team.combine(
+          count, [&](int i) { return out_.load(0, c + i) * scale; }, sum);
+      b_.if_then(local < b_.i32(count),
+                 [&] { b_.shared_store(row, local + c, team.result(local)); });
+    }
+    b_.barrier();
+    Status status;
+    b_.if_then(local < b_.i32(vecs()), [&] {
+      const Value vec = first_vec_ + local;
+      const Value sums{b_, b_.shared_load(row, local * 4, 4)};
+      const auto part = [&](int c) { return w_.attention.normalized(b_.extract(sums, c), total); };
+      status = w_.result.guard_columns(vec, [&] {
+        return w_.result.store(w_.origin.row, vec,
+                               b_.compose({part(0), part(1), part(2), part(3)}));
+      });
+    });
+    return status;
   }
 
   Status store() {
@@ -239,7 +286,9 @@ class Writer {
   const AttentionWork& w_;
   const AttentionTile& t_;
   kernel::Builder& b_;
-  Value lane_;       // 0 if invocations do not share rows
+  const int block_;  // keys that a block has
+  Value lane_;       // 0 if no subgroup shares rows
+  Value first_key_;  // the invocation's first key in a block
   Value first_vec_;  // the invocation's first vector of columns
   LocalGrid largest_, total_, out_, scores_;
   std::vector<Index> rows_, queries_, columns_;
@@ -307,25 +356,85 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
 }
 
 /// The tile with this number of rows whose number of keys is the cheapest.
-AttentionTile with_keys(const AttentionSize& size, const TargetFacts& device, int lanes, int rows,
-                        bool fma) {
+AttentionTile with_keys(const AttentionSize& size, const TargetFacts& device, int lanes, int rows) {
   AttentionTile best;
   for (int keys = 1; keys <= 8; ++keys) {
     AttentionTile t = tile_of(size, device, lanes, rows, keys);
-    if (!device.cpu_type() && keys > 1 && keys * size.columns > kMaxGpuValues) break;
-    t.workgroup = lanes > 1 ? kLanes : device.cpu_type() ? 16 : 64;
-    t.fma = fma;
+    t.workgroup = lanes > 1 ? kLanes : 16;
     t.cost = cost_of(size, device, t);
     if (keys == 1 || t.cost < best.cost) best = t;
   }
   return best;
 }
 
+/// Estimated time of a tile whose invocations load everything that they need.
+double gpu_time_of(const AttentionSize& size, const AttentionTile& t) {
+  const GpuCosts& gpu = kGpuCosts;
+  const double parts = std::ceil(static_cast<double>(size.columns) / t.columns);
+  const double units = size.batch * size.rows * parts;
+  const double workgroups = t.team > 1 ? units : std::ceil(units / t.workgroup);
+  const double quads = size.depth / 4;
+  const double loads =
+      quads * (1 + t.keys * size.key_loads) + t.keys * (t.per_invocation / 4.0) * size.value_loads;
+  const double multiply_adds =
+      t.keys * (size.depth + t.per_invocation + 10 + size.score_flops) + t.per_invocation;
+  // A step of the head waits for its loads; the values are loaded at once.
+  const double waits = quads + 1;
+  const double blocks = std::ceil(size.keys / (t.keys * t.team));
+  double time = gpu_time(workgroups, t.workgroup, blocks * waits + gpu.ends,
+                         (gpu.load * loads + multiply_adds) / waits);
+  if (t.team > 1) {
+    const double rounds = std::ceil(std::log2(t.team) / 3) + 1;
+    time += gpu_time(workgroups, t.workgroup, 1, 0) / gpu.latency * gpu.barrier * rounds *
+            (t.per_invocation / static_cast<double>(kTeamColumns) + 2);
+  }
+  return time;
+}
+
+/// The invocations that share a row on GPUs: no more than there are keys.
+int team_of(const AttentionSize& size, const TargetFacts& device) {
+  constexpr int kLeastTeam = 32;
+  const int most_team = size.columns > 64 ? 256 : 512;  // as registers are shared
+  constexpr uint32_t kBaseline = 128;                   // invocations of a workgroup on any device
+  const int most = static_cast<int>(std::max(device.workgroup_invocations(), kBaseline));
+  int team = kLeastTeam;
+  while (2 * team <= std::min(most, most_team) && 2 * team <= size.keys) team *= 2;
+  return team;
+}
+
+void add_gpu_tiles(std::vector<AttentionTile>& out, const AttentionSize& size,
+                   const TargetFacts& device) {
+  AttentionTile one;
+  for (int keys = 1; keys <= 8; ++keys) {
+    AttentionTile t = tile_of(size, device, 1, 1, keys);
+    if (keys > 1 && keys * size.columns > kMaxGpuValues) break;
+    t.workgroup = 64;
+    t.fma = true;
+    t.cost = gpu_time_of(size, t);
+    if (keys == 1 || t.cost < one.cost) one = t;
+  }
+  out.push_back(one);
+  AttentionTile team = tile_of(size, device, 1, 1, 1);
+  team.team = team_of(size, device);
+  team.unit = Unit::Workgroup;
+  team.workgroup = static_cast<uint32_t>(team.team);
+  team.fma = true;
+  team.cost = gpu_time_of(size, team);
+  out.push_back(team);
+  if (!fits_attention_blocks(size)) return;
+  AttentionTile blocks = attention_blocks(size, one.columns);
+  blocks.cost = attention_blocks_time(size, blocks);
+  out.push_back(blocks);
+}
+
 }  // namespace
 
 std::string AttentionTile::describe() const {
+  const std::string keys_at_once = std::to_string(lanes * team * keys);
+  if (chunk > 0) return "attention, shared blocks " + std::to_string(rows) + "x" + keys_at_once;
+  if (team > 1) return "attention, a row per workgroup, 1x" + keys_at_once;
   return std::string("attention") + (lanes > 1 ? ", by subgroups, " : " ") + std::to_string(rows) +
-         "x" + std::to_string(lanes * keys);
+         "x" + keys_at_once;
 }
 
 std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const TargetFacts& device) {
@@ -333,14 +442,15 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Targ
   const bool subgroups = has_cpu_subgroups(device);
   const auto add = [&](int lanes, int rows) {
     if (rows > 1 && rows >= 2 * size.rows) return;
-    out.push_back(with_keys(size, device, lanes, rows, !device.cpu_type()));
+    out.push_back(with_keys(size, device, lanes, rows));
   };
   for (int rows : {32, 16, 8, 4, 2, 1}) {
     if (subgroups && rows * columns_of_lane(size.columns, kLanes) <= 256) add(kLanes, rows);
   }
   for (int rows : {4, 2, 1}) {
-    if (rows == 1 || (device.cpu_type() && rows * size.columns <= 256)) add(1, rows);
+    if (device.cpu_type() && (rows == 1 || rows * size.columns <= 256)) add(1, rows);
   }
+  if (!device.cpu_type()) add_gpu_tiles(out, size, device);
   std::stable_sort(out.begin(), out.end(),
                    [](const AttentionTile& a, const AttentionTile& b) { return a.cost < b.cost; });
   return out;
@@ -380,7 +490,7 @@ double separate_cost(const AttentionSize& size, const TargetFacts& device) {
 }
 
 Status write_attention(const AttentionWork& work) {
-  return Writer(work).write();
+  return work.tile.chunk > 0 ? write_attention_blocks(work) : Writer(work).write();
 }
 
 }  // namespace reprise::shaders

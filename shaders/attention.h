@@ -38,6 +38,8 @@ class Attention {
 
   /// Writes the loops over the head size and calls `body` in the innermost one.
   virtual Status k_loop(const KStepBody& body) = 0;
+  /// The four positions of the head from 4 * at, which are not past its end.
+  virtual KStep quad(Value at) = 0;
   /// A row of queries, or a key, at every position of the step.
   virtual Result<Values> query_at(const Index& row, const KStep& step) = 0;
   virtual Result<Values> key_at(const Index& key, const KStep& step) = 0;
@@ -55,6 +57,7 @@ struct AttentionSize {
   double batch = 1, rows = 1, keys = 1;
   double depth = 1;                       // head size of queries and keys
   int columns = 4;                        // head size of values; always known
+  int known_depth = 0;                    // depth, if it is constant
   double key_loads = 1, value_loads = 1;  // loads of 4 elements: 1 if consecutive, else 4
   double score_flops = 0;  // for each score, between the first MatMul and the softmax
 };
@@ -62,7 +65,10 @@ struct AttentionSize {
 /// TileShape::rows are rows of queries, TileShape::columns are columns of values.
 struct AttentionTile : TileShape {
   int lanes = 1;  // invocations that share rows, each with its own keys and columns: 1 or 8
-  int keys = 4;   // keys of one invocation in a block, which has lanes * keys
+  int team = 1;   // invocations of a workgroup that share a row, each with its own keys
+  // Of tiles with shared blocks of operands: the head size, and its part that is loaded at once.
+  int depth = 0, chunk = 0;
+  int keys = 4;            // keys of one invocation in a block, which has lanes * team * keys
   int per_invocation = 4;  // columns of one invocation
   bool fma = false;        // whether multiply-adds are explicitly fused
   double cost = 0;         // estimated time, in the unit of GEMM tiles (contraction.h)

@@ -51,6 +51,7 @@ shaders::AttentionSize AttentionProblem::size(const graph::Graph& g, const Group
   s.keys = count_hint(g, {keys_count});
   s.depth = count_hint(g, {head});
   s.columns = static_cast<int>(n.value());
+  if (head.is_const()) s.known_depth = static_cast<int>(std::min<int64_t>(head.value(), 1 << 16));
   s.key_loads = operand_cost(g, group, keys, false, head, keys_count).loads == 1 ? 1 : 4;
   s.value_loads =
       vector_n && operand_cost(g, group, values, true, n, keys_count).loads == 1 ? 1 : 4;
@@ -99,6 +100,10 @@ class AttentionOperands final : public shaders::Attention {
 
   Status k_loop(const shaders::KStepBody& body) override {
     return kernel_.loop_over_k(p_.head, body);
+  }
+
+  shaders::KStep quad(Value at) override {
+    return {Expr(4) * ev_.symbol(at, Expr::floordiv(p_.head, 4)), 4};
   }
 
   Result<Values> query_at(const Index& row, const shaders::KStep& step) override {

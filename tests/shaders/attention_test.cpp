@@ -23,11 +23,14 @@ AttentionSize size_of(double rows, double keys, int head) {
   s.rows = rows;
   s.keys = keys;
   s.depth = head;
+  s.known_depth = head;
   s.columns = head;
   return s;
 }
 
 TEST(Attention, Choice) {
+  Predicate large;
+  large.workgroup_invocations = 1024;
   const struct {
     const char* what;
     AttentionSize size;
@@ -41,7 +44,11 @@ TEST(Attention, Choice) {
       {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x32"},
       {"slow loads, short", size_of(16, 16, 64), cpu(true, true), "attention, by subgroups, 4x16"},
       {"no subgroups of 8", size_of(512, 512, 64), cpu(false), "attention 4x8"},
-      {"GPU", size_of(512, 512, 64), Predicate{}, "attention 1x8"},
+      {"GPU", size_of(512, 512, 64), Predicate{}, "attention, shared blocks 64x32"},
+      {"GPU, one row", size_of(1, 2048, 64), Predicate{}, "attention, a row per workgroup, 1x128"},
+      {"GPU, one row, large workgroups", size_of(1, 2048, 64), large,
+       "attention, a row per workgroup, 1x512"},
+      {"GPU, two keys", size_of(2048, 2, 64), Predicate{}, "attention 1x2"},
   };
   for (const auto& r : rows) {
     EXPECT_EQ(attention_tiles(r.size, r.device).front().describe(), r.expected) << r.what;
@@ -94,12 +101,13 @@ TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
           EXPECT_GT(t.cost, 0);
           EXPECT_LE(t.workgroup, 128U);
           EXPECT_EQ(t.per_invocation % 4, 0);
-          EXPECT_EQ(t.columns, t.per_invocation * t.lanes);
-          // On GPUs several invocations share the columns of wide heads, evenly.
+          const int sharers = t.chunk > 0 ? 8 : t.lanes;
+          EXPECT_EQ(t.columns, t.per_invocation * sharers);
+          // On GPUs several units of work share the columns of wide heads, evenly.
           const int parts = device.cpu_type || columns <= 128 ? 1 : 2;
           EXPECT_GE(t.columns * parts, columns);
-          EXPECT_LT(t.columns * parts, columns + 4 * t.lanes * parts);
-          EXPECT_TRUE(device.cpu_type || t.keys == 1 || t.keys * columns <= 512);
+          EXPECT_LT(t.columns * parts, columns + 4 * sharers * parts);
+          EXPECT_TRUE(device.cpu_type || t.chunk > 0 || t.keys == 1 || t.keys * columns <= 512);
           if (t.unit == Unit::Subgroup) {
             EXPECT_EQ(t.subgroup_size, device.subgroup_size);
             EXPECT_EQ(t.workgroup, device.subgroup_size);
