@@ -2,13 +2,11 @@
 
 namespace reprise::shaders {
 
-using kernel::Ty;
-
 BlockOperands::BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b)
     : w_(work),
       builder_(work.gemm.builder()),
       shared_(shared),
-      half_(builder_.shared_type(shared) == Ty::F16),
+      element_{builder_.shared_type(shared), 1},
       a_{a, true},
       b_{b, work.gemm.b_along_k()} {
   find_a();
@@ -29,7 +27,7 @@ BlockOperands::Vector BlockOperands::vector(const BlockLayout& layout, Value k, 
   v.k = k;
   v.offset = i * layout.across + layout.base + first_k * layout.along;
   for (int n = 0; n < 4; ++n)
-    v.loaded.push_back(builder_.local("loaded" + std::to_string(locals_++), kernel::kF32));
+    v.loaded.push_back(builder_.local("loaded" + std::to_string(locals_++), element_));
   return v;
 }
 
@@ -94,7 +92,8 @@ Status BlockOperands::load(Value i) {
       Result<Values> x = operand == &a_ ? w_.gemm.load_a_block(v.row, k)  //
                                         : w_.gemm.load_b_block(v.column, k);
       RP_ASSIGN(const Values four, std::move(x));
-      for (size_t n = 0; n < 4; ++n) builder_.local_store(v.loaded[n], four[n]);
+      for (size_t n = 0; n < 4; ++n)
+        builder_.local_store(v.loaded[n], builder_.convert(four[n], element_.ty, true));
     }
   }
   return {};
@@ -108,15 +107,14 @@ void BlockOperands::store(Value offset) {
 
 void BlockOperands::store_vector(const Operand& operand, Value at, const std::vector<int>& loaded) {
   const auto element = [&](size_t i) { return builder_.local_load(loaded[i]); };
-  const auto stored = [&](Val v) -> Val { return half_ ? builder_.convert(v, Ty::F16, true) : v; };
   const int between = operand.along_k ? operand.layout.along : operand.layout.across;
   if (between == 1) {
     const Val four = builder_.compose({element(0), element(1), element(2), element(3)});
-    builder_.shared_store(shared_, at, stored(four));
+    builder_.shared_store(shared_, at, four);
     return;
   }
   for (int i = 0; i < 4; ++i)
-    builder_.shared_store(shared_, at + i * between, stored(element(static_cast<size_t>(i))));
+    builder_.shared_store(shared_, at + i * between, element(static_cast<size_t>(i)));
 }
 
 }  // namespace reprise::shaders

@@ -56,7 +56,7 @@ class BlockOperands {
   const TileWork& w_;
   kernel::Builder& builder_;
   int shared_;
-  bool half_;
+  kernel::Type element_;
   Operand a_, b_;
   int locals_ = 0;
 };

@@ -110,6 +110,14 @@ std::optional<Val> Builder::simplify_cast(const Inst& i) {
                           (class_of(from.type.ty) & kInt) != 0 &&
                           byte_size(from.type.ty) >= byte_size(i.type.ty);
   if (round_trip) return from.args[0];
+  // f16 -> f32 -> f16 keeps the value; one element of a vector may be taken in between.
+  if (i.op == Op::Convert && i.type.ty == Ty::F16 && from.type.ty == Ty::F32) {
+    const Inst& widening = from.op == Op::Extract ? inst(from.args[0]) : from;
+    if (widening.op == Op::Convert && type(widening.args[0]).ty == Ty::F16) {
+      const Val half = widening.args[0];
+      return from.op == Op::Extract ? extract(half, static_cast<int>(from.imm)) : half;
+    }
+  }
   // i32 -> i64 -> f32 rounds once, as i32 -> f32 does.
   const bool widened = i.op == Op::Convert && from.op == Op::Convert &&
                        class_of(i.type.ty) == kFloat && (class_of(from.type.ty) & kInt) != 0 &&

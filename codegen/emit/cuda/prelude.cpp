@@ -224,12 +224,36 @@ RP_FN unsigned rp_pair(const rp_f16* at, unsigned next) {
 template <typename T> RP_FN void rp_matrix_zero(T& m) {
   for (auto& v : m.r) v = 0;
 }
+// Loads four blocks of 8x8 from shared memory, whose lines of 8 elements are aligned to 16 bytes:
+// block i from down * (i & 1) + right * (i >> 1). False, with nothing loaded, if they are not.
+template <bool kTransposed>
+RP_FN bool rp_matrix_load_lines(unsigned* r, const rp_f16* at, unsigned line, unsigned down, unsigned right) {
+#if defined(__CUDACC__)
+  const unsigned lane = threadIdx.x & 31u;
+  const unsigned first = (unsigned)__cvta_generic_to_shared(at);
+  if (((first | 2u * line | 2u * down | 2u * right) & 15u) != 0u) return false;
+  const unsigned from = first + 2u * ((lane & 7u) * line + (lane >> 3 & 1u) * down + (lane >> 4) * right);
+  if (kTransposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+  }
+  return true;
+#else
+  return false;
+#endif
+}
 RP_FN void rp_matrix_load(rp_matrix_left& m, const rp_f16* at, unsigned row, unsigned column) {
+  if (column == 1u && rp_matrix_load_lines<false>(m.r, at, row, 8u * row, 8u)) return;
   const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
   for (unsigned i = 0; i < 4; ++i)
     m.r[i] = rp_pair(at + (g + 8u * (i & 1u)) * row + (t + 8u * (i >> 1)) * column, column);
 }
 RP_FN void rp_matrix_load(rp_matrix_right& m, const rp_f16* at, unsigned row, unsigned column) {
+  if (column == 1u && rp_matrix_load_lines<true>(m.r, at, row, 8u * row, 8u)) return;
+  if (row == 1u && rp_matrix_load_lines<false>(m.r, at, column, 8u, 8u * column)) return;
   const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
   for (unsigned i = 0; i < 4; ++i)
     m.r[i] = rp_pair(at + (t + 8u * (i & 1u)) * row + (g + 8u * (i >> 1)) * column, row);
