@@ -55,6 +55,9 @@ struct Row {
   std::map<ValueId, Stored> stored;  // values that later stages reload
 };
 
+/// GPUs wait for memory, so values are computed again rather than stored and reloaded.
+constexpr double kGpuRecompute = 1;
+
 class RowKernel {
  public:
   RowKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
@@ -65,14 +68,16 @@ class RowKernel {
         b_(kernel_name(group)),
         ev_(g, group, b_),
         s_(s),
-        stages_(g, group) {
+        stages_(g, group),
+        recompute_(target.cpu_type() ? kRecompute : kGpuRecompute) {
+    s_.per_row = std::min(s_.per_row, std::max(largest_workgroup(target), 1U));
     if (form == LoopForm::Long) s_.per_row = largest_workgroup(target);
     limit_loops(ev_, target);
   }
 
   Result<Lowered> build() {
     RP_ASSIGN(const RowTrace trace, trace_rows(g_, group_, s_.lanes));
-    stages_.choose_reloads(trace);
+    stages_.choose_reloads(trace, recompute_);
     const int vectors = rows_per_invocation();
     b_.set_workgroup(shared() ? s_.per_row : kRowsPerGroup);
     const Expr units = Expr::floordiv(domain_.rows, s_.lanes.rows() * vectors);
@@ -290,14 +295,15 @@ class RowKernel {
   Evaluator ev_;
   RowSchedule s_;
   RowStages stages_;
-  Value local_;  // the number of the invocation in its workgroup
+  double recompute_;  // see RowStages::choose_reloads()
+  Value local_;       // the number of the invocation in its workgroup
   int shared_count_ = 0;
 };
 
 /// A pure function of the shape and the target.
 RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts& target,
                    bool rows_as_lanes) {
-  constexpr uint32_t kCpuSubgroup = 8;
+  constexpr uint32_t kCpuSubgroup = 8, kLargeGroup = 256;
   const RowDomain d(group);
   RowSchedule s;
   s.lanes = row_lanes(g, group, rows_as_lanes);
@@ -312,7 +318,9 @@ RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts&
                    (target.cpu_type() && !(few_rows && many_columns) && !long_row);
   // A CPU-type device combines the results of one subgroup faster than those of a large workgroup,
   // which pays off only for rows that are known to be long.
-  s.per_row = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : 64;
+  const bool wide =
+      !target.cpu_type() && !any_length && d.columns.value() / s.lanes.count >= 4 * kLargeGroup;
+  s.per_row = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : wide ? kLargeGroup : 64;
   return s;
 }
 

@@ -16,7 +16,6 @@ RowStages::RowStages(const graph::Graph& g, const Group& group)
       rows_(element_count(row_shape(group.domain, group.reduced))),
       elements_(element_count(group.domain)),
       nodes_(group.nodes.begin(), group.nodes.end()) {
-  double flops = 0;
   for (const Node* n : group.nodes) {
     int need = 0;
     for (ValueId v : n->inputs) {
@@ -28,9 +27,8 @@ RowStages::RowStages(const graph::Graph& g, const Group& group)
     }
     for (ValueId v : n->outputs) available_[v] = need;
     count_ = std::max(count_, need);
-    flops += cost(*n);
+    flops_ += cost(*n);
   }
-  budget_ = kRecompute * flops;
   scratch_.resize(static_cast<size_t>(count_) + 1);
 }
 
@@ -98,7 +96,8 @@ double RowStages::subtree_cost(ValueId v) {
   return sum;
 }
 
-void RowStages::choose_reloads(const RowTrace& trace) {
+void RowStages::choose_reloads(const RowTrace& trace, double recompute) {
+  budget_ = recompute * flops_;
   for (int s = 0; s <= count_; ++s) {
     for (ValueId root : roots(s)) visit(root, s, trace);
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/lower/evaluator.h"
+#include "codegen/lower/kernel_limits.h"
 
 namespace reprise::lower {
 
@@ -45,7 +46,8 @@ class RowStages {
 
   /// Decides which values later stages reload. A value can be reloaded only at the index at which
   /// it was stored: another index belongs to another invocation, which may not have stored it yet.
-  void choose_reloads(const RowTrace& trace);
+  /// `recompute`: the flops that may be computed again, as a fraction of the group's.
+  void choose_reloads(const RowTrace& trace, double recompute = kRecompute);
   /// Values that are not outputs and that a stage stores to scratch memory for later stages.
   const std::vector<graph::ValueId>& scratch(int stage) const {
     return scratch_[static_cast<size_t>(stage)];
@@ -68,6 +70,7 @@ class RowStages {
   int count_ = 0;
   std::map<const graph::Node*, int> stage_of_;
   std::map<graph::ValueId, int> available_;
+  double flops_ = 0;
   double budget_ = 0;
   double excess_ = 0;
   std::vector<std::vector<graph::ValueId>> scratch_;  // by stage

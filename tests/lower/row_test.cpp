@@ -26,6 +26,7 @@ TEST(Row, VectorsOfSingleLanesAreStoredOnce) {
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   ASSERT_EQ(fusion->groups.size(), 1U);
   for (const Target& target : vulkan_targets()) {
+    if (!target.cpu_type()) continue;  // GPUs compute again instead (RowStages::choose_reloads)
     const auto l = lower(**g, fusion->groups[0], target);
     ASSERT_TRUE(l.ok()) << l.status().message();
     const auto keeps_concat = [&](const LoweredBuffer& b) {
