@@ -129,6 +129,7 @@ Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& ro
 std::string Tile::describe() const {
   std::string s(schedule->name());
   s += " " + std::to_string(rows) + "x" + std::to_string(columns);
+  if (matrix) s += "x" + std::to_string(step);
   if (slices > 1) s += " in " + std::to_string(slices) + " slices";
   if (splits > 1) s += ", K split in " + std::to_string(splits);
   return s;

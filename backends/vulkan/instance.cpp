@@ -134,6 +134,18 @@ Status Instance::create_messenger() {
   return {Code::Device, "vkCreateDebugUtilsMessengerEXT failed: " + name_of(r)};
 }
 
+namespace {
+
+/// The loader loads the drivers with a process's first instance and unloads them with its last. Not
+/// every driver survives that often: NVIDIA's 580 cannot be loaded again after some tens of times.
+/// So the first instance lives as long as the process.
+void keep_drivers_loaded(Instance& first) {
+  static std::atomic<bool> kept = false;
+  if (!kept.exchange(true)) first.keep();
+}
+
+}  // namespace
+
 Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log) {
   RP_TRY(load_loader());
   if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {
@@ -176,6 +188,7 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log) {
   if (r != VK_SUCCESS) return Status(Code::Device, "vkCreateInstance failed: " + name_of(r));
   self->owned_ = true;
   RP_TRY(self->load_functions(vkGetInstanceProcAddr));
+  keep_drivers_loaded(*self);
   if (validation) RP_TRY(self->create_messenger());
   return self;
 }

@@ -49,7 +49,7 @@ class Instance {
   VkInstance handle() const { return handle_; }
   const InstanceTable& fn() const { return fn_; }
   Result<std::vector<VkPhysicalDevice>> physical_devices() const;
-  /// Never destroys the instance, because a device of it continues to exist.
+  /// Never destroys the instance: a device of it continues to exist, or drivers stay loaded.
   void keep() { owned_ = false; }
   /// Loads the functions of a device, through volk. Thread-safe.
   void load_device_table(VkDevice device, VolkDeviceTable& table) const;

@@ -44,6 +44,31 @@ Val FloatMath::min_max(ScalarOp native, Val a, Val b) {
   return r;
 }
 
+Val FloatMath::div_rn(Val x, Val y) {
+  // Significands in [1, 2), so that nothing overflows.
+  const auto significand = [&](Val v) {
+    return real(
+        op(ScalarOp::BitOr, op(ScalarOp::BitAnd, bits(v), u(one_exponent() - 1)), u(one_bits())));
+  };
+  const Val a = significand(x), b = significand(y);
+  // A quotient with an error of some units, and the division of what it leaves.
+  const Val q = b_.div(a, b);
+  const Val q_high = upper(q), q_low = b_.sub(q, q_high);
+  const Val b_high = upper(b), b_low = b_.sub(b, b_high);
+  Val rest = b_.sub(a, b_.mul(q_high, b_high));
+  rest = b_.sub(rest, b_.mul(q_high, b_low));
+  rest = b_.sub(rest, b_.mul(q_low, b_high));
+  rest = b_.sub(rest, b_.mul(q_low, b_low));
+  const Val nearest = b_.add(q, b_.div(rest, b));
+  const auto exponent = [&](Val v) { return b_.bitcast(exponent_bits(abs_bits(v)), i_); };
+  const Val magnitude = scaled(nearest, b_.sub(exponent(x), exponent(y)));
+  const Val sign = real(op(ScalarOp::BitXor, bits(x), bits(y)));
+  const auto normal = [&](Val v) {
+    return b_.lt(b_.sub(abs_bits(v), u(one_exponent())), u(inf_bits() - one_exponent()));
+  };
+  return b_.select(b_.logical_and(normal(x), normal(y)), with_sign(magnitude, sign), b_.div(x, y));
+}
+
 Val FloatMath::to_integer(Val x, Ty to) {
   const Type t{to, t_.lanes};
   const bool is_signed = class_of(to) == kSigned;
@@ -97,6 +122,8 @@ Val FloatMath::expand(ScalarOp o, std::span<const Val> args) {
       return sign(x);
     case ScalarOp::Reciprocal:
       return b_.div(c(1), x);
+    case ScalarOp::DivRn:
+      return div_rn(x, y);
     case ScalarOp::Min:
       return min_max(ScalarOp::MinNum, x, y);
     case ScalarOp::Max:

@@ -53,6 +53,7 @@ class FloatMath {
   Val sign(Val x);
   Val relu(Val x);
   Val min_max(ScalarOp native, Val a, Val b);
+  Val div_rn(Val x, Val y);
   // expand_elementary.cpp
   Val sqrt(Val x);
   Val rsqrt(Val x);

@@ -71,7 +71,7 @@ V dequantized(OpBuilder& c, size_t i) {
 /// Quantises y with the inputs `scale` and `scale` + 1.
 V quantized(OpBuilder& c, V y, size_t scale) {
   const DType to = c.dtype(c.node().outputs[0]);
-  const V q = c.op("Round", {c.div(y, c.cast(c.reshape(c.in(scale), {}), DType::F32))});
+  const V q = c.op("Round", {c.div_rn(y, c.cast(c.reshape(c.in(scale), {}), DType::F32))});
   const V zero = zero_or_none(c, scale + 1);
   return c.cast(zero == graph::kNone ? q : c.add(q, c.cast(zero, DType::F32)), to);
 }

@@ -199,7 +199,7 @@ Result<bool> quantize(Rewriter& rw) {
   const Shape shape = c.shape(c.in(0));
   // The quotient of two 16-bit floats is rounded correctly if it is first rounded to 32 bits.
   const auto operand = [&](V v) { return c.cast(c.cast(v, precision), DType::F32); };
-  V q = operand(c.div(operand(c.in(0)), operand(aligned(c, c.in(1), shape))));
+  V q = operand(c.div_rn(operand(c.in(0)), operand(aligned(c, c.in(1), shape))));
   if (is_int(to) || is_low_bit_int(to)) q = c.op("Round", {q});
   if (c.has(2)) q = c.add(q, c.cast(aligned(c, c.in(2), shape), DType::F32));
   c.replace(0, saturating_cast(c, q, to));
@@ -265,11 +265,11 @@ Result<bool> dynamic_quantize(Rewriter& rw) {
   const auto axes = iota(0, static_cast<int64_t>(c.shape(x).size()));
   const V lo = c.min(c.reshape(c.reduce("ReduceMin", x, axes), {}), 0.0);
   const V hi = c.max(c.reshape(c.reduce("ReduceMax", x, axes), {}), 0.0);
-  const V step = c.div(c.sub(hi, lo), 255.0);
+  const V step = c.div_rn(c.sub(hi, lo), c.scalar(DType::F32, 255));
   const V empty = c.op("Equal", {step, c.scalar(DType::F32, 0)});
   const V scale = c.where(empty, c.scalar(DType::F32, 1), step);
-  const V zero = c.op("Round", {c.clip(c.div(c.op("Neg", {lo}), scale), 0, 255)});
-  const V y = c.cast(c.add(c.op("Round", {c.div(x, scale)}), zero), DType::U8);
+  const V zero = c.op("Round", {c.clip(c.div_rn(c.op("Neg", {lo}), scale), 0, 255)});
+  const V y = c.cast(c.add(c.op("Round", {c.div_rn(x, scale)}), zero), DType::U8);
   const V zero_point = c.cast(zero, DType::U8);
   c.replace(0, y);
   c.replace(1, scale);

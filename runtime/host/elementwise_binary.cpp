@@ -69,6 +69,7 @@ constexpr BinaryRow kRows[] = {
      RP_BINARY(uint64_t, a* b)},
     {"Div", RP_BINARY(double, a / b), RP_BINARY(int64_t, trunc_div(a, b)),
      RP_BINARY(uint64_t, a / b), true},
+    {"DivRn", RP_BINARY(double, a / b), nullptr, nullptr},
     {"IDiv", nullptr, RP_BINARY(int64_t, trunc_div(a, b)), RP_BINARY(uint64_t, a / b), true},
     {"Fmod", RP_BINARY(double, std::fmod(a, b)), RP_BINARY(int64_t, trunc_rem(a, b)),
      RP_BINARY(uint64_t, a % b), true},
@@ -294,13 +295,14 @@ KernelResult clip(const Call& c) {
 }
 
 constexpr Entry kTable[] = {
-    {"Add", binary},        {"Sub", binary},       {"Mul", binary},        {"Div", binary},
-    {"IDiv", binary},       {"Fmod", binary},      {"Rem", binary},        {"IRem", binary},
-    {"Mod", mod},           {"Max", binary},       {"Min", binary},        {"MaxNum", binary},
-    {"MinNum", binary},     {"PRelu", binary},     {"BitwiseAnd", binary}, {"BitwiseOr", binary},
-    {"BitwiseXor", binary}, {"BitAnd", binary},    {"BitOr", binary},      {"BitXor", binary},
-    {"Pow", pow},           {"Sum", sum_mean},     {"Mean", sum_mean},     {"BitShift", shift},
-    {"ShiftLeft", shift},   {"ShiftRight", shift}, {"Fma", fma},           {"Clip", clip},
+    {"Add", binary},        {"Sub", binary},      {"Mul", binary},        {"Div", binary},
+    {"IDiv", binary},       {"Fmod", binary},     {"Rem", binary},        {"IRem", binary},
+    {"Mod", mod},           {"Max", binary},      {"Min", binary},        {"MaxNum", binary},
+    {"MinNum", binary},     {"PRelu", binary},    {"BitwiseAnd", binary}, {"BitwiseOr", binary},
+    {"BitwiseXor", binary}, {"BitAnd", binary},   {"BitOr", binary},      {"BitXor", binary},
+    {"DivRn", binary},      {"Pow", pow},         {"Sum", sum_mean},      {"Mean", sum_mean},
+    {"BitShift", shift},    {"ShiftLeft", shift}, {"ShiftRight", shift},  {"Fma", fma},
+    {"Clip", clip},
 };
 
 }  // namespace

@@ -29,13 +29,14 @@ using kernel::Ty;
 namespace {
 
 constexpr int kSideRows = 2;  // subgroups of a workgroup along M
-constexpr int kMinStep = 16;
 
-/// Subgroups of a workgroup along N, and matrices of a subgroup along M and N.
+/// Subgroups of a workgroup along N, matrices of a subgroup along M and N, and values of k. The
+/// more of these, the fewer steps wait for memory.
 struct Shape {
-  int side_columns, rows, columns;
+  int side_columns, rows, columns, step;
 };
-constexpr Shape kShapes[] = {{4, 4, 2}, {2, 4, 2}, {2, 2, 2}, {2, 1, 1}};
+constexpr Shape kShapes[] = {{4, 4, 2, 16}, {2, 4, 2, 32}, {2, 4, 2, 16},
+                             {2, 2, 2, 32}, {2, 2, 2, 16}, {2, 1, 1, 16}};
 
 /// How a workgroup's tile is divided.
 struct Division {
@@ -52,10 +53,6 @@ struct Division {
 // Elements between lines in shared memory, to avoid bank conflicts.
 constexpr int kPad = 8;     // fp16 operands
 constexpr int kSumPad = 4;  // fp32 sums
-
-int step_of(const MatrixShape& m) {
-  return std::max(kMinStep, static_cast<int>(m.depth));
-}
 
 /// An upper bound of a tile's shared memory: two buffers of both operands, and sums.
 int shared_bytes(const Tile& t) {
@@ -203,7 +200,7 @@ class CooperativeSchedule final : public Schedule {
       t.unit = Unit::Workgroup;
       t.subgroup_size = device.subgroup_size();
       t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
-      t.step = step_of(t.matrix);
+      t.step = std::max(shape.step, static_cast<int>(t.matrix.depth));
       const int vectors = 4 * static_cast<int>(t.workgroup);
       const bool even = t.rows * t.step % vectors == 0 && t.columns * t.step % vectors == 0 &&
                         Division(t).stored_rows * t.columns % vectors == 0;

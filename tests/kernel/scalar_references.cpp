@@ -42,6 +42,7 @@ const std::map<ScalarOp, Reference>& references() {
       BINARY(Sub, a - b),
       BINARY(Mul, a * b),
       BINARY(Div, a / b),
+      BINARY(DivRn, a / b),
       BINARY(Mod, floor_mod(a, b)),
       BINARY(Fmod, std::fmod(a, b)),
       UNARY(Neg, -a),

@@ -90,12 +90,14 @@ TEST_P(VulkanDeviceTest, CountsEqualThePlanAndWhatExplainSays) {
       const HostTensor x = floats({n}, ramp(static_cast<size_t>(n)));
       ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
     }
+    // Where memory is not mapped, the recording also copies the input and the output.
+    const uint64_t copies = s->stats().copies > 0 ? 2 : 0;
     EXPECT_EQ(calls().dispatches, expected.dispatches);
     EXPECT_EQ(calls().dispatches, launches);
-    EXPECT_EQ(calls().barriers, expected.barriers);
+    EXPECT_EQ(calls().barriers, expected.barriers + copies);
     EXPECT_EQ(calls().submits, 3 * expected.submits);
     EXPECT_EQ(calls().submits, 3U);
-    EXPECT_EQ(calls().copies, 0U);
+    EXPECT_EQ(calls().copies, copies);
   }
 }
 

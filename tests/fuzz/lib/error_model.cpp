@@ -136,7 +136,8 @@ Status ErrorModel::change_results(const graph::Node& n, host::Kernel kernel, hos
 /// without: NaN everywhere would hide which way TopK and comparisons may fall out.
 Status ErrorModel::pole(const graph::Node& n, const TensorMap* exact_values,
                         std::vector<const HostTensor*>& inputs, HostTensor& divisor) {
-  static constexpr std::string_view kPoles[] = {"Div", "Reciprocal", "Rsqrt", "Log", "Pow"};
+  static constexpr std::string_view kPoles[] = {"Div",   "DivRn", "Reciprocal",
+                                                "Rsqrt", "Log",   "Pow"};
   if (!poles_ || exact_values == nullptr ||
       std::find(std::begin(kPoles), std::end(kPoles), n.op) == std::end(kPoles) ||
       !is_float(inputs[0]->dtype()))
