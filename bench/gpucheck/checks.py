@@ -8,6 +8,9 @@ from pathlib import Path
 from . import process
 
 LINE = re.compile(r"^\[ +(?P<kind>RUN|OK|FAILED|SKIPPED) +\] (?P<name>[\w./]+)(?: \(|$)")
+# Of tools/fuzz: a finding, up to the next one or the summary, and the last line.
+FINDING = re.compile(r"^--- seed (\d+): (.*?)(?=^--- seed |^operators: |\Z)", re.M | re.S)
+GRAPHS = re.compile(r"^(?P<graphs>\d+) graphs, (?P<findings>\d+) findings$", re.M)
 CASE = re.compile(r"^(?P<kind>pass|fail|unsupported|error)  (?P<name>\S+?)(?:: (?P<reason>.*))?$")
 
 
@@ -94,6 +97,21 @@ def read_conformance(name: str, done: process.Finished) -> Result:
     return result
 
 
+def read_fuzz(name: str, done: process.Finished) -> Result:
+    """The output of tools/fuzz; each finding is a failure, named by its seed."""
+    result = Result(name, seconds=done.seconds)
+    for seed, text in FINDING.findall(done.output):
+        result.failures[f"seed {seed}"] = text.strip()[:2000]
+    counted = GRAPHS.search(done.output)
+    if counted:
+        result.passed = int(counted["graphs"]) - int(counted["findings"])
+    if done.status is None:
+        result.stopped = "at its time limit"
+    elif not counted or (done.status != 0 and not result.failures):
+        result.failures["(program)"] = f"status {done.status}\n{done.output[-2000:]}"
+    return result
+
+
 @dataclass
 class Machine:
     """The folders and devices of a check."""
@@ -128,6 +146,17 @@ def conformance(machine: Machine, title: str, folder: Path, device: str, limit: 
         command += ["--filter", "test_a*" if folder == machine.suite else "m*"]
     command = process.line_buffered([str(word) for word in command])
     return read_conformance(title, process.run(command, machine.environment, limit))
+
+
+def random_graphs(machine: Machine, limit: float) -> Result:
+    """Random graphs on the GPU, for most of the given time."""
+    path = machine.program("reprise_fuzz")
+    if not path.is_file():
+        return Result("random graphs", missing="reprise_fuzz was not built")
+    seconds = 5 if machine.quick else max(5.0, min(120.0, 0.8 * limit - 5))
+    jobs = max(1, min(8, (os.cpu_count() or 2) // 2))
+    command = [path, "--minutes", f"{seconds / 60:.2f}", "--jobs", jobs, "--cuda-every", 0]
+    return read_fuzz("random graphs", process.run(command, machine.environment, limit))
 
 
 # Operators and models on other devices are covered by the tests on any machine.

@@ -24,7 +24,8 @@ build (tools/setup; not with --build)."""
 EPILOG = """\
 what it does, in this order; the file is written after each part
   facts     device, driver, clocks, power limit, NVRTC, commit
-  tests     the backend contract, tests of CUDA that need no stand-in, the models on CUDA and Vulkan
+  tests     the backend contract, tests of CUDA that need no stand-in, the models on CUDA and Vulkan,
+            random graphs on both
   bench     reprise_gpubench: Reprise on CUDA and Vulkan, cuBLAS, cuDNN, the driver, in turn
   torch     the same cases in torch (eager, CUDA graph, max-autotune) and ONNX Runtime
   suite     tests of NVRTC, and the ONNX backend suite on CUDA and Vulkan; last because they are long
@@ -64,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     add("--suite", type=Path, metavar="DIR", help="ONNX suite's data (Debian: libonnx-testdata)")
     add("--python", metavar="PROGRAM", default="", help="Python with torch (default: this one)")
     add("--pack", type=Path, metavar="DIR", help="make a folder that runs on another machine")
-    add("--pack-limit", type=float, default=60, metavar="MIB", help="its maximum size (default: 60)")
+    add("--pack-limit", type=float, default=80, metavar="MIB", help="its maximum size (default: 80)")
     add("--pack-models", metavar="LIST", help="default: " + ",".join(pack.WANTED))
     add("--from", dest="recorded", type=Path, metavar="FILE", help="show results, measure nothing")
     add("--html", type=Path, metavar="FILE", help="write a page with a chart")
@@ -169,6 +170,9 @@ class Check:
         m = self.machine
         self.conformance("models on cuda", m.models, m.device, 0.4)
         self.conformance("models on vulkan", m.models, m.vulkan, 0.3)
+        self.part(
+            "random graphs", lambda limit: self.test(checks.random_graphs(m, limit)), 0.25, 15
+        )
 
     def suite(self) -> None:
         self.gtests(checks.LATE_GTESTS, 0.3)

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import facts
 
 PROGRAMS = ("reprise", "reprise_gpubench")
-TESTS = ("test_backends", "test_cuda", "test_nvrtc")
+TESTS = ("test_backends", "test_cuda", "test_nvrtc", "reprise_fuzz")
 # Every system that can run our programs has these libraries in the same or a newer version.
 BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
 # Libraries that stand for a driver or a compiler in the tests.

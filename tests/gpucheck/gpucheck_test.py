@@ -30,6 +30,21 @@ Expected equality of these values
 [  FAILED  ] CudaRun.Times
 """
 
+FUZZ = """\
+seed 1
+
+--- seed 7: wrong
+// seed=8
+graph fuzz
+output y
+--- seed 9: error
+graph fuzz
+
+operators: Abs 1
+40 graphs, 2 findings
+  seed 7, 1 times: wrong device=cuda:0
+"""
+
 CONFORMANCE = """\
 device cuda:0, 4 cases
 pass  test_abs
@@ -101,6 +116,26 @@ class Reading(unittest.TestCase):
         self.assertEqual((stopped.passed, stopped.stopped), (1, "at its time limit"))
 
 
+    def test_a_case_whose_data_are_wrong_is_no_failure(self):
+        (name,) = checks.WRONG_CASES
+        text = f"pass  test_abs\nfail  {name}: output 'y' differs\n"
+        result = checks.read_conformance("suite", finished(text, 1))
+        self.assertEqual((result.passed, result.failures), (1, {}))
+        result = checks.read_conformance("suite", finished("it did not begin", 1))
+        self.assertEqual(list(result.failures), ["(program)"])
+
+    def test_random_graphs(self):
+        result = checks.read_fuzz("random graphs", finished(FUZZ, 1))
+        self.assertEqual((result.passed, list(result.failures)), (38, ["seed 7", "seed 9"]))
+        self.assertIn("output y", result.failures["seed 7"])
+        self.assertNotIn("operators", result.failures["seed 9"])
+        clean = checks.read_fuzz("random graphs", finished("seed 1\n12 graphs, 0 findings\n", 0))
+        self.assertEqual((clean.passed, clean.failures), (12, {}))
+        crashed = checks.read_fuzz("random graphs", finished("seed 1\n", -11))
+        self.assertEqual(list(crashed.failures), ["(program)"])
+        self.assertTrue(checks.read_fuzz("random graphs", finished("seed 1\n", None)).stopped)
+
+
 class Merging(unittest.TestCase):
     def test_rows_of_peers_stand_beside_ours(self):
         made = recorded()
@@ -108,6 +143,7 @@ class Merging(unittest.TestCase):
         text = "\n".join(
             [
                 "a warning that is not JSON",
+                json.dumps({"name": "of a library"}),
                 json.dumps({"peer": "torch", "version": "2.11"}),
                 json.dumps({**row, "status": "failed", "reason": "first try"}),
                 json.dumps({**row, "status": "ok", "wall_ms": 0.04, "device_ms": 0.02}),

@@ -102,14 +102,14 @@ class OnTheStandIn(unittest.TestCase):
         result = json.loads(target.read_text())
         self.assertEqual(result["tests"], [])
         self.assertEqual({part["note"] for part in result["parts"]}, {"not begun: the time limit is near"})
-        self.assertEqual(len(result["parts"]), 9)
+        self.assertEqual(len(result["parts"]), 10)
 
     def test_a_packed_folder_measures(self):
         folder, target = self.at / "packed", self.at / "r.json"
         packed = gpu_check("--build", BUILD, "--pack", folder, "--models", MODELS)
         self.assertEqual(packed.returncode, 0, packed.stderr)
         size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-        self.assertLessEqual(size, 60 << 20)
+        self.assertLessEqual(size, 80 << 20)
         moved = self.at / "moved"
         shutil.move(folder, moved)
         done = gpu_check(
