@@ -1,8 +1,9 @@
 #include "backends/registry.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
-#include <optional>
+#include <vector>
 
 #if REPRISE_WITH_CUDA
 #include "backends/cuda/cuda.h"
@@ -40,24 +41,40 @@ int rank(const DeviceFacts& facts) {
   return 0;
 }
 
-// The best usable device; `why_not` collects the reasons of the others.
-std::optional<Choice> best(std::span<Backend* const> from, std::string& why_not,
-                           const Refusal& refusal = {}) {
-  std::optional<Choice> found;
+struct PassedOver {
+  std::string id, reason;
+};
+
+// The usable devices, best first.
+std::vector<Choice> usable(std::span<Backend* const> from, std::vector<PassedOver>& passed_over,
+                           const Refusal& refusal) {
+  std::vector<Choice> found;
   for (Backend* backend : from) {
     const auto devices = backend->devices();
     for (size_t i = 0; i < devices.size(); ++i) {
       std::string reason = devices[i].reason;
       if (devices[i].usable) reason = refusal ? refusal(devices[i]) : std::string();
-      if (!reason.empty()) {
-        why_not += (why_not.empty() ? "" : "; ") + devices[i].id + ": " + reason;
-        continue;
+      if (reason.empty()) {
+        found.push_back({backend, i, devices[i]});
+      } else {
+        passed_over.push_back({devices[i].id, reason});
       }
-      if (!found || rank(devices[i].facts) > rank(found->info.facts))
-        found = Choice{backend, i, devices[i]};
     }
   }
+  std::ranges::stable_sort(found, [](const Choice& a, const Choice& b) {
+    return rank(a.info.facts) > rank(b.info.facts);
+  });
   return found;
+}
+
+// `devices`: without backends that have none, whose ids have no number.
+std::string reasons(const std::vector<PassedOver>& all, bool devices) {
+  std::string text;
+  for (const PassedOver& p : all) {
+    if (devices && p.id.find(':') == std::string::npos) continue;
+    text += (text.empty() ? "" : "; ") + p.id + ": " + p.reason;
+  }
+  return text;
 }
 
 DeviceInfo host_info() {
@@ -73,28 +90,22 @@ DeviceInfo host_info() {
   return info;
 }
 
-Result<OpenedDevice> open(Backend& backend, size_t index, const BackendOptions& options,
-                          std::string note) {
+Result<OpenedDevice> open(Backend& backend, size_t index, const BackendOptions& options) {
   RP_ASSIGN(auto device, backend.open(index, options));
   OpenedDevice out;
   out.device = std::move(device);
   out.info = out.device->info();
-  out.note = std::move(note);
   return out;
 }
 
-Result<OpenedDevice> open_auto(const BackendOptions& options, const Refusal& refusal) {
-  std::string why_not;
-  const auto choice = best(backends(), why_not, refusal);
-  if (choice) {
-    return open(*choice->backend, choice->index, options,
-                "auto: " + choice->info.id + ", " + choice->info.name + " (" + choice->info.kind +
-                    "), the best usable device");
-  }
-  OpenedDevice out;
-  out.info = host_info();
-  out.note = "auto: the host, because no device can be used (" + why_not + ")";
-  return out;
+// The best of these devices, with a note that begins with `why`.
+Result<OpenedDevice> open_noted(std::span<Backend* const> from, const BackendOptions& options,
+                                const Refusal& refusal, const std::string& why) {
+  RP_ASSIGN(OpenedDevice opened, open_best(from, options, refusal));
+  opened.note = why + opened.info.id + ", " + opened.info.name + " (" + opened.info.kind +
+                "), the best usable device";
+  if (!opened.passed_over.empty()) opened.note += "; passed over: " + opened.passed_over;
+  return opened;
 }
 
 /// Whether this build lacks the backend that an id names.
@@ -114,6 +125,23 @@ Status unknown_device(std::string_view id) {
 }
 
 }  // namespace
+
+Result<OpenedDevice> open_best(std::span<Backend* const> from, const BackendOptions& options,
+                               const Refusal& refusal) {
+  std::vector<PassedOver> passed_over;
+  Status failed;
+  for (const Choice& c : usable(from, passed_over, refusal)) {
+    auto opened = open(*c.backend, c.index, options);
+    if (opened.ok()) {
+      opened->passed_over = reasons(passed_over, true);
+      return opened;
+    }
+    if (failed.ok()) failed = opened.status();
+    passed_over.push_back({c.info.id, opened.status().message()});
+  }
+  return Status(failed.ok() ? Code::Device : failed.code(),
+                "no usable device: " + reasons(passed_over, false));
+}
 
 std::span<Backend* const> backends() {
   static const std::array<Backend*, REPRISE_WITH_CUDA + REPRISE_WITH_VULKAN> table {
@@ -143,25 +171,31 @@ Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& opti
     return out;
   }
   const bool borrowed = options.vulkan.device || options.cuda.context;
-  if (id == "auto" && !borrowed) return open_auto(options, refusal);
+  if (id == "auto" && !borrowed) {
+    auto opened = open_noted(backends(), options, refusal, "auto: ");
+    if (opened.ok()) return opened;
+    OpenedDevice host;
+    host.info = host_info();
+    host.note = "auto: the host; " + opened.status().message();
+    return host;
+  }
   const size_t colon = id.find(':');
   std::string_view name = id.substr(0, colon);
   if (id == "auto") name = options.vulkan.device ? "vulkan" : "cuda";
   for (Backend* backend : backends()) {
     if (backend->name() != name) continue;
     if (name == "vulkan" ? options.vulkan.device : options.cuda.context)
-      return open(*backend, 0, options, "");
+      return open(*backend, 0, options);
     if (colon == std::string_view::npos) {
-      std::string why_not;
-      const auto choice = best({&backend, 1}, why_not);
-      if (!choice) return Status(Code::Device, "no usable device: " + why_not);
-      return open(*backend, choice->index, options, "");
+      RP_ASSIGN(OpenedDevice opened, open_noted({&backend, 1}, options, {}, ""));
+      if (opened.passed_over.empty()) opened.note.clear();
+      return opened;
     }
     const std::string_view digits = id.substr(colon + 1);
     size_t index = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     if (error != std::errc() || end != digits.data() + digits.size()) return unknown_device(id);
-    return open(*backend, index, options, "");
+    return open(*backend, index, options);
   }
   return unknown_device(id);
 }

@@ -21,7 +21,8 @@ std::vector<DeviceInfo> list_devices();
 struct OpenedDevice {
   std::shared_ptr<Device> device;  // null: the host
   DeviceInfo info;
-  std::string note;  // why "auto" chose this device; empty for other ids
+  std::string note;         // which device was opened, for "auto" or if any was passed over
+  std::string passed_over;  // better or unusable devices that a choice passed over, with reasons
 };
 
 /// Returns why "auto" must not choose a device; empty if it may.
@@ -29,11 +30,17 @@ using Refusal = std::function<std::string(const DeviceInfo& device)>;
 
 /// Opens a device. `id` is "auto", "host", "vulkan", "vulkan:1", "cuda:0" and so on.
 ///  - "auto" opens the best usable device that is not refused, or else the host, and says which in
-///    `note`. It prefers CUDA, and GPUs to CPU-type devices.
-///  - The name of a backend without a number opens its best usable device.
+///    `note`. It prefers CUDA, and GPUs to CPU-type devices. If a device cannot be opened, it tries
+///    the next one.
+///  - The name of a backend without a number does the same with the devices of this backend.
 ///  - If `options` lend a device or context, the name of its backend or "auto" opens that.
 /// An unknown name is Code::Usage; an unusable device is Code::Device with the reason.
 Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& options = {},
                                  const Refusal& refusal = {});
+
+/// Opens the best device of these backends that is not refused and can be opened. If there is none,
+/// the error has the reasons, and the code of the first device that failed.
+Result<OpenedDevice> open_best(std::span<Backend* const> from, const BackendOptions& options = {},
+                               const Refusal& refusal = {});
 
 }  // namespace reprise

@@ -143,9 +143,9 @@ typedef struct reprise_device_options {
  * number of all devices. */
 REPRISE_API reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity,
                                                 size_t* count, reprise_error* error);
-/* `id` is "auto" (the best usable device, or else the host), "host", "vulkan", "vulkan:1", "cuda"
- * or "cuda:0". "vulkan" or "cuda" opens the device or context that `options` lend. `options` may be
- * null. */
+/* `id` is "auto" (the best device that can be opened, or else the host), "host", "vulkan",
+ * "vulkan:1", "cuda" or "cuda:0". "vulkan" or "cuda" opens the device or context that `options`
+ * lend. `options` may be null. */
 REPRISE_API reprise_status reprise_device_open(const char* id,
                                                const reprise_device_options* options,
                                                reprise_device** out, reprise_error* error);
