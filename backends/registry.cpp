@@ -173,7 +173,9 @@ Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& opti
   const bool borrowed = options.vulkan.device || options.cuda.context;
   if (id == "auto" && !borrowed) {
     auto opened = open_noted(backends(), options, refusal, "auto: ");
-    if (opened.ok()) return opened;
+    const Code code = opened.ok() ? Code::Ok : opened.status().code();
+    // What the caller must mend is no reason to run on the host.
+    if (opened.ok() || code == Code::Usage || code == Code::Unsupported) return opened;
     OpenedDevice host;
     host.info = host_info();
     host.note = "auto: the host; " + opened.status().message();

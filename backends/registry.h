@@ -31,7 +31,7 @@ using Refusal = std::function<std::string(const DeviceInfo& device)>;
 /// Opens a device. `id` is "auto", "host", "vulkan", "vulkan:1", "cuda:0" and so on.
 ///  - "auto" opens the best usable device that is not refused, or else the host, and says which in
 ///    `note`. It prefers CUDA, and GPUs to CPU-type devices. If a device cannot be opened, it tries
-///    the next one.
+///    the next one; if none can, options that are wrong or not supported are an error.
 ///  - The name of a backend without a number does the same with the devices of this backend.
 ///  - If `options` lend a device or context, the name of its backend or "auto" opens that.
 /// An unknown name is Code::Usage; an unusable device is Code::Device with the reason.

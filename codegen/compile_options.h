@@ -73,11 +73,13 @@ struct CompileOptions {
   /// The folder and the most bytes of the cache of compiled kernels. Empty: there is no cache.
   std::string cuda_cache_dir;
   uint64_t cuda_cache_bytes = uint64_t{512} << 20;
-  // Calls of `log` and `on_image` never overlap, but any of the threads may make them.
+  // Calls of `log` and `progress` never overlap, but any of the threads may make them.
   /// Called with a warning, such as about a damaged cache.
   std::function<void(const std::string&)> log;
-  /// Called after each kernel that is compiled for an architecture.
-  std::function<void(size_t done, size_t total)> on_image;
+  /// Called after each pass, each group that is lowered, and each kernel that NVRTC has compiled.
+  /// `what` is a pass, "lowering" or "kernels"; `total` is 0 if the number of parts is unknown. If it
+  /// returns false, compiling ends with Code::Cancelled.
+  std::function<bool(const std::string& what, size_t done, size_t total)> progress;
   /// Returns the index of the candidate to use. Not set: always 0.
   std::function<size_t(const ScheduleSite&)> choose_schedule;
   /// Called after each pass with its name and the graph; for --dump.

@@ -11,6 +11,7 @@
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
+#include "codegen/progress.h"
 #include "codegen/run_passes.h"
 #include "codegen/states.h"
 #include "codegen/targets.h"
@@ -153,6 +154,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   const lower::FusionOptions fusing = fusion_options(context);
   RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));
   context.end_pass(std::string(kFusionPass));
+  RP_TRY(report_progress(options, std::string(kFusionPass)));
   RP_TRY(context.device_bodies.prepare(context));
   context.end_pass("bodies");
   if (options.fullgraph) RP_TRY(context.device_bodies.require_no_host(fusion));

@@ -146,6 +146,7 @@ Status DeviceBodies::prepare(CompileContext& context) {
   // These are about the model's own kernels and passes.
   options_.fusion_decisions.reset();
   options_.on_pass = nullptr;
+  options_.progress = nullptr;
   options_.on_kernel_ir = nullptr;
   options_.inject_graph_fault = nullptr;
   return prepare_graph(context);

@@ -1,5 +1,7 @@
 #include "codegen/run_passes.h"
 
+#include "codegen/progress.h"
+
 namespace reprise {
 namespace {
 
@@ -20,7 +22,7 @@ Status end_pass(CompileContext& context, std::string_view pass, bool core) {
     RP_TRY(graph::verify(context.model, core).with_context("after pass " + name));
   context.end_pass(name);
   if (options.on_pass) options.on_pass(name, context.model);
-  return {};
+  return report_progress(options, name);
 }
 
 }  // namespace

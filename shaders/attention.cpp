@@ -4,8 +4,9 @@
 //              lane has its own keys and columns of values, and receives the weights of the other
 //              lanes' keys by shuffles with a constant lane.
 // With team > 1, which is for GPUs and few rows, the invocations of a workgroup share one row. Each
-// visits keys of its own and has all columns; at the end their results are combined in shared
-// memory. Tiles with shared blocks of operands have a template of their own (attention_blocks.h).
+// visits keys of its own and has all columns of the tile; at the end their results are combined in
+// shared memory. Tiles with shared blocks of operands have a template of their own
+// (attention_blocks.h).
 //
 //   for each block of lanes * team * keys keys:
 //     scores[row][key] = q[row] . k[key], over the head size in steps
@@ -246,6 +247,7 @@ class Writer {
                  [&] { b_.shared_store(row, local + c, team.result(local)); });
     }
     b_.barrier();
+    (void)w_.attention.key_count();  // normalized() reads it, and what a branch computes ends there
     Status status;
     b_.if_then(local < b_.i32(vecs()), [&] {
       const Value vec = first_vec_ + local;
@@ -396,9 +398,15 @@ int team_of(const AttentionSize& size, const TargetFacts& device) {
   constexpr int kLeastTeam = 32;
   const int most_team = size.columns > 64 ? 256 : 512;  // as registers are shared
   constexpr uint32_t kBaseline = 128;                   // invocations of a workgroup on any device
+  constexpr int kBaselineBytes = 16384;
   const int most = static_cast<int>(std::max(device.workgroup_invocations(), kBaseline));
+  const int room = std::max(static_cast<int>(device.shared_bytes()), kBaselineBytes);
+  const auto fits = [&](int team) {
+    return team <= std::min(most, most_team) && team <= size.keys &&
+           4 * (WorkgroupSum::floats(team, kTeamColumns) + size.columns) <= room;
+  };
   int team = kLeastTeam;
-  while (2 * team <= std::min(most, most_team) && 2 * team <= size.keys) team *= 2;
+  while (fits(2 * team)) team *= 2;
   return team;
 }
 

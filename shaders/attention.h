@@ -57,7 +57,7 @@ struct AttentionSize {
   double batch = 1, rows = 1, keys = 1;
   double depth = 1;                       // head size of queries and keys
   int columns = 4;                        // head size of values; always known
-  int known_depth = 0;                    // depth, if it is constant
+  int known_depth = 0;                    // depth, if it is constant and not huge; else 0
   double key_loads = 1, value_loads = 1;  // loads of 4 elements: 1 if consecutive, else 4
   double score_flops = 0;  // for each score, between the first MatMul and the softmax
 };
@@ -68,7 +68,9 @@ struct AttentionTile : TileShape {
   int team = 1;   // invocations of a workgroup that share a row, each with its own keys
   // Of tiles with shared blocks of operands: the head size, and its part that is loaded at once.
   int depth = 0, chunk = 0;
-  int keys = 4;            // keys of one invocation in a block, which has lanes * team * keys
+  // Keys of one invocation in a block, which has lanes * team * keys; with shared blocks, of a
+  // block.
+  int keys = 4;
   int per_invocation = 4;  // columns of one invocation
   bool fma = false;        // whether multiply-adds are explicitly fused
   double cost = 0;         // estimated time, in the unit of GEMM tiles (contraction.h)

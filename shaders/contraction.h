@@ -102,7 +102,7 @@ class Schedule;
 /// N.
 struct Tile : TileShape {
   const Schedule* schedule = nullptr;
-  int per_invocation = 1;   // rows or columns of one invocation, or matrices of a subgroup per side
+  int per_invocation = 1;   // rows or columns of one invocation, or rows of a subgroup's matrices
   int step = 4;             // the tile's K: values of k that a workgroup loads at once
   MatrixShape matrix = {};  // of one cooperative matrix operation
   int slices = 1;           // parts of a step, each summed by invocations of its own

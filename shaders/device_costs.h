@@ -161,7 +161,7 @@ inline constexpr SeparateAttentionRanges kSeparateAttentionWins{
 
 // --- GPUs. The unit is a multiply-add of an invocation. ---
 
-/// A device, and what an invocation of it takes. Attention on GPUs has the prices of kCpuCosts[0].
+/// A device, and what an invocation of it takes.
 struct GpuCosts {
   std::string_view measured_on;
   double cores, lanes;

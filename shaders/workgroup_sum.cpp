@@ -12,7 +12,7 @@ WorkgroupSum::WorkgroupSum(kernel::Builder& b, int invocations, int width)
     : b_(b),
       invocations_(invocations),
       width_(width),
-      shared_(b.shared("team", kernel::Ty::F32, static_cast<uint32_t>((width + 1) * invocations))),
+      shared_(b.shared("team", kernel::Ty::F32, static_cast<uint32_t>(floats(invocations, width)))),
       local_(local_index(b)) {}
 
 void WorkgroupSum::combine(int count, const std::function<Value(int i)>& value,

@@ -11,8 +11,10 @@ namespace reprise::shaders {
 class WorkgroupSum {
  public:
   using Combine = std::function<Value(Value, Value)>;
-  /// `invocations` is a power of two. Uses (width + 1) * invocations floats of shared memory.
+  /// `invocations` is a power of two.
   WorkgroupSum(kernel::Builder& b, int invocations, int width);
+  /// The shared memory that it uses.
+  static constexpr int floats(int invocations, int width) { return (width + 1) * invocations; }
 
   /// Combines value(i), the i-th of this invocation, over all invocations. All of them must call
   /// this. Afterwards every invocation may load the results until the next call.

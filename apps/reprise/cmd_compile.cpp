@@ -25,9 +25,12 @@ Status compile_model(const CompileCommand& o) {
     return {Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file"};
   }
   ProgressLine progress;
-  options.on_image = [&](size_t done, size_t total) {
-    progress.show("compiling for CUDA: " + std::to_string(done) + " of " + std::to_string(total) +
-                  " kernels");
+  options.progress = [&](const std::string& what, size_t done, size_t total) {
+    if (what == "kernels") {
+      progress.show("compiling for CUDA: " + std::to_string(done) + " of " + std::to_string(total) +
+                    " kernels");
+    }
+    return true;
   };
   options.log = [&](const std::string& message) {
     progress.clear();

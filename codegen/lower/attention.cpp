@@ -51,7 +51,8 @@ shaders::AttentionSize AttentionProblem::size(const graph::Graph& g, const Group
   s.keys = count_hint(g, {keys_count});
   s.depth = count_hint(g, {head});
   s.columns = static_cast<int>(n.value());
-  if (head.is_const()) s.known_depth = static_cast<int>(std::min<int64_t>(head.value(), 1 << 16));
+  constexpr int64_t kMostKnown = 1 << 16;
+  if (head.is_const() && head.value() <= kMostKnown) s.known_depth = static_cast<int>(head.value());
   s.key_loads = operand_cost(g, group, keys, false, head, keys_count).loads == 1 ? 1 : 4;
   s.value_loads =
       vector_n && operand_cost(g, group, values, true, n, keys_count).loads == 1 ? 1 : 4;

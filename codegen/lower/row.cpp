@@ -70,7 +70,6 @@ class RowKernel {
         s_(s),
         stages_(g, group),
         recompute_(target.cpu_type() ? kRecompute : kGpuRecompute) {
-    s_.per_row = std::min(s_.per_row, std::max(largest_workgroup(target), 1U));
     if (form == LoopForm::Long) s_.per_row = largest_workgroup(target);
     limit_loops(ev_, target);
   }
@@ -318,9 +317,15 @@ RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts&
                    (target.cpu_type() && !(few_rows && many_columns) && !long_row);
   // A CPU-type device combines the results of one subgroup faster than those of a large workgroup,
   // which pays off only for rows that are known to be long.
-  const bool wide =
-      !target.cpu_type() && !any_length && d.columns.value() / s.lanes.count >= 4 * kLargeGroup;
-  s.per_row = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : wide ? kLargeGroup : 64;
+  // Partial results of a large workgroup must fit in shared memory.
+  constexpr auto kMostReductions = 8;
+  const bool wide = !own && !target.cpu_type() && !any_length &&
+                    d.columns.value() / s.lanes.count >= 4 * kLargeGroup &&
+                    std::ranges::count_if(group.nodes, [](const Node* n) {
+                      return is_reduction(*n);
+                    }) <= kMostReductions;
+  const uint32_t large = wide ? std::min(kLargeGroup, target.workgroup_invocations()) : 64;
+  s.per_row = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : large;
   return s;
 }
 

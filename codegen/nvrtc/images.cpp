@@ -7,6 +7,7 @@
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/nvrtc/cache.h"
+#include "codegen/progress.h"
 #include "runtime/base/parallel.h"
 #include "runtime/plan/block_layout.h"
 
@@ -90,7 +91,7 @@ class Worker {
   /// After a failure, only jobs before it begin. So the first failure is reported, whatever the
   /// number of threads.
   void run(std::vector<Job>& jobs, size_t i) {
-    if (i > failed_) return;
+    if (i > failed_ || cancelled_) return;
     run(jobs[i]);
     size_t failed = failed_;
     while (!jobs[i].status.ok() && i < failed && !failed_.compare_exchange_weak(failed, i)) {
@@ -129,7 +130,9 @@ class Worker {
     }
     const std::lock_guard lock(mutex_);
     ++done_;
-    if (options_.on_image) options_.on_image(done_, jobs_);
+    if (cancelled_) return;
+    job.status = report_progress(options_, "kernels", done_, jobs_);
+    cancelled_ = !job.status.ok();
   }
 
   void log(const std::string& message) {
@@ -144,6 +147,7 @@ class Worker {
   size_t jobs_;
   std::atomic<size_t> cached_ = 0;
   std::atomic<size_t> failed_ = SIZE_MAX;  // the first job that failed
+  std::atomic<bool> cancelled_ = false;    // by the caller
   std::mutex mutex_;                       // serialises callbacks
   size_t done_ = 0;
 };

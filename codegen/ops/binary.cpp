@@ -245,7 +245,6 @@ std::span<const OpDef> binary_ops() {
       arithmetic("Sub", ScalarOp::Sub, elementwise<difference>, HostRounding::Sum),
       arithmetic("Mul", ScalarOp::Mul, elementwise<product_of>, HostRounding::Sum),
       arithmetic("Div", ScalarOp::Div, elementwise<quotient>, HostRounding::Never),
-      arithmetic("DivRn", ScalarOp::DivRn, nullptr, HostRounding::Never),
       {.name = "Mod",
        .infer = infer_mod,
        .contents = elementwise<modulo>,

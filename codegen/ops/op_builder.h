@@ -37,7 +37,7 @@ class OpBuilder {
   V sub(V a, V b) { return op("Sub", {a, b}); }
   V mul(V a, V b) { return op("Mul", {a, b}); }
   V div(V a, V b) { return op("Div", {a, b}); }
-  /// Rounded to nearest on every device.
+  /// Rounded to nearest on every device, except extremely near a tie.
   V div_rn(V a, V b) { return op("DivRn", {a, b}); }
   V min(V a, V b) { return op("Min", {a, b}); }
   V max(V a, V b) { return op("Max", {a, b}); }

@@ -333,7 +333,7 @@ Result<bool> qlinear_matmul(Rewriter& rw) {
   const V b = centered(c, c.in(3), c.in(5));
   const V sum = c.matmul(a, b, c.shape(out));
   const V ratio =
-      c.div(c.cast(per_row(c, c.in(1)), DType::F32), c.cast(c.reshape(c.in(6), {}), DType::F32));
+      c.div_rn(c.cast(per_row(c, c.in(1)), DType::F32), c.cast(c.reshape(c.in(6), {}), DType::F32));
   const V factor = c.mul(ratio, c.cast(c.in(4), DType::F32));
   const V one = element_count(c.shape(factor)).is_const(1) ? c.reshape(factor, {}) : factor;
   c.replace(0, requantize(c, sum, one, c.in(7), c.dtype(out)));
@@ -409,7 +409,7 @@ Result<bool> qlinear_conv(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   V sum = integer_conv(c, 3, c.in(2), c.in(5), w);
   if (c.has(8)) sum = c.add(sum, c.along_axis(c.in(8), 1, rank));
-  const V ratio = c.div(c.reshape(c.in(1), {}), c.reshape(c.in(6), {}));
+  const V ratio = c.div_rn(c.reshape(c.in(1), {}), c.reshape(c.in(6), {}));
   const V factor = c.mul(ratio, per_channel(c, c.in(4), 1, rank));
   c.replace(0, requantize(c, sum, factor, c.in(7), c.dtype(rw.node().outputs[0])));
   return c.finish();

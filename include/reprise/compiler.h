@@ -43,9 +43,18 @@ typedef struct reprise_compile_options {
    * is refused, before the call fails. Tuning does not call it. */
   void (*refused)(void* user, const reprise_refusal* refusal);
   void* refused_user;
+  /* If set, called after each part of the work: a compiler pass, whose name is `what`, a group of
+   * nodes that was lowered ("lowering"), and a kernel that NVRTC has compiled ("kernels"). `total`
+   * is 0 if the number of parts is unknown. Calls never overlap, but threads of the compiler may
+   * make them. Returns 0 to go on; any other value ends the call with REPRISE_CANCELLED. */
+  int32_t (*progress)(void* user, const char* what, uint64_t done, uint64_t total);
+  void* progress_user;
 } reprise_compile_options;
-#define REPRISE_COMPILE_OPTIONS_INIT \
-  { sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL }
+#define REPRISE_COMPILE_OPTIONS_INIT                                                             \
+  {                                                                                              \
+    sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
+        NULL                                                                                     \
+  }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */
 REPRISE_API reprise_status reprise_compile_file(const char* onnx_path,

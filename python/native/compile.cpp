@@ -48,14 +48,16 @@ class Progress {
  public:
   explicit Progress(const nb::object& callable) : callable_(callable) {}
   bool wanted() const { return !callable_.is_none(); }
-  void show(const std::string& what, size_t done, size_t total) {
+  /// False after an exception.
+  bool show(const std::string& what, size_t done, size_t total) {
     const nb::gil_scoped_acquire acquire;
-    if (failed_) return;
+    if (failed_) return false;
     try {
       callable_(what, done, total);
     } catch (nb::python_error& e) {
       failed_ = std::make_unique<nb::python_error>(e);
     }
+    return failed_ == nullptr;
   }
   void raise() const {
     if (failed_) throw nb::python_error(*failed_);
@@ -86,8 +88,9 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
     if (s.device->get()) compile_for(s.device->info(), o);
   }
   if (progress.wanted()) {
-    o.on_pass = [&](const std::string& pass, const graph::Graph&) { progress.show(pass, 0, 0); };
-    o.on_image = [&](size_t done, size_t total) { progress.show("kernels", done, total); };
+    o.progress = [&](const std::string& what, size_t done, size_t total) {
+      return progress.show(what, done, total);
+    };
   }
   return o;
 }
@@ -109,8 +112,8 @@ std::map<std::string, HostTensor> read_inputs(const nb::dict& given) {
 }
 
 /// Measures schedules. Inputs that are not given are random.
-Package tune(const CompileModel& model, const CompileOptions& options, const Settings& s,
-             Progress& progress) {
+Result<TunedPackage> tune(const CompileModel& model, const CompileOptions& options,
+                          const Settings& s, Progress& progress) {
   app::InputSources sources;
   sources.given = read_inputs(s.inputs);
   sources.shapes = s.shapes;
@@ -130,7 +133,7 @@ Package tune(const CompileModel& model, const CompileOptions& options, const Set
   };
   const nb::gil_scoped_release release;
   std::shared_ptr<reprise::Device> device = s.device->get();
-  return {take(autotune(model, options, device, tuning)).package, s.mode};
+  return autotune(model, options, device, tuning);
 }
 
 Package compile_with(const CompileModel& model, const Settings& s) {
@@ -138,14 +141,19 @@ Package compile_with(const CompileModel& model, const Settings& s) {
   const CompileOptions options = to_options(s, progress);
   const bool tuned = s.mode.starts_with("max-autotune") && s.device && s.device->get();
   Package out;
+  out.mode = s.mode;
   if (tuned) {
-    out = tune(model, options, s, progress);
+    auto result = tune(model, options, s, progress);
+    progress.raise();
+    out.package = take(std::move(result)).package;
   } else {
-    const nb::gil_scoped_release release;
-    auto compiled = take(model(options, nullptr));
-    out = {std::make_shared<const package::Package>(std::move(compiled)), s.mode};
+    auto compiled = [&] {
+      const nb::gil_scoped_release release;
+      return model(options, nullptr);
+    }();
+    progress.raise();
+    out.package = std::make_shared<const package::Package>(take(std::move(compiled)));
   }
-  progress.raise();
   for (const std::string& note : out.package->explanation.notes) log_line(Severity::Info, note);
   flush_log();
   return out;

@@ -399,15 +399,7 @@ TEST_P(AgreementOnDevices, LowPrecision) {
 }
 
 TEST_P(Agreement, CudaText) {
-  lower::Target target;  // the GPU form with every feature
-  target.name = "gpu";
-  target.predicate.needs_int64 = true;
-  target.predicate.needs_storage8 = true;
-  target.predicate.needs_storage16 = true;
-  target.predicate.needs_float16 = target.predicate.needs_float64 = true;
-  target.predicate.subgroup_size = 32;
-  target.predicate.matrix = {16, 16, 16};
-  target.predicate.shared_bytes = 32768;
+  const lower::Target target = cuda_target(CudaArch{false, 80});
   lower_all(target, true);
   if (HasFatalFailure()) return;
   std::vector<test::CudaSource> sources;

@@ -121,6 +121,8 @@ class Reading(unittest.TestCase):
         text = f"pass  test_abs\nfail  {name}: output 'y' differs\n"
         result = checks.read_conformance("suite", finished(text, 1))
         self.assertEqual((result.passed, result.failures), (1, {}))
+        crashed = checks.read_conformance("suite", finished(text, -11))
+        self.assertEqual(list(crashed.failures), ["(program)"])
         result = checks.read_conformance("suite", finished("it did not begin", 1))
         self.assertEqual(list(result.failures), ["(program)"])
 

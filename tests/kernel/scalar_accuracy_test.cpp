@@ -62,7 +62,6 @@ bool in_domain(ScalarOp op, Real a, Real b) {
     case ScalarOp::Fmod:
       return !(std::fabs(b) < 0x1p-100L) || b == 0;
     case ScalarOp::Div:
-    case ScalarOp::DivRn:
     case ScalarOp::Softsign:
       return !(std::fabs(b) > 0x1p126L) && !(std::fabs(a) > 0x1p126L && op == ScalarOp::Softsign);
     default:

@@ -44,7 +44,10 @@ TEST(Failures, TheFirstIsReportedAndEndsTheWork) {
       auto variants = variants_of(texts);
       CompileOptions options = fake_options(threads);
       size_t done = 0;
-      options.on_image = [&](size_t n, size_t) { done = n; };
+      options.progress = [&](const std::string&, size_t n, size_t) {
+        done = n;
+        return true;
+      };
       ImageReport report;
       const Status s = nvrtc::compile_images(variants, options, report);
       ASSERT_FALSE(s.ok());
@@ -81,11 +84,34 @@ TEST(Failures, TheCacheIsBoundedAllTheSame) {
   EXPECT_EQ(report.cached, 1U);
 }
 
+TEST(Failures, ACancelledCompilationBeginsNoMore) {
+  for (const unsigned threads : {1U, 4U}) {
+    auto variants = variants_of(std::vector<std::string>(1, "a"));
+    for (int i = 0; i < 40; ++i) variants[0].plan.kernels.push_back(variants[0].plan.kernels[0]);
+    for (size_t i = 0; i < variants[0].plan.kernels.size(); ++i)
+      variants[0].plan.kernels[i].cuda = "text " + std::to_string(i);
+    CompileOptions options = fake_options(threads);
+    size_t calls = 0;
+    options.progress = [&](const std::string& what, size_t done, size_t total) {
+      EXPECT_EQ(what, "kernels");
+      EXPECT_EQ(done, ++calls);
+      EXPECT_EQ(total, 41U);
+      return calls < 3;
+    };
+    ImageReport report;
+    const Status s = nvrtc::compile_images(variants, options, report);
+    EXPECT_EQ(s.code(), Code::Cancelled);
+    EXPECT_EQ(calls, 3U);
+  }
+}
+
 TEST(Failures, ACallbackThatThrowsIsAnError) {
   for (const unsigned threads : {1U, 4U}) {
     auto variants = variants_of({"a", "b", "c", "d"});
     CompileOptions options = fake_options(threads);
-    options.on_image = [](size_t, size_t) { throw std::runtime_error("the window is gone"); };
+    options.progress = [](const std::string&, size_t, size_t) -> bool {
+      throw std::runtime_error("the window is gone");
+    };
     ImageReport report;
     const Status s = nvrtc::compile_images(variants, options, report);
     EXPECT_EQ(s.code(), Code::Internal);

@@ -63,10 +63,14 @@ class Compile(unittest.TestCase):
         )
         self.assertIn("decompose", seen)
 
+        calls: list[str] = []
+
         def fail(what: str, done: int, total: int) -> None:
+            calls.append(what)
             raise KeyError(what)
 
         self.assertRaises(KeyError, reprise.compile, support.pointwise(), progress=fail)
+        self.assertEqual(len(calls), 1, "an exception ends the compilation")
 
 
 class Packages(unittest.TestCase):

@@ -31,6 +31,8 @@ AttentionSize size_of(double rows, double keys, int head) {
 TEST(Attention, Choice) {
   Predicate large;
   large.workgroup_invocations = 1024;
+  const Predicate little_memory = large;
+  large.shared_bytes = 49152;
   const struct {
     const char* what;
     AttentionSize size;
@@ -48,6 +50,8 @@ TEST(Attention, Choice) {
       {"GPU, one row", size_of(1, 2048, 64), Predicate{}, "attention, a row per workgroup, 1x128"},
       {"GPU, one row, large workgroups", size_of(1, 2048, 64), large,
        "attention, a row per workgroup, 1x512"},
+      {"GPU, one row, large workgroups, 16 KB", size_of(1, 2048, 64), little_memory,
+       "attention, a row per workgroup, 1x256"},
       {"GPU, two keys", size_of(2048, 2, 64), Predicate{}, "attention 1x2"},
   };
   for (const auto& r : rows) {

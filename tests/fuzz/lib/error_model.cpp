@@ -30,7 +30,7 @@ double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
 
 /// Its results are 0 only for operands that are 0 or not finite, but for the range of the dtype.
 bool makes_factors(std::string_view op) {
-  return op == "Exp" || op == "Mul" || op == "Div" || op == "Pow";
+  return op == "Exp" || op == "Mul" || op == "Div" || op == "DivRn" || op == "Pow";
 }
 
 bool is_product(std::string_view op) {
@@ -142,7 +142,7 @@ Status ErrorModel::pole(const graph::Node& n, const TensorMap* exact_values,
       std::find(std::begin(kPoles), std::end(kPoles), n.op) == std::end(kPoles) ||
       !is_float(inputs[0]->dtype()))
     return {};
-  const size_t at = n.op == "Div" ? 1 : 0;
+  const size_t at = n.op == "Div" || n.op == "DivRn" ? 1 : 0;
   const auto exact = exact_values->find(n.inputs[at]);
   if (exact == exact_values->end() || exact->second.dims() != inputs[at]->dims()) return {};
   RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[at]));
@@ -226,6 +226,31 @@ Status ErrorModel::put_errors(const graph::Node& n, host::Kernel kernel, host::C
   return {};
 }
 
+/// Moves the projections of the input by what errors of the states change in the sums that they are
+/// part of. A state is a sum of products with gates z and 1 - z: its error is that of 1, however
+/// small it is, and a row of R multiplies it.
+Status ErrorModel::state_errors(const std::vector<const HostTensor*>& inputs,
+                                HostTensor& projections) {
+  RP_ASSIGN(const std::vector<double> r, host::load_all(*inputs[kR]));
+  RP_ASSIGN(std::vector<double> values, host::load_all(projections));
+  const auto columns = static_cast<size_t>(inputs[kR]->dims().back());
+  if (r.empty()) return {};
+  double largest = 1;  // of a state
+  if (inputs.size() > kH && inputs[kH] != nullptr)
+    largest = std::max(largest, largest_magnitude(*inputs[kH]));
+  const size_t rows = r.size() / columns;
+  std::vector<double> shift(rows);
+  for (size_t i = 0; i < r.size(); ++i)
+    if (std::isfinite(r[i])) shift[i / columns] += std::fabs(r[i]);
+  const double error = 4 * unit_roundoff(DType::F32) * largest;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double most = error * shift[i % rows];
+    values[i] += mover_.between(-most, most);
+  }
+  RP_ASSIGN(projections, host::store_all(projections.dtype(), projections.dims(), values));
+  return {};
+}
+
 /// Each step sums products of the states of the step before, so errors of all operands pass
 /// through the steps. The digits of 1 - z that count are lost where a gate z is nearly 1. In an
 /// LSTM with input_forget, they are a factor of the cell's state.
@@ -244,6 +269,7 @@ Status ErrorModel::step_errors(host::Kernel kernel, host::Call& call,
     moved[i] = mover_.moved(*inputs[i], e.of_terms * (1 + std::sqrt(terms)) + gates, 0);
     given[i] = &moved[i];
   }
+  RP_TRY(state_errors(inputs, moved[kX]));
   call.inputs = given;
   RP_ASSIGN(results, kernel(call));
   RP_ASSIGN(const std::vector<std::vector<bool>> open, beyond_fp32(call));

@@ -33,6 +33,7 @@ class ErrorModel {
     double of_terms = 0;                // relative, of each element that is summed
   };
   static OperatorError error_of(const graph::Node& n, DType t, DType memory);
+  Status state_errors(const std::vector<const HostTensor*>& inputs, HostTensor& projections);
   Status step_errors(host::Kernel kernel, host::Call& call,
                      const std::vector<const HostTensor*>& inputs, Tensors& results,
                      const OperatorError& e);

@@ -43,7 +43,7 @@ typedef enum reprise_status {
   REPRISE_OUT_OF_MEMORY = 8, /* of the host or of the device */
   REPRISE_TIMEOUT = 9,       /* a run did not end within its time limit */
   REPRISE_DEVICE_LOST = 10,  /* nothing works on the device any more; open it again, or another */
-  REPRISE_CANCELLED = 11,    /* the caller asked to stop; no call returns this yet */
+  REPRISE_CANCELLED = 11,    /* the caller asked to stop */
   REPRISE_CORRUPT_PACKAGE = 12, /* the package is damaged, truncated or not a package */
   REPRISE_INCOMPATIBLE_PACKAGE =
       13,            /* the package has another format version, or no variant fits */
