@@ -60,7 +60,7 @@ const std::vector<Row>& table() {
        {}},
       {"codegen/nvrtc/",
        {"codegen/nvrtc/", "codegen/emit/", "codegen/compile_options.h", "codegen/compile_report.h",
-        "runtime/"},
+        "codegen/progress.h", "runtime/"},
        {}},
       // The compiler is above its parts, which take its context or its options.
       {"codegen/", {"codegen/", "shaders/", "runtime/"}, {}, {"codegen/compiler.h"}},
