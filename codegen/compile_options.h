@@ -77,8 +77,8 @@ struct CompileOptions {
   /// Called with a warning, such as about a damaged cache.
   std::function<void(const std::string&)> log;
   /// Called after each pass, each group that is lowered, and each kernel that NVRTC has compiled.
-  /// `what` is a pass, "lowering" or "kernels"; `total` is 0 if the number of parts is unknown. If it
-  /// returns false, compiling ends with Code::Cancelled.
+  /// `what` is a pass, "lowering" or "kernels"; `total` is 0 if the number of parts is unknown. If
+  /// it returns false, compiling ends with Code::Cancelled.
   std::function<bool(const std::string& what, size_t done, size_t total)> progress;
   /// Returns the index of the candidate to use. Not set: always 0.
   std::function<size_t(const ScheduleSite&)> choose_schedule;

@@ -275,6 +275,7 @@ class Writer {
     for (int s = 1; s < kSharers; ++s)
       sum = sum + Value{b_, b_.shared_load(block_, own_rows_ + s * kRowLine, 4)};
     std::vector<Value> out;
+    out.reserve(kOwn);
     for (int r = 0; r < kOwn; ++r) out.push_back(b_.extract(sum, r));
     return out;
   }

@@ -14,28 +14,32 @@ struct CompileCommand {
   bool probes = true;
 };
 
-Status compile_model(const CompileCommand& o) {
-  const Output out(o.common.json);
+Result<CompileOptions> options_of(const CompileCommand& o, ProgressLine& progress) {
   RP_ASSIGN(CompileOptions options, o.common.compile_options());
   options.targets = split_list(o.targets);
   options.probes = o.probes;
   if (options.targets.empty())
-    return {Code::Usage, "--targets names no target; use --targets vulkan"};
-  if (std::filesystem::path(o.model).extension() == ".rpk") {
-    return {Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file"};
-  }
-  ProgressLine progress;
-  options.progress = [&](const std::string& what, size_t done, size_t total) {
+    return Status(Code::Usage, "--targets names no target; use --targets vulkan");
+  if (std::filesystem::path(o.model).extension() == ".rpk")
+    return Status(Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file");
+  options.progress = [&progress](const std::string& what, size_t done, size_t total) {
     if (what == "kernels") {
       progress.show("compiling for CUDA: " + std::to_string(done) + " of " + std::to_string(total) +
                     " kernels");
     }
     return true;
   };
-  options.log = [&](const std::string& message) {
+  options.log = [&progress](const std::string& message) {
     progress.clear();
     note(message);
   };
+  return options;
+}
+
+Status compile_model(const CompileCommand& o) {
+  const Output out(o.common.json);
+  ProgressLine progress;
+  RP_ASSIGN(const CompileOptions options, options_of(o, progress));
   if (o.common.device != "auto" && !o.common.mode.starts_with("max-autotune"))
     note("--device has no effect on a package without --mode max-autotune");
   RP_ASSIGN(Model model, load_as(o.model, options, o.common));
