@@ -174,7 +174,7 @@ Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& opti
   if (id == "auto" && !borrowed) {
     auto opened = open_noted(backends(), options, refusal, "auto: ");
     const Code code = opened.ok() ? Code::Ok : opened.status().code();
-    // What the caller must mend is no reason to run on the host.
+    // Running on the host would hide a mistake in the caller's options.
     if (opened.ok() || code == Code::Usage || code == Code::Unsupported) return opened;
     OpenedDevice host;
     host.info = host_info();

@@ -1,4 +1,4 @@
-// Tells the caller how far compiling has got.
+// Reports the progress of a compilation to its caller.
 #pragma once
 
 #include <string>

@@ -15,26 +15,22 @@
 //   store out / total of the weights
 //
 // Scores, sums and results are private variables (at most 256 results per invocation).
-// Multiply-adds go row by row over all positions of a step, so that accumulators
-// stay in registers (see subgroup_tile.h).
+// Multiply-adds go row by row over all positions of a step, so that accumulators stay in registers
+// (see subgroup_tile.h).
 #include "shaders/attention.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "shaders/attention_blocks.h"
 #include "shaders/contraction.h"
 #include "shaders/device_costs.h"
+#include "shaders/online_softmax.h"
 #include "shaders/workgroup_sum.h"
 
 namespace reprise::shaders {
 
-using kernel::ScalarOp;
-
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// Columns that a team combines at once.
 constexpr int kTeamColumns = 8;
@@ -128,9 +124,6 @@ class Writer {
     return {};
   }
 
-  Value larger(Val a, Val b) { return b_.scalar_op(ScalarOp::MaxNum, {a, b}); }
-  Value exp(Val x) { return b_.scalar_op(ScalarOp::Exp, {x}); }
-
   /// Replaces the scores of row r by weights, relative to its largest score so far.
   Status scores_to_weights(int r, const Keys& keys) {
     std::vector<Value> scores;
@@ -143,17 +136,16 @@ class Writer {
       if (!w_.attention.whole_blocks(block_))
         x = b_.select(exists(keys, at), x, b_.f32(-kInfinity));
       scores.push_back(x);
-      largest = largest ? larger(largest, x) : x;
+      largest = largest ? larger(b_, largest, x) : x;
     }
     const Value before = largest_.load(r);
-    Value now = larger(before, largest);
-    for (int l = 0; shared() && l < t_.lanes; ++l) now = larger(now, broadcast(b_, largest, l));
-    // While all scores of a row are -inf (masked), there is no finite score to subtract.
-    const Value base = b_.select(b_.eq(now, b_.f32(-kInfinity)), b_.f32(0), now);
-    const Value scale = exp(before - base);
+    Value now = larger(b_, before, largest);
+    for (int l = 0; shared() && l < t_.lanes; ++l) now = larger(b_, now, broadcast(b_, largest, l));
+    const Value base = softmax_base(b_, now);
+    const Value scale = exponential(b_, before - base);
     Value total = total_.load(r) * scale;
     for (int k = 0; k < t_.keys; ++k) {
-      const Value weight = exp(scores[static_cast<size_t>(k)] - base);
+      const Value weight = exponential(b_, scores[static_cast<size_t>(k)] - base);
       scores_.store(r, k, weight);
       total = total + weight;
     }
@@ -230,10 +222,10 @@ class Writer {
     const auto sum = [](const Value& a, const Value& b) { return a + b; };
     team.combine(
         1, [&](int) { return largest_.load(0); },
-        [&](const Value& a, const Value& b) { return larger(a, b); });
+        [&](const Value& a, const Value& b) { return larger(b_, a, b); });
     const Value largest = team.result(b_.i32(0));
-    const Value base = b_.select(b_.eq(largest, b_.f32(-kInfinity)), b_.f32(0), largest);
-    const Value scale = exp(largest_.load(0) - base);
+    const Value base = softmax_base(b_, largest);
+    const Value scale = exponential(b_, largest_.load(0) - base);
     team.combine(
         1, [&](int) { return total_.load(0) * scale; }, sum);
     const Value total = team.result(b_.i32(0));

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "shaders/contraction.h"
 #include "shaders/device_costs.h"
+#include "shaders/online_softmax.h"
 
 namespace reprise::shaders {
 
-using kernel::ScalarOp;
 using kernel::Ty;
 
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 constexpr int kRows = 64, kKeys = 32;                // of a workgroup's block
 constexpr int kOwn = 4;                              // rows, and keys, of an invocation
@@ -163,9 +160,6 @@ class Writer {
     });
   }
 
-  Value larger(Val a, Val b) { return b_.scalar_op(ScalarOp::MaxNum, {a, b}); }
-  Value exp(Val x) { return b_.scalar_op(ScalarOp::Exp, {x}); }
-
   Status scores_to_weights(Value first_key) {
     std::vector<Index> keys;
     std::vector<Value> numbers;
@@ -183,7 +177,7 @@ class Writer {
         Value x{b_, score};
         if (!whole()) x = b_.select(numbers[k] < w_.attention.key_count(), x, b_.f32(-kInfinity));
         scores[r].push_back(x);
-        largest = largest ? larger(largest, x) : x;
+        largest = largest ? larger(b_, largest, x) : x;
       }
       most.push_back(largest);
     }
@@ -192,13 +186,12 @@ class Writer {
     for (size_t r = 0; r < kOwn; ++r) {
       const int row = static_cast<int>(r);
       const Value before = largest_.load(row);
-      const Value now = larger(before, b_.extract(rows, row));
-      // While all scores of a row are -inf (masked), there is no finite score to subtract.
-      const Value base = b_.select(b_.eq(now, b_.f32(-kInfinity)), b_.f32(0), now);
-      const Value scale = exp(before - base);
+      const Value now = larger(b_, before, b_.extract(rows, row));
+      const Value base = softmax_base(b_, now);
+      const Value scale = exponential(b_, before - base);
       Value total = total_.load(row) * scale;
       for (size_t k = 0; k < kOwn; ++k) {
-        const Value weight = exp(scores[r][k] - base);
+        const Value weight = exponential(b_, scores[r][k] - base);
         total = total + weight;
         weights[k].push_back(weight);
       }
@@ -220,7 +213,7 @@ class Writer {
     b_.barrier();
     Value most{b_, b_.shared_load(block_, own_rows_, 4)};
     for (int s = 1; s < kSharers; ++s)
-      most = larger(most, b_.shared_load(block_, own_rows_ + s * kRowLine, 4));
+      most = larger(b_, most, b_.shared_load(block_, own_rows_ + s * kRowLine, 4));
     return most;
   }
 

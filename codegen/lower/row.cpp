@@ -315,8 +315,6 @@ RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts&
   const bool long_row = image || (!any_length && d.columns.value() > 32768);
   const bool own = short_row || s.lanes.rows() > 1 ||
                    (target.cpu_type() && !(few_rows && many_columns) && !long_row);
-  // A CPU-type device combines the results of one subgroup faster than those of a large workgroup,
-  // which pays off only for rows that are known to be long.
   // Partial results of a large workgroup must fit in shared memory.
   constexpr auto kMostReductions = 8;
   const bool wide = !own && !target.cpu_type() && !any_length &&
@@ -325,6 +323,8 @@ RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts&
                       return is_reduction(*n);
                     }) <= kMostReductions;
   const uint32_t large = wide ? std::min(kLargeGroup, target.workgroup_invocations()) : 64;
+  // A CPU-type device combines the results of one subgroup faster than those of a large workgroup,
+  // which pays off only for rows that are known to be long.
   s.per_row = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : large;
   return s;
 }

@@ -6,44 +6,37 @@
 namespace reprise::test {
 namespace {
 
-/// A backend with one GPU, which cannot be opened.
-class FullGpu final : public Backend {
+/// A backend with one entry, which cannot be opened.
+class Unopenable final : public Backend {
  public:
-  std::string_view name() const override { return "full"; }
-  std::vector<DeviceInfo> devices() override {
-    DeviceInfo info;
-    info.id = "full:0";
-    info.name = "a GPU";
-    info.usable = true;
-    info.facts.api = Api::Cuda;  // preferred to all others
-    return {info};
+  Unopenable(const std::string& id, std::string reason, Status failure)
+      : failure_(std::move(failure)) {
+    info_.id = id;
+    info_.usable = reason.empty();
+    info_.reason = std::move(reason);
+    info_.facts.api = Api::Cuda;  // preferred to all others
   }
+  std::string_view name() const override { return "unopenable"; }
+  std::vector<DeviceInfo> devices() override { return {info_}; }
   Result<std::unique_ptr<Device>> open(size_t, const BackendOptions&) override {
     ++opened;
-    return Status(Code::OutOfMemory, "its memory is exhausted");
+    return failure_;
   }
 
   int opened = 0;
+
+ private:
+  DeviceInfo info_;
+  Status failure_;
 };
 
-/// A machine without devices of this kind.
-class NoGpu final : public Backend {
- public:
-  std::string_view name() const override { return "none"; }
-  std::vector<DeviceInfo> devices() override {
-    DeviceInfo info;
-    info.id = "none";
-    info.reason = "no driver";
-    return {info};
-  }
-  Result<std::unique_ptr<Device>> open(size_t, const BackendOptions&) override {
-    return Status(Code::Device, "no driver");
-  }
+class OpenBest : public testing::Test {
+ protected:
+  Unopenable full{"full:0", "", {Code::OutOfMemory, "its memory is exhausted"}};
+  Unopenable none{"none", "no driver", {Code::Device, "no driver"}};  // a machine without devices
 };
 
-TEST(OpenBest, TheErrorHasAllReasonsAndTheFirstCode) {
-  FullGpu full;
-  NoGpu none;
+TEST_F(OpenBest, TheErrorHasAllReasonsAndTheFirstCode) {
   Backend* const all[] = {&none, &full};
   const auto opened = open_best(all);
   ASSERT_FALSE(opened.ok());
@@ -55,8 +48,7 @@ TEST(OpenBest, TheErrorHasAllReasonsAndTheFirstCode) {
   EXPECT_EQ(open_best(absent).status().code(), Code::Device);
 }
 
-TEST(OpenBest, ARefusedDeviceIsNotOpened) {
-  FullGpu full;
+TEST_F(OpenBest, ARefusedDeviceIsNotOpened) {
   Backend* const all[] = {&full};
   const auto opened = open_best(all, {}, [](const DeviceInfo&) { return "the model needs more"; });
   ASSERT_FALSE(opened.ok());
@@ -64,10 +56,8 @@ TEST(OpenBest, ARefusedDeviceIsNotOpened) {
   EXPECT_EQ(full.opened, 0);
 }
 
-TEST(OpenBest, TheNextDeviceIsTriedWhenOneCannotBeOpened) {
-  if (list_devices().size() < 2 || !open_best(backends()).ok()) GTEST_SKIP() << "no device";
-  FullGpu full;
-  NoGpu none;
+TEST_F(OpenBest, TheNextDeviceIsTriedWhenOneCannotBeOpened) {
+  if (!open_best(backends()).ok()) GTEST_SKIP() << "this machine has no device to open";
   std::vector<Backend*> all{&none, &full};
   all.insert(all.end(), backends().begin(), backends().end());
   const auto opened = open_best(all);

@@ -90,7 +90,7 @@ TEST_P(VulkanDeviceTest, CountsEqualThePlanAndWhatExplainSays) {
       const HostTensor x = floats({n}, ramp(static_cast<size_t>(n)));
       ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
     }
-    // The memory of a GPU of its own is not mapped: the recording also copies input and output.
+    // A discrete GPU's memory is not mapped, so the recording also copies the input and the output.
     const bool apart = device->info().facts.kind == DeviceKind::DiscreteGpu;
     const uint64_t copies = apart ? 2 : 0;
     EXPECT_EQ(calls().dispatches, expected.dispatches);
