@@ -51,8 +51,8 @@ Val FloatMath::div_rn(Val x, Val y) {
         op(ScalarOp::BitOr, op(ScalarOp::BitAnd, bits(v), u(one_exponent() - 1)), u(one_bits())));
   };
   const Val a = significand(x), b = significand(y);
-  // The native quotient is off by some units. What it leaves is exact, and its quotient corrects
-  // it.
+  // The native quotient is off by some units. The quotient of the remainder corrects it; products
+  // of halves of significands are exact.
   const Val q = b_.div(a, b);
   const Val q_high = upper(q), q_low = b_.sub(q, q_high);
   const Val b_high = upper(b), b_low = b_.sub(b, b_high);
