@@ -218,8 +218,11 @@ Val FloatMath::erf_complement(Val a) {
 Val FloatMath::erf(Val x) {
   const Val z = b_.mul(x, x);
   const Val large = with_sign(b_.sub(c(1), erf_complement(abs(x))), x);
+  // x + x p. Where x is tiny, x p would be subnormal, which a device may flush to zero, but 8 x p
+  // is not.
   const Val p = polynomial(z, f_.erf);
-  const Val small = b_.add(x, b_.mul(x, p));
+  const Val scaled = b_.mul(c(8), x);
+  const Val small = b_.mul(c(0.125), b_.add(scaled, b_.mul(scaled, p)));
   return keep_nan(x, b_.select(b_.lt(abs(x), c(1)), small, large));
 }
 

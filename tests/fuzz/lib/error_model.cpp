@@ -67,6 +67,26 @@ bool interpolates(const graph::Node& n) {
   return reads_at_positions(n);
 }
 
+/// Converts a tensor of floats.
+Status convert(DType dtype, HostTensor& t) {
+  if (t.dtype() == dtype || !is_float(t.dtype())) return {};
+  RP_ASSIGN(const std::vector<double> values, host::load_all(t));
+  RP_ASSIGN(t, host::store_all(dtype, t.dims(), values));
+  return {};
+}
+
+/// Makes 16-bit floats fp32, which has digits for the errors of sums that are computed in fp32.
+Status widen(std::vector<const HostTensor*>& inputs, Tensors& wide) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr || !is_float(inputs[i]->dtype()) || size_of(inputs[i]->dtype()) != 2)
+      continue;
+    wide[i] = *inputs[i];
+    RP_TRY(convert(DType::F32, wide[i]));
+    inputs[i] = &wide[i];
+  }
+  return {};
+}
+
 double largest_magnitude(const HostTensor& t) {
   double largest = 0;
   for (int64_t i = 0; i < t.count(); ++i) {
@@ -195,7 +215,10 @@ Status ErrorModel::put_errors(const graph::Node& n, host::Kernel kernel, host::C
   if (e.of_terms > 0 && !inputs.empty() && inputs[0] != nullptr && is_float(inputs[0]->dtype())) {
     // Rounding of partial sums, as if each term had been read with an error.
     const double terms = terms_of(n, inputs, results[0]);
-    HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
+    Tensors wide(inputs.size());
+    std::vector<const HostTensor*> given = inputs;
+    RP_TRY(widen(given, wide));
+    HostTensor moved = mover_.moved(*given[0], e.of_terms * (1 + std::sqrt(terms)), 0);
     // Terms below the smallest normal number may be taken as 0.
     double shift = terms * smallest_normal(DType::F32);
     if (interpolates(n)) {
@@ -204,13 +227,13 @@ Status ErrorModel::put_errors(const graph::Node& n, host::Kernel kernel, host::C
       if (reads_at_positions(n)) shift += weight * largest_magnitude(*inputs[0]);
       moved = mover_.blurred(moved, weight, interpolated_axes(*inputs[0], results[0]));
     }
-    const HostTensor* given = std::exchange(inputs[0], &moved);
-    call.inputs = inputs;
+    given[0] = &moved;
+    call.inputs = given;
     const Tensors before = std::exchange(results, {});
     RP_ASSIGN(results, kernel(call));
-    inputs[0] = given;
     for (size_t i = 0; i < results.size(); ++i) {
       results[i] = mover_.shifted(results[i], shift);
+      RP_TRY(convert(before[i].dtype(), results[i]));
       RP_TRY(cancelled(before[i], results[i]));
     }
     RP_TRY(overflow(kernel, call, inputs, results));
