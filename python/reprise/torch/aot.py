@@ -12,11 +12,10 @@ from functorch.compile import (  # type: ignore[import-untyped]
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
 from torch.fx import GraphModule
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import engine
 from .compiler import Job, compile_graph
-from .decompositions import decompositions
+from .decompositions import attention_forms, decompositions
 from .options import Options
 
 
@@ -50,8 +49,7 @@ def compile_module(
             min_cut_rematerialization_partition, compiler="inductor"
         ),
     )
-    # The math form of attention is made of operators whose gradients the compiler fuses.
-    with sdpa_kernel([SDPBackend.MATH]):
+    with attention_forms():
         return trace(gm, example_inputs)
 
 

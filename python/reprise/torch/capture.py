@@ -12,12 +12,11 @@ import torch
 from torch._functorch.aot_autograd import aot_export_module
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import reprise
 
 from . import proto
-from .decompositions import decompositions
+from .decompositions import attention_forms, decompositions
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
 from .lowering import Names, lower, source_of
@@ -150,7 +149,7 @@ class _Tracer:
 
     def joint(self, arguments: Sequence[torch.Tensor]) -> None:
         """Makes the graph of loss and gradients."""
-        with sdpa_kernel([SDPBackend.MATH]):
+        with attention_forms():
             # The graph of an export has no branches that ask tensors for their values.
             program = torch.export.export(self._wrapped, tuple(arguments))
             self._graph, signature = aot_export_module(

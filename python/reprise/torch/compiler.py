@@ -22,6 +22,7 @@ from .freezing import Frozen
 from .lowering import lower, source_of
 from .partition import PREFIX, cut, unsupported
 from .region import Region
+from .results import TensorSpec
 
 log = logging.getLogger("reprise.torch")
 
@@ -118,6 +119,8 @@ def _region(
         raise Unsupported(
             f"its arguments have a form that is not supported ({error})"
         ) from error
+    if not any(isinstance(r, TensorSpec) for r in lowered.results):
+        return Region(lowered, None)  # all results are arguments or views of them
     program = job.engine.compile(lowered.model)
     entry.regions.append(program)
     return Region(lowered, program, static)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from . import counting, factorisations, losses, resampling, sampling  # noqa: F401  (they register formulas)
 from .formulas import FORMULAS
@@ -46,7 +48,7 @@ _NOT = (
     "aten.masked_fill", "aten.logsumexp", "aten.tril", "aten.triu", "aten.floor_divide", "aten.eye",
     "aten.lerp", "aten.elu", "aten.clamp_min", "aten.clamp_max", "aten.dot", "aten.mv", "aten.vdot",
     "aten.var_mean", "aten.std", "aten.var", "aten.baddbmm", "aten.addcmul", "aten.addcdiv",
-    "aten.unsafe_split",
+    "aten.unsafe_split", "aten._scaled_dot_product_flash_attention_for_cpu",
 )  # fmt: skip
 
 
@@ -67,3 +69,11 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             table.pop(getattr(packet, overload), None)
     table.update(FORMULAS)
     return table
+
+
+def attention_forms() -> AbstractContextManager[None]:
+    """In this block, attention is traced as the operator that has a row, or as its formula.
+
+    The formula is for what the operator does not take, such as dropout and gradients of masks.
+    """
+    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])

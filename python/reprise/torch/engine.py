@@ -15,7 +15,7 @@ import torch
 
 import reprise
 
-from . import cache
+from . import cache, profiling
 from .options import Options
 
 
@@ -122,9 +122,20 @@ class _PackageProgram:
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
         try:
-            self._session.run_raw(inputs, outputs)
+            if profiling.enabled():
+                profiling.run(self._timed, inputs, outputs)
+            else:
+                self._session.run_raw(inputs, outputs)
         except reprise.Unsupported as error:
             raise RunRefused(str(error)) from error
+
+    @functools.cached_property
+    def _timed(self) -> reprise.Session:
+        """A session that measures each kernel."""
+        engine = self._engine
+        return reprise.Session(
+            self._package, engine.device, mode=engine.session_mode, timestamps=True
+        )
 
     def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Any:
         if self._engine.residents is None:

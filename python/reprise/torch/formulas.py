@@ -326,39 +326,29 @@ def _widened(x: torch.Tensor) -> torch.Tensor:
     return x.float() if x.itemsize < 4 else x
 
 
-@formula("_scaled_dot_product_flash_attention_for_cpu")
-def _attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, dropout_p: float = 0.0,
-    is_causal: bool = False, *, attn_mask: torch.Tensor | None = None, scale: float | None = None,
-) -> Any:  # fmt: skip
-    if dropout_p:
-        return NotImplemented
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    q, k, v = (_widened(t) for t in (query, key, value))
-    scores = _scores(q, k, is_causal, attn_mask, factor)
-    result = torch.matmul(scores.softmax(-1), v)
-    result = result.transpose(1, 2).contiguous().transpose(1, 2)  # as PyTorch stores it
-    return result.to(query.dtype), scores.logsumexp(-1)
-
-
 @formula("_scaled_dot_product_flash_attention_for_cpu_backward")
 def _attention_backward(
     grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     out: torch.Tensor, logsumexp: torch.Tensor, dropout_p: float, is_causal: bool, *,
     attn_mask: torch.Tensor | None = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
+    """The weights are computed again from the scores. Heads may share keys and values."""
     if dropout_p:
         return NotImplemented
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    q, k, v, g, o = (_widened(t) for t in (query, key, value, grad, out))
+    groups = query.shape[1] // key.shape[1]
+    q, g, o = (_widened(t) for t in (query, grad, out))
+    k, v = (_widened(t).repeat_interleave(groups, 1) for t in (key, value))
     scores = _scores(q, k, is_causal, attn_mask, factor)
     weights = torch.exp(scores - _widened(logsumexp).unsqueeze(-1))
     share = torch.matmul(g, v.transpose(-1, -2)) - (g * o).sum(-1, keepdim=True)
     pull = weights * share * factor
-    results = (
-        torch.matmul(pull, k), torch.matmul(pull.transpose(-1, -2), q),
-        torch.matmul(weights.transpose(-1, -2), g),
-    )  # fmt: skip
+    of_keys = torch.matmul(pull.transpose(-1, -2), q)
+    of_values = torch.matmul(weights.transpose(-1, -2), g)
+    if groups > 1:
+        dims = (key.shape[0], key.shape[1], groups, *key.shape[2:])
+        of_keys, of_values = (t.reshape(dims).sum(2) for t in (of_keys, of_values))
+    results = (torch.matmul(pull, k), of_keys, of_values)
     return tuple(r.to(query.dtype) for r in results)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +44,7 @@ class Value:
 
 
 #: The body of a loop: takes the number of the iteration and what the one before it returned.
-LoopBody = Callable[[Value, list[Value]], tuple[Value | None, list[Value]]]
+LoopBody = Callable[[Value, list[Value]], tuple[Value | None, Sequence[Value]]]
 #: What a row may use as an operand: a number is a constant of the other operand's dtype.
 Operand = Value | int | float | bool | torch.SymInt
 
@@ -83,7 +84,10 @@ class Graph:
     checks: list[Check] = field(default_factory=list)
     #: How many random nodes there are; each draws from a stream of its own.
     streams: int = 0
-    _seed: tuple[Value, Value] | None = None
+    _seed: Value | None = None
+    _seed_words: tuple[Value, Value] | None = None
+    #: The numbers of the iterations of the loops around the current node.
+    _iterations: list[Value] = field(default_factory=list)
 
     @property
     def out(self) -> Meta:
@@ -118,25 +122,32 @@ class Graph:
         return value
 
     def seed_words(self) -> tuple[Value, Value]:
-        """Returns the two words that each run draws for its random numbers, as uint32."""
+        """Returns two words for random numbers, as uint32.
+
+        Each run draws them anew, and the second one differs between the iterations of a loop.
+        """
         if self._seed is None:
-            seed = self.add_input("seed", torch.uint32, [2])
+            self._seed = self.add_input("seed", torch.uint32, [2])
             self.extra_inputs.append(None)
+        if self._seed_words is None:
             first, second = (
-                self.op("Gather", seed, self.constant(torch.tensor(i)), axis=0)
+                self.op("Gather", self._seed, self.constant(torch.tensor(i)), axis=0)
                 for i in (0, 1)
             )
-            self._seed = (first, second)
-        return self._seed
+            odd = self.constant(torch.tensor(0x85EBCA6B).to(torch.uint32))
+            for iteration in self._iterations:
+                step = self.op("Mul", self.cast(iteration, torch.uint32), odd)
+                second = self.op("Add", second, step)
+            self._seed_words = (first, second)
+        return self._seed_words
 
     def next_seed(self, name: str) -> str | None:
         """Adds an output with the seed of the next run; returns the name of the seed's input."""
         if self._seed is None:
             return None
-        seed = Value("seed", torch.uint32, (2,))
         odd = self.constant(torch.tensor([0x9E3779B9, 1]).to(torch.uint32))
-        self.add_output(self.op("Add", seed, odd, dims=(2,)), name)
-        return seed.name
+        self.add_output(self.op("Add", self._seed, odd, dims=(2,)), name)
+        return self._seed.name
 
     def add_output(self, value: Value, name: str | None = None) -> str:
         """Makes a value an output, under a name of its own."""
@@ -203,23 +214,41 @@ class Graph:
         self._emit(op, names, [o.name for o in outs], "", attributes)
         return outs
 
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[list[bytes]]:
+        """In this block, nodes go to a list of their own, and are not known to those outside it."""
+        outer = (self.nodes, self._sizes, self._seed_words, self._iterations)
+        self.nodes, self._sizes = [], dict(self._sizes)
+        self._iterations = list(self._iterations)
+        try:
+            yield self.nodes
+        finally:
+            self.nodes, self._sizes, self._seed_words, self._iterations = outer
+
+    def _named_results(self, values: Sequence[Value]) -> list[str]:
+        """Gives the results of a body names of their own."""
+        names = [self.unique("result") for _ in values]
+        for value, name in zip(values, names, strict=True):
+            self._emit("Identity", (value.name,), (name,), "", {})
+        return names
+
     def loop(
         self, count: Value | None, carried: Sequence[Value], body: LoopBody, start: Value | None = None
     ) -> list[Value]:  # fmt: skip
         """Repeats a body `count` times, or as long as the condition that it returns holds.
 
         `start` is the condition before the first iteration. A body that returns no condition goes on.
+        What it returns beyond the values for the next iteration is stacked along a new first axis.
         """
-        outer, sizes = self.nodes, dict(self._sizes)
-        self.nodes = []
         number = Value(self.unique("iteration"), torch.int64, ())
         going = Value(self.unique("going"), torch.bool, ())
         given = [Value(self.unique("carried"), c.dtype, c.dims) for c in carried]
-        condition, results = body(number, given)
-        ends = [going if condition is None else condition, *results]
-        names = [self.unique("carried") for _ in ends]
-        for end, name in zip(ends, names, strict=True):
-            self._emit("Identity", (end.name,), (name,), "", {})
+        with self._inside() as nodes:
+            self._seed_words = None
+            self._iterations.append(number)
+            condition, results = body(number, given)
+            ends = [going if condition is None else condition, *results]
+            names = self._named_results(ends)
         inputs = [
             proto.value_info(v.name, elem_type(v.dtype), () if v in (number, going) else None)
             for v in (number, going, *given)
@@ -228,11 +257,30 @@ class Graph:
             proto.value_info(n, elem_type(v.dtype), () if v is ends[0] else None)
             for n, v in zip(names, ends, strict=True)
         ]
-        inside = proto.graph(self.nodes, [], inputs, outputs, names[0])
-        self.nodes, self._sizes = outer, sizes
+        inside = proto.graph(nodes, [], inputs, outputs, names[0])
         return self.ops(
-            "Loop", [count, start, *carried], [c.dtype for c in carried], body=inside
+            "Loop", [count, start, *carried], [r.dtype for r in results], body=inside
         )
+
+    def choose(
+        self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]
+    ) -> list[Value]:  # fmt: skip
+        """Computes one of two lists of values, which have the same dtypes."""
+        bodies, results = [], []
+        for branch in (yes, no):
+            with self._inside() as nodes:
+                results = list(branch())
+                names = self._named_results(results)
+            outputs = [
+                proto.value_info(n, elem_type(v.dtype), None)
+                for n, v in zip(names, results, strict=True)
+            ]
+            bodies.append(
+                proto.graph(nodes, [], [], outputs, self.unique(f"{self.name}_branch"))
+            )
+        return self.ops(
+            "If", [condition], [r.dtype for r in results], then_branch=bodies[0], else_branch=bodies[1]
+        )  # fmt: skip
 
     # Constants and sizes
 
@@ -274,7 +322,7 @@ class Graph:
 
     def size(self, dim: Size) -> Value:
         """Returns a size as a 0-d int64 tensor."""
-        return self._expression(expression(dim))
+        return self.size_of(expression(dim))
 
     def shape(self, dims: Sequence[Size]) -> Value:
         """Returns sizes as a list of int64, a constant if all are known."""
@@ -299,7 +347,8 @@ class Graph:
         shape = self.op("Shape", value, dtype=torch.int64)
         return self.op("Gather", shape, self.constant(torch.tensor(axis)), axis=0)
 
-    def _expression(self, expr: sympy.Expr) -> Value:
+    def size_of(self, expr: sympy.Expr) -> Value:
+        """Returns the value of an expression of sizes as a 0-d int64 tensor."""
         found = self._sizes.get(expr)
         if found is None:
             found = self._sizes[expr] = self._new_expression(expr)
@@ -322,9 +371,9 @@ class Graph:
         return self._fold(op, list(expr.args))
 
     def _fold(self, op: str, terms: list[sympy.Expr]) -> Value:
-        total = self._expression(terms[0])
+        total = self.size_of(terms[0])
         for term in terms[1:]:
-            total = self.op(op, total, self._expression(term))
+            total = self.op(op, total, self.size_of(term))
         return total
 
     # Operators that many rows use

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
+from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
 
-from . import complexes, table
+from . import complexes, higher_order, table
 from .checks import Check, Place, is_check, is_token, note
 from .complexes import PARTS, Complex
 from .dtypes import elem_type
 from .errors import Unsupported
 from .graph import Graph, Meta, Value
-from .symbols import Size, expression, static
-
-
-@dataclass
-class TensorSpec:
-    """An input or output of the model, and how it lies in the memory of a PyTorch tensor.
-
-    The model sees the dims in the order of decreasing strides, `order`, so that a tensor with
-    channels last is passed as it is. A complex tensor is a real one with a last dim of 2.
-    """
-
-    dtype: torch.dtype
-    dims: tuple[Size, ...]
-    order: tuple[int, ...]
-
-    @property
-    def stored(self) -> tuple[Size, ...]:
-        """The dims in the order of memory."""
-        return tuple(self.dims[a] for a in self.order)
-
-    @property
-    def in_order(self) -> bool:
-        """Whether memory has the order of the dims."""
-        return self.order == tuple(range(len(self.order)))
+from .results import (
+    Result,
+    SizeResult,
+    TensorSpec,
+    fake_value,
+    find_views,
+    memory_order,
+)
+from .symbols import expression, static
 
 
 @dataclass
@@ -52,12 +39,12 @@ class Lowered:
     `extra` lists the inputs that follow those of arguments: a symbol stands for an empty tensor
     with dims [symbol, 0], None for the seed of random numbers.
     `results` has one entry for each result of the FX graph: the spec of an output, the number of
-    the argument that is returned, a size, or None. Those that `checks` read follow.
+    the argument that is returned, a view, a size, or None. Those that `checks` read follow.
     """
 
     model: bytes
     inputs: list[tuple[int, TensorSpec]]
-    results: list[TensorSpec | int | SizeResult | None]
+    results: list[Result]
     symbols: dict[sympy.Symbol, tuple[int, int]]
     extra: list[sympy.Symbol | None]
     checks: list[Check]
@@ -75,29 +62,6 @@ class Names:
     seed: str | None = None
 
 
-@dataclass
-class SizeResult:
-    """A result of the FX graph that is a size."""
-
-    size: Size
-
-
-def memory_order(fake: torch.Tensor) -> tuple[int, ...]:
-    """Returns the dims by decreasing stride if the tensor is dense in that order, else 0, 1, ..."""
-    identity = tuple(range(fake.dim()))
-    sizes, strides = list(fake.shape), list(fake.stride())
-    if not all(static(s) for s in [*sizes, *strides]):
-        return identity
-    order = sorted(identity, key=lambda a: (-int(strides[a]), a))
-    expected = 1
-    for axis in reversed(order):
-        if int(sizes[axis]) != 1:
-            if int(strides[axis]) != expected:
-                return identity
-            expected *= int(sizes[axis])
-    return tuple(order)
-
-
 def source_of(node: Node) -> str:
     """Returns the user's line that made a node, as "file:line, code", or "" if it is not known."""
     trace = node.meta.get("stack_trace")
@@ -113,36 +77,40 @@ def source_of(node: Node) -> str:
     return f"{lines[last]}: {code}" if code else lines[last]
 
 
-def fake_value(node: Node) -> Any:
-    """Returns the fake result of a node: a tensor, a size, or a list of these."""
-    return node.meta.get("val")
-
-
 def is_size(value: Any) -> bool:
     """Returns whether a fake result is a number that the host computes."""
     return isinstance(value, (int, float, torch.SymInt, torch.SymBool, torch.SymFloat))
 
 
+def _leaves(tree: Any) -> list[Any]:
+    """Returns what nested lists of results hold."""
+    found: list[Any] = pytree.tree_leaves(tree)
+    return found
+
+
 def _meta(fake: Any) -> list[Meta]:
-    if isinstance(fake, torch.Tensor):
-        return [Meta(fake.dtype, tuple(fake.shape))]
-    if isinstance(fake, (list, tuple)):
-        found: list[Meta] = []
-        for f in fake:
-            found += (
-                _meta(f) if isinstance(f, torch.Tensor) else [Meta(torch.float32, ())]
-            )
-        return found
-    raise Unsupported("its result is not a tensor")
+    if not isinstance(fake, (torch.Tensor, list, tuple)):
+        raise Unsupported("its result is not a tensor")
+    return [
+        Meta(f.dtype, tuple(f.shape))
+        if isinstance(f, torch.Tensor)
+        else Meta(torch.float32, ())
+        for f in _leaves(fake)
+    ]
 
 
 class Lowering:
-    """Lowers nodes one after another; `env` has what each FX node became."""
+    """Lowers nodes one after another; `env` has what each FX node became.
 
-    def __init__(self, constants: Callable[[str], torch.Tensor]) -> None:
-        self.graph = Graph()
+    A graph that an operator has as argument is lowered as part of the operator's node, `owner`.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, graph: Graph | None = None, owner: str = ""
+    ) -> None:
+        self.graph = Graph() if graph is None else graph
         self.env: dict[Node, Any] = {}
-        self._constants = constants
+        self._module, self._owner = module, owner
 
     def argument(self, argument: Any) -> Any:
         """Replaces nodes in an argument by values, sizes and constants."""
@@ -157,8 +125,12 @@ class Lowering:
         return argument
 
     def attribute(self, node: Node) -> None:
-        """Lowers a constant of the module."""
-        self.env[node] = constant_value(self.graph, self._constants(str(node.target)))
+        """Lowers a constant of the module, or notes a graph that an operator takes."""
+        found = attribute_of(self._module, str(node.target))
+        if isinstance(found, torch.Tensor):
+            self.env[node] = constant_value(self.graph, found)
+        else:
+            self.env[node] = found
 
     def call(self, node: Node) -> None:
         """Lowers the call of an operator, or raises Unsupported."""
@@ -173,23 +145,56 @@ class Lowering:
         if is_check(node):
             self.env[node] = self.check(node)
             return
-        graph = self.graph
-        graph.name, graph.target, graph.outs = node.name, str(node.target), _meta(fake)
+        graph, outs = self.graph, _meta(fake)
+        graph.name, graph.target, graph.outs = (
+            self._owner or node.name,
+            str(node.target),
+            outs,
+        )
         first = next((a for a in node.args if isinstance(a, Node)), None)
         first_fake = fake_value(first) if first is not None else None
         graph.fake = first_fake if isinstance(first_fake, torch.Tensor) else None
-        for meta in graph.outs:
+        for meta in outs:
             elem_type(PARTS.get(meta.dtype, meta.dtype))
-        kwargs = {k: self.argument(v) for k, v in node.kwargs.items()}
-        result = self._result(node.target, self.argument(node.args), kwargs)
+        if isinstance(node.target, HigherOrderOperator):
+            result = higher_order.lowered(self, node)
+        else:
+            kwargs = {k: self.argument(v) for k, v in node.kwargs.items()}
+            result = self._result(node.target, self.argument(node.args), kwargs)
         if isinstance(fake, torch.Tensor):
             value = result if isinstance(result, (Value, Complex)) else result[0]
-            self.env[node] = self._finish(value, graph.outs[0])
+            self.env[node] = self._finish(value, outs[0])
         else:
             assert not isinstance(result, (Value, Complex))
-            self.env[node] = [
-                self._finish(r, m) for r, m in zip(result, graph.outs, strict=True)
+            finished = [
+                self._finish(r, m) for r, m in zip(_leaves(result), outs, strict=True)
             ]
+            self.env[node] = pytree.tree_unflatten(
+                finished, pytree.tree_structure(fake)
+            )
+
+    def inline(self, gm: GraphModule, arguments: Sequence[Any]) -> list[Any]:
+        """Lowers a graph that the current node has as argument, and returns its results.
+
+        A result is None, a size or a value.
+        """
+        inner = Lowering(gm, self.graph, self._owner or self.graph.name)
+        given = iter(arguments)
+        for node in gm.graph.nodes:
+            if node.op == "placeholder":
+                inner.env[node] = next(given)
+            elif node.op == "get_attr":
+                inner.attribute(node)
+            elif node.op == "call_function":
+                try:
+                    inner.call(node)
+                except Unsupported as error:
+                    raise Unsupported(f"{node.target} in its graph: {error}") from error
+            elif node.op == "output":
+                listed = node.args[0]
+                listed = listed if isinstance(listed, (list, tuple)) else [listed]
+                return [inner.argument(r) for r in listed]
+        raise AssertionError("the graph has no results")
 
     def _result(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         function = table.find(target)
@@ -201,6 +206,8 @@ class Lowering:
 
     def check(self, node: Node) -> Any:
         """Notes an assertion, which is made after the run."""
+        if self._owner:
+            raise Unsupported("it asserts, which a graph in a graph cannot")
         return note(self.graph, node, self.argument)
 
     def _finish(self, value: Any, meta: Meta) -> Any:
@@ -229,13 +236,13 @@ def _known_size(fake: Any) -> Any:
     return fake
 
 
-def constant_of(module: torch.nn.Module, target: str) -> torch.Tensor:
-    """Returns the tensor that a get_attr node reads."""
+def attribute_of(module: torch.nn.Module, target: str) -> torch.Tensor | GraphModule:
+    """Returns the tensor, or the graph of an operator, that a get_attr node reads."""
     found: Any = module
     for part in target.split("."):
         found = getattr(found, part)
-    if not isinstance(found, torch.Tensor):
-        raise Unsupported(f"the attribute {target} is not a tensor")
+    if not isinstance(found, (torch.Tensor, GraphModule)):
+        raise Unsupported(f"the attribute {target} is neither a tensor nor a graph")
     return found
 
 
@@ -264,51 +271,74 @@ def lower(
     """Lowers a whole graph module. Raises Unsupported if a node of it cannot be lowered.
 
     `frozen` gives arguments that become constants, by position. With `in_order`, inputs and outputs
-    of the model have the order of their dims whatever their strides are. `names` are those of inputs
-    and outputs.
+    of the model have the order of their dims whatever their strides are, and views are copies.
+    `names` are those of inputs and outputs.
     """
-    frozen, names = frozen or {}, names or Names()
-    lowering = Lowering(lambda target: constant_of(gm, target))
+    names = names or Names()
+    lowering = Lowering(gm)
     graph = lowering.graph
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    inputs: list[tuple[int, TensorSpec]] = []
-    numbers: dict[Node, int] = {}
-    for number, node in enumerate(placeholders):
-        numbers[node] = number
-        fake = fake_value(node)
-        if number in frozen:
-            lowering.env[node] = constant_value(graph, frozen[number])
-        elif is_size(fake):
-            lowering.env[node] = _known_size(fake)
-        elif not isinstance(fake, torch.Tensor):
-            raise Unsupported(f"the argument {node.name} is not a tensor")
-        elif node.users and not is_token(node):
-            spec = _spec(fake, in_order)
-            inputs.append((number, spec))
-            name = names.arguments.get(number, node.name)
-            lowering.env[node] = _input(graph, name, spec)
-    results: list[TensorSpec | int | SizeResult | None] = []
+    numbers = {node: number for number, node in enumerate(placeholders)}
+    listed = next(n for n in gm.graph.nodes if n.op == "output").args[0]
+    listed = listed if isinstance(listed, (list, tuple)) else [listed]
+    views = {} if in_order else find_views(listed, numbers)
+    needed = _needed(gm, [r for i, r in enumerate(listed) if i not in views])
+    inputs = _inputs(lowering, numbers, needed, frozen or {}, names, in_order)
     for node in gm.graph.nodes:
+        if node not in needed:
+            continue
         if node.op == "get_attr":
             lowering.attribute(node)
         elif node.op == "call_function":
             lowering.call(node)
-        elif node.op == "output":
-            listed = node.args[0]
-            listed = listed if isinstance(listed, (list, tuple)) else [listed]
-            graph.name = "result"
-            results = [
-                _result(lowering, r, numbers, in_order, names.results.get(i))
-                for i, r in enumerate(listed)
-            ]
-            if names.seed is not None:
-                graph.next_seed(names.seed)
+    graph.name = "result"
+    results: list[Result] = [
+        views.get(i) or _result(lowering, r, numbers, in_order, names.results.get(i))
+        for i, r in enumerate(listed)
+    ]
+    if names.seed is not None:
+        graph.next_seed(names.seed)
     checks = _checks(graph, results)
     symbols = _find_symbols(placeholders)
     for symbol in graph.extra_inputs:
         if symbol is not None and symbol not in symbols:
             raise Unsupported(f"no input has the size {symbol}")
     return Lowered(graph.model(), inputs, results, symbols, graph.extra_inputs, checks)
+
+
+def _needed(gm: GraphModule, results: Sequence[Any]) -> set[Node]:
+    """Returns the nodes that results and assertions follow from."""
+    found: set[Node] = set()
+    open_ = [r for r in results if isinstance(r, Node)]
+    open_ += [n for n in gm.graph.nodes if n.op == "call_function" and is_check(n)]
+    while open_:
+        node = open_.pop()
+        if node not in found:
+            found.add(node)
+            open_ += node.all_input_nodes
+    return found
+
+
+def _inputs(
+    lowering: Lowering, numbers: dict[Node, int], needed: set[Node],
+    frozen: dict[int, torch.Tensor], names: Names, in_order: bool,
+) -> list[tuple[int, TensorSpec]]:  # fmt: skip
+    """Makes the arguments that are needed inputs or constants, and returns the inputs."""
+    found: list[tuple[int, TensorSpec]] = []
+    for node, number in numbers.items():
+        fake = fake_value(node)
+        if number in frozen:
+            lowering.env[node] = constant_value(lowering.graph, frozen[number])
+        elif is_size(fake):
+            lowering.env[node] = _known_size(fake)
+        elif not isinstance(fake, torch.Tensor):
+            raise Unsupported(f"the argument {node.name} is not a tensor")
+        elif node in needed and node.users and not is_token(node):
+            spec = _spec(fake, in_order)
+            found.append((number, spec))
+            name = names.arguments.get(number, node.name)
+            lowering.env[node] = _input(lowering.graph, name, spec)
+    return found
 
 
 def _input(graph: Graph, name: str, spec: TensorSpec) -> Value | Complex:
@@ -333,7 +363,7 @@ def _spec(fake: torch.Tensor, in_order: bool) -> TensorSpec:
 def _result(
     lowering: Lowering, node: Any, numbers: dict[Node, int], in_order: bool,
     name: str | None,
-) -> TensorSpec | int | SizeResult | None:  # fmt: skip
+) -> Result:  # fmt: skip
     if node is None:
         return None
     if not isinstance(node, Node):
@@ -350,9 +380,7 @@ def _result(
     return spec
 
 
-def _checks(
-    graph: Graph, results: list[TensorSpec | int | SizeResult | None]
-) -> list[Check]:
+def _checks(graph: Graph, results: list[Result]) -> list[Check]:
     """Makes what assertions read results of the region."""
 
     def place(value: Value) -> Place:

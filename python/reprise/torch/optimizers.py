@@ -15,8 +15,9 @@ Tensors = dict[str, torch.Tensor]
 class Rule(Protocol):
     """How one group of parameters is updated."""
 
-    #: What the captured program depends on.
-    constants: tuple[object, ...]
+    @property
+    def constants(self) -> tuple[object, ...]:
+        """What the captured program depends on."""
 
     def slots(self, parameter: torch.Tensor) -> Tensors:
         """Returns what the optimiser keeps for a parameter, as it is now."""

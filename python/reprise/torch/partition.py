@@ -14,7 +14,8 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 from .complexes import PARTS, Complex
 from .errors import MISFITS, Unsupported
 from .graph import Value
-from .lowering import Lowering, constant_of, fake_value, is_size
+from .lowering import Lowering, is_size
+from .results import fake_value
 
 PREFIX = "reprise_region_"
 
@@ -23,7 +24,7 @@ class _Probe(Lowering):
     """Lowers every node on its own; a node that cannot be lowered becomes an input of the rest."""
 
     def __init__(self, gm: GraphModule, refused: Mapping[str, str]) -> None:
-        super().__init__(lambda target: constant_of(gm, target))
+        super().__init__(gm)
         self.reasons: dict[Node, str] = {}
         self._refused = refused
 
@@ -90,8 +91,8 @@ def unsupported(gm: GraphModule, refused: Mapping[str, str]) -> dict[Node, str]:
 
 
 class _Support(OperatorSupportBase):
-    def __init__(self, reasons: Mapping[Node, str]) -> None:
-        self._names = {n.name for n in reasons}
+    def __init__(self, gm: GraphModule, reasons: Mapping[Node, str]) -> None:
+        self._names = {n.name for n in reasons} | {n.name for n in _bodies(gm)}
 
     def is_node_supported(
         self, submodules: Mapping[str, torch.nn.Module], node: Node
@@ -106,14 +107,33 @@ class _Support(OperatorSupportBase):
 def cut(gm: GraphModule, reasons: Mapping[Node, str]) -> GraphModule:
     """Moves supported nodes to submodules whose names begin with PREFIX. Each returns a tuple."""
     partitioner = CapabilityBasedPartitioner(
-        gm, _Support(reasons), allows_single_node_partition=True
+        gm, _Support(gm, reasons), allows_single_node_partition=True
     )
     regions = [
         p.nodes
         for p in partitioner.propose_partitions()
         if any(_computes(n) for n in p.nodes)
     ]
+    for node in _bodies(gm):
+        for region in regions:
+            _join(node, region)
     return fuse_by_partitions(gm, regions, prefix=PREFIX, always_return_tuple=True)
+
+
+def _bodies(gm: GraphModule) -> list[Node]:
+    """Returns the nodes that read graphs, which operators such as `cond` take."""
+    attributes = gm.graph.find_nodes(op="get_attr")
+    return [
+        n
+        for n in attributes
+        if isinstance(getattr(gm, str(n.target), None), GraphModule)
+    ]
+
+
+def _join(node: Node, region: dict[Node, int | None]) -> None:
+    """Moves the graph that a node reads to the region of the operator that takes it."""
+    if any(user in region for user in node.users):
+        region[node] = None
 
 
 def _computes(node: Node) -> bool:

@@ -13,7 +13,8 @@ import torch
 
 from .checks import Place
 from .engine import Program
-from .lowering import Lowered, SizeResult, TensorSpec
+from .lowering import Lowered
+from .results import Result, SizeResult, TensorSpec, ViewOf
 from .symbols import evaluator
 
 #: Reads an input, or makes a result, from the arguments of a call and the values of its symbols.
@@ -91,21 +92,24 @@ class Region(torch.nn.Module):
     """Runs a program with the arguments of the FX graph that it was lowered from.
 
     Parameters, and the arguments whose positions `static` lists, stay on the device between runs.
+    Without a program, all results are arguments, views of them, or sizes.
     """
 
     def __init__(
-        self, lowered: Lowered, program: Program, static: frozenset[int] = frozenset()
-    ) -> None:
+        self, lowered: Lowered, program: Program | None, static: frozenset[int] = frozenset()
+    ) -> None:  # fmt: skip
         super().__init__()
         self.program = program
         symbols = list(lowered.symbols)
         self._symbols = [_symbol(*lowered.symbols[s]) for s in symbols]
-        self._readers = [
-            _reader(program, n, spec, n in static) for n, spec in lowered.inputs
-        ]
-        self._readers += [
-            _extra(None if s is None else symbols.index(s)) for s in lowered.extra
-        ]
+        self._readers: list[_Reader] = []
+        if program is not None:
+            self._readers += [
+                _reader(program, n, spec, n in static) for n, spec in lowered.inputs
+            ]
+            self._readers += [
+                _extra(None if s is None else symbols.index(s)) for s in lowered.extra
+            ]
         self._outputs = [
             (evaluator(r.stored, symbols), r.dtype)
             for r in lowered.results
@@ -123,15 +127,18 @@ class Region(torch.nn.Module):
         )
         numbers = iter(range(made))
         self._results = [_result(r, symbols, numbers) for r in lowered.results]
+        self._views = [
+            (i, r) for i, r in enumerate(lowered.results) if isinstance(r, ViewOf)
+        ]
 
     def forward(self, *arguments: object) -> tuple[object, ...]:
         """Runs the program. Results are new tensors, except for arguments that are returned."""
         values = [value(arguments) for value in self._symbols]
-        inputs = [read(arguments, values) for read in self._readers]
         outputs = [
             torch.empty(dims(values), dtype=dtype) for dims, dtype in self._outputs
         ]
-        if outputs:
+        if self.program is not None:
+            inputs = [read(arguments, values) for read in self._readers]
             written = outputs
             if self._complex:
                 written = [
@@ -141,6 +148,9 @@ class Region(torch.nn.Module):
         if self._plain:
             return tuple(outputs)
         results = [result(arguments, values, outputs) for result in self._results]
+        for place, view in self._views:
+            base = arguments[view.number] if view.is_argument else results[view.number]
+            results[place] = view.of(base)  # type: ignore[arg-type]
         for check in self._checks:
             check.run(results)
         return tuple(results[: self._visible])
@@ -151,7 +161,7 @@ _Maker = Callable[[Sequence[Any], Sequence[int], Sequence[torch.Tensor]], Any]
 
 
 def _result(
-    result: TensorSpec | SizeResult | int | None,
+    result: Result,
     symbols: Sequence[Any],
     numbers: Iterator[int],
 ) -> _Maker:
@@ -165,7 +175,7 @@ def _result(
     if isinstance(result, SizeResult):
         size = evaluator([result.size], symbols)
         return lambda arguments, values, outputs: size(values)[0]
-    if result is None:
+    if result is None or isinstance(result, ViewOf):  # views are made afterwards
         return lambda arguments, values, outputs: None
     argument = result
     return lambda arguments, values, outputs: arguments[argument]

@@ -11,6 +11,7 @@ import torch
 
 import reprise
 
+from . import profiling
 from .capture import SEED, Captured, Group, capture, scalar_name, slot_name
 from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
@@ -24,9 +25,8 @@ class _Program:
     def __init__(self, captured: Captured, engine: PackageEngine) -> None:
         self.captured = captured
         self.package = engine.package(captured.model({}), captured.pairs)
-        self.session = reprise.Session(
-            self.package, engine.device, mode=engine.session_mode
-        )
+        self._engine = engine
+        self.session = self._new_session()
         self._order = [slot.name for slot in self.session.inputs]
 
     def run(self, arguments: Sequence[torch.Tensor], rates: Sequence[float]) -> Any:
@@ -39,7 +39,23 @@ class _Program:
             else:
                 argument = arguments[self.captured.inputs[name]].detach()
                 inputs.append(argument.cpu().contiguous())
-        return self.session.run_raw(inputs)[0]
+        if not profiling.enabled():
+            return self.session.run_raw(inputs)[0]
+        if not self.session.timestamps:
+            self._move(self._new_session(timestamps=True))
+        return profiling.run(self.session, inputs)[0]
+
+    def _new_session(self, timestamps: bool = False) -> reprise.Session:
+        return reprise.Session(
+            self.package, self._engine.device, mode=self._engine.session_mode,
+            timestamps=timestamps,
+        )  # fmt: skip
+
+    def _move(self, session: reprise.Session) -> None:
+        """Moves the states to another session."""
+        for slot in session.states:
+            session.write_state(slot.name, self.session.read_state(slot.name))
+        self.session = session
 
 
 class TrainStep:

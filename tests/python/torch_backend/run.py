@@ -23,10 +23,13 @@ MODULES = {
         "test_backend",
         "test_engine",
         "test_dynamic",
+        "test_higher_order",
         "test_launches",
+        "test_profiler",
         "test_training",
     ],
     "full": [
+        "test_dynamic_models",
         "test_models",
         "test_operators",
         "test_example_programs",

@@ -34,6 +34,9 @@ class Dynamic(DynamicCase):
     def test_inference(self) -> None:
         self.check(Encoder(), lambda net, tokens: net(tokens), training=False)
 
+    def test_training(self) -> None:
+        self.check(Encoder(), lambda net, tokens: net(tokens), training=True)
+
 
 if __name__ == "__main__":
     unittest.main()

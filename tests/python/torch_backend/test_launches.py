@@ -68,6 +68,24 @@ class Launches(unittest.TestCase):
         self.assertLessEqual(found["forward"], 3)
         self.assertLessEqual(found["backward"], 8)
 
+    def test_attention_inference_is_one_launch(self) -> None:
+        qkv = [torch.randn(2, 4, 64, 32) for _ in range(3)]
+        mask = torch.rand(64, 64) > 0.2
+        for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
+            with self.subTest(options=options), torch.no_grad():
+
+                def attend(*qkv: torch.Tensor, options: Any = options) -> torch.Tensor:
+                    return F.scaled_dot_product_attention(*qkv, **options)
+
+                self.assertEqual(self.launches(attend, *qkv), {"inference": 1})
+
+    def test_saved_views_are_not_copied(self) -> None:
+        """Backward reads the transposed weight, which PyTorch makes as a view of the parameter."""
+        found = self.launches(
+            nn.Linear(32, 64), torch.randn(16, 32, requires_grad=True)
+        )
+        self.assertEqual(found["forward"], 1)
+
 
 if __name__ == "__main__":
     unittest.main()

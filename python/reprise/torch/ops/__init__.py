@@ -6,6 +6,7 @@ from . import (  # noqa: F401
     activations,
     airy,
     arithmetic,
+    attention,
     bessel,
     bits,
     complex,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from ..errors import Unsupported
-from ..graph import Graph, Value
+from ..graph import Graph, Operand, Value
 from ..table import Row, row
 from .common import compute_dtype, is_float
 
@@ -207,7 +207,9 @@ def _identity(g: Graph, x: Value, **_: object) -> Value:
 
 
 @row("aten._to_copy.default", "prims.convert_element_type.default", "aten.to.dtype")
-def _to_copy(g: Graph, x: Value, *_: object, **__: object) -> Value:
+def _to_copy(g: Graph, x: Operand, *_: object, **__: object) -> Value:
+    if not isinstance(x, Value):  # a number that vmap has made a tensor
+        return g.scalar(x, g.out.dtype)
     return _float_to_integer(g, x) if is_float(x.dtype) else x
 
 

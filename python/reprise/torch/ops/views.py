@@ -8,7 +8,7 @@ import torch
 
 from ..errors import Unsupported
 from ..graph import Graph, Operand, Value
-from ..symbols import Size, static
+from ..symbols import Size, expression, static
 from ..table import row
 from .common import known, known_shape, numel
 
@@ -267,22 +267,30 @@ def _slice_scatter(
     end: Operand | None = None, step: int = 1,
 ) -> Value:  # fmt: skip
     dim %= x.rank
-    extent = known(x.shape[dim], "a dim")
+    extent = x.shape[dim]
+    if step == 1 and not static(extent):
+        first = known(_bound(start, extent, 0), "a bound")
+        return _put_range(g, x, source, dim, first if first >= 0 else extent + first)
     first = known(_bound(start, extent, 0), "a bound")
-    last = known(_bound(end, extent, extent), "a bound")
+    last = known(_bound(end, extent, known(extent, "a dim")), "a bound")
     inside = list(range(first, last, step))
     if not inside:
         return x
     source = g.expand(source, [*x.shape[:dim], len(inside), *x.shape[dim + 1 :]])
     if step == 1:
-        parts = []
-        if first > 0:
-            parts.append(g.slice(x, dim, 0, first))
-        parts.append(source)
-        if last < extent:
-            parts.append(g.slice(x, dim, last, extent))
-        return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis=dim)
+        return _put_range(g, x, source, dim, first)
     return _put_lines(g, x, source, dim, inside)
+
+
+def _put_range(g: Graph, x: Value, source: Value, dim: int, first: Size) -> Value:
+    """Replaces the lines of `x` from the line `first` on by those of `source`."""
+    last, extent = first + source.shape[dim], x.shape[dim]
+    parts = [source]
+    if expression(first) != 0:
+        parts.insert(0, g.slice(x, dim, 0, first))
+    if expression(last) != expression(extent):
+        parts.append(g.slice(x, dim, last, extent))
+    return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis=dim)
 
 
 def _put_lines(
@@ -303,9 +311,12 @@ def _put_lines(
 @row("aten.select_scatter.default")
 def _select_scatter(g: Graph, x: Value, source: Value, dim: int, index: int) -> Value:
     dim %= x.rank
-    extent = known(x.shape[dim], "a dim")
-    line = g.unsqueeze(source, [dim])
-    return _put_lines(g, x, line, dim, [known(index, "an index") % extent])
+    extent, place = x.shape[dim], known(index, "an index")
+    dims = [*x.shape[:dim], 1, *x.shape[dim + 1 :]]
+    line = g.reshape(source, dims)
+    if not static(extent):
+        return _put_range(g, x, line, dim, place if place >= 0 else extent + place)
+    return _put_lines(g, x, line, dim, [place % known(extent, "a dim")])
 
 
 @row("aten.diagonal_scatter.default")

@@ -1,0 +1,43 @@
+"""Attention of `scaled_dot_product_attention`, which the compiler computes by one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..errors import Unsupported
+from ..graph import Graph, Value
+from ..symbols import Size
+from ..table import row
+from .common import compute_dtype, known
+
+
+@row("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def _attention(
+    g: Graph, query: Value, key: Value, value: Value, dropout: float = 0.0,
+    is_causal: bool = False, *, attn_mask: Value | None = None, scale: float | None = None,
+) -> tuple[Value, Value]:  # fmt: skip
+    """Returns the result and the logarithms of the sums of exponentials, which backward reads."""
+    if dropout:
+        raise Unsupported("attention with dropout has no row of its own")
+    size = known(query.shape[3], "the size of a head")
+    for count in (query.shape[1], key.shape[1]):
+        known(count, "the number of heads")
+    factor = 1 / math.sqrt(size) if scale is None else float(scale)
+    after_mask = 2  # of the modes of the fourth output
+    result, _, _, scores = g.ops(
+        "Attention", [query, key, value, attn_mask], [query.dtype] * 4,
+        is_causal=int(is_causal), scale=factor, qk_matmul_output_mode=after_mask,
+    )  # fmt: skip
+    return result, _logarithm_of_sum(g, scores, query.shape[:3])
+
+
+def _logarithm_of_sum(g: Graph, scores: Value, dims: Sequence[Size]) -> Value:
+    """Of the exponentials of each row, written as a softmax has them; 0 if all keys are hidden."""
+    dtype = compute_dtype(scores.dtype)
+    scores, last = g.cast(scores, dtype), g.ints([3])
+    largest = g.op("ReduceMax", scores, last)
+    total = g.op("ReduceSum", g.op("Exp", g.op("Sub", scores, largest)), last)
+    sums = g.op("Add", g.op("Log", total), largest)
+    hidden = g.compare("Equal", largest, g.scalar(-math.inf, dtype))
+    return g.reshape(g.where(hidden, g.scalar(0.0, dtype), sums), dims)

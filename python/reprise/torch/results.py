@@ -1,0 +1,122 @@
+"""What a region takes and returns, and how it lies in the memory of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from .symbols import Size, static
+
+
+@dataclass
+class TensorSpec:
+    """An input or output of the model, and how it lies in the memory of a PyTorch tensor.
+
+    The model sees the dims in the order of decreasing strides, `order`, so that a tensor with
+    channels last is passed as it is. A complex tensor is a real one with a last dim of 2.
+    """
+
+    dtype: torch.dtype
+    dims: tuple[Size, ...]
+    order: tuple[int, ...]
+
+    @property
+    def stored(self) -> tuple[Size, ...]:
+        """The dims in the order of memory."""
+        return tuple(self.dims[a] for a in self.order)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether memory has the order of the dims."""
+        return self.order == tuple(range(len(self.order)))
+
+
+@dataclass
+class SizeResult:
+    """A result of the FX graph that is a size."""
+
+    size: Size
+
+
+@dataclass
+class ViewOf:
+    """A result that shares the memory of an argument or of an earlier result.
+
+    `steps` are the operators, with their further arguments, that make the view of the tensor.
+    """
+
+    number: int
+    is_argument: bool
+    steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Makes the view."""
+        for operator_, args, kwargs in self.steps:
+            tensor = operator_(tensor, *args, **kwargs)
+        return tensor
+
+
+#: What a region returns in the place of a result of its FX graph.
+Result: TypeAlias = "TensorSpec | int | SizeResult | ViewOf | None"
+
+
+def fake_value(node: Node) -> Any:
+    """Returns the fake result of a node: a tensor, a size, or a list of these."""
+    return node.meta.get("val")
+
+
+def memory_order(fake: torch.Tensor) -> tuple[int, ...]:
+    """Returns the dims by decreasing stride if the tensor is dense in that order, else 0, 1, ..."""
+    identity = tuple(range(fake.dim()))
+    sizes, strides = list(fake.shape), list(fake.stride())
+    if not all(static(s) for s in [*sizes, *strides]):
+        return identity
+    order = sorted(identity, key=lambda a: (-int(strides[a]), a))
+    expected = 1
+    for axis in reversed(order):
+        if int(sizes[axis]) != 1:
+            if int(strides[axis]) != expected:
+                return identity
+            expected *= int(sizes[axis])
+    return tuple(order)
+
+
+def find_views(listed: Sequence[Any], numbers: dict[Node, int]) -> dict[int, ViewOf]:
+    """Returns the results that are views of arguments or of earlier results, by position.
+
+    PyTorch makes them without a copy, as it does when it runs the graph itself.
+    """
+    places: dict[Node, int] = {}
+    found: dict[int, ViewOf] = {}
+    for place, node in enumerate(listed):
+        if not isinstance(node, Node):
+            continue
+        steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        base = node
+        while base not in numbers and base not in places and _is_view(base):
+            steps.insert(0, (base.target, base.args[1:], base.kwargs))
+            base = base.args[0]  # type: ignore[assignment]
+        if base in places:
+            found[place] = ViewOf(places[base], False, steps)
+        elif base in numbers and steps:
+            found[place] = ViewOf(numbers[base], True, steps)
+        elif base not in numbers:
+            places[node] = place
+    return found
+
+
+def _is_view(node: Node) -> bool:
+    """Returns whether a node is a view whose form does not depend on the run."""
+    fixed = pytree.tree_leaves((node.args[1:], node.kwargs))
+    return (
+        isinstance(node.target, torch._ops.OpOverload)
+        and node.target.is_view
+        and isinstance(fake_value(node), torch.Tensor)
+        and isinstance(node.args[0], Node)
+        and not any(isinstance(a, Node) for a in fixed)
+    )
