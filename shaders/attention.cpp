@@ -239,6 +239,10 @@ class Writer {
                  [&] { b_.shared_store(row, local + c, team.result(local)); });
     }
     b_.barrier();
+    if (w_.attention.has_log_sums()) {
+      const Val first = b_.logical_and(b_.eq(local, b_.i32(0)), b_.eq(first_vec_, b_.i32(0)));
+      RP_TRY(w_.attention.store_log_sum(w_.origin.row, first, base, total));
+    }
     (void)w_.attention.key_count();  // normalized() reads it, and what a branch computes ends there
     Status status;
     b_.if_then(local < b_.i32(vecs()), [&] {
@@ -262,6 +266,11 @@ class Writer {
       totals.push_back(total);
     }
     const Value row = w_.origin.row;
+    for (int r = 0; w_.attention.has_log_sums() && r < t_.rows; ++r) {
+      RP_TRY(w_.attention.store_log_sum(row + r, b_.eq(first_vec_, b_.i32(0)),
+                                        softmax_base(b_, largest_.load(r)),
+                                        totals[static_cast<size_t>(r)]));
+    }
     const Value end = min(w_.result.row_count() - row, t_.rows);
     for (int v = 0; v < vecs(); ++v) {
       const Value vec = first_vec_ + v;

@@ -50,6 +50,12 @@ class Attention {
   /// A row's result from the weighted sum of its values and the sum of its weights, which is 0 if
   /// every score was -inf, and NaN if a score was NaN.
   virtual Value normalized(Value weighted, Value total) = 0;
+
+  /// Whether log(sum(exp(score))) of each row is a result, too.
+  virtual bool has_log_sums() const = 0;
+  /// Stores it, where `first` holds and the row exists. `base` is what was subtracted from the
+  /// scores, `total` the sum of the weights. Does nothing if it is not a result.
+  virtual Status store_log_sum(Value row, Val first, Value base, Value total) = 0;
 };
 
 /// What the choice of a tile depends on. A dynamic size has a representative value here.

@@ -275,6 +275,11 @@ class Writer {
 
   Status store() {
     const std::vector<Value> total = totals();
+    for (int r = 0; w_.attention.has_log_sums() && r < kOwn; ++r) {
+      RP_TRY(w_.attention.store_log_sum(
+          w_.origin.row + own_rows_ + r, b_.eq(first_vec() + sharer_, b_.i32(0)),
+          softmax_base(b_, largest_.load(r)), total[static_cast<size_t>(r)]));
+    }
     for (int v = 0; v < vecs(); ++v) {
       const Value vec = first_vec() + (sharer_ + v * kSharers);
       const auto four = [&](int r) {

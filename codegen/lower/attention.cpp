@@ -74,6 +74,7 @@ class AttentionOperands final : public shaders::Attention {
         g_(kernel.graph()),
         b_(kernel.builder()),
         ev_(kernel.evaluator()),
+        unit_batch_(unit.batch),
         batch_(ev_.unflatten(unit.batch, p.result.batch)),
         scores_batch_(batch_of(unit, p.chain.scores->outputs[0])),
         logits_batch_(batch_of(unit, p.chain.logits)) {}
@@ -152,6 +153,22 @@ class AttentionOperands final : public shaders::Attention {
     return y;
   }
 
+  bool has_log_sums() const override { return p_.chain.log_sum != graph::kNone; }
+  Status store_log_sum(Value row, Val first, Value base, Value total) override {
+    const ValueId v = p_.chain.log_sum;
+    return ev_.guard(first, [&] {
+      const Val inside = kernel_.exact_rows() ? Val{} : row < ev_.value(p_.result.m);
+      return ev_.guard(inside, [&] {
+        const Value log{b_, b_.scalar_op(kernel::ScalarOp::Log, {total})};
+        const Value sum = b_.select(b_.eq(total, b_.f32(0)), b_.f32(0), log + base);
+        Index index = ev_.unflatten(unit_batch_, batches_of(v));
+        index.push_back(ev_.symbol(row, p_.result.m));
+        index.emplace_back(0);
+        return ev_.store(v, index, b_.convert(sum, ev_.compute(g_.value(v).dtype).ty), 1);
+      });
+    });
+  }
+
  private:
   static Index at(Index batch, const Expr& row, const Expr& column) {
     batch.push_back(row);
@@ -177,6 +194,7 @@ class AttentionOperands final : public shaders::Attention {
   const graph::Graph& g_;
   kernel::Builder& b_;
   Evaluator& ev_;
+  const Expr unit_batch_;
   const Index batch_, scores_batch_, logits_batch_;
 };
 

@@ -87,7 +87,8 @@ class Matcher {
         const bool nan =
             is_core(condition, ScalarOp::IsNaN) && condition->inputs[0] == n->inputs[2];
         if (!nan && (hidden_ != nullptr || !is_hidden(condition))) return nullptr;
-        if (!used(n->inputs[0], 1) || shape(n->inputs[2]) != shape(v)) return nullptr;
+        if (shape(n->inputs[2]) != shape(v)) return nullptr;
+        if (nan && !used(n->inputs[0], 1)) return nullptr;
         nodes_.push_back(condition);
         if (nan) {
           chain_.zero_for_nan = true;
@@ -125,8 +126,47 @@ class Matcher {
     if (!reduces_last(max, ScalarOp::Max) || max->inputs[0] != chain_.logits) return false;
     if (hidden_ != nullptr && hidden_->inputs[0] != sub->inputs[1]) return false;
     nodes_.insert(nodes_.end(), {&div, sum, exp, sub, max});
-    return used(e, 2) && used(div.inputs[1], 1) && used(exp->inputs[0], 1) &&
-           used(sub->inputs[1], hidden_ == nullptr ? 1 : 2) && used(chain_.logits, 2);
+    log_sum(div.inputs[1], sub->inputs[1]);
+    return used(e, 2) && only_inside(div.inputs[1]) && used(exp->inputs[0], 1) &&
+           only_inside(sub->inputs[1]) && used(chain_.logits, 2) &&
+           (hidden_ == nullptr || only_inside(hidden_->outputs[0]));
+  }
+
+  /// Whether nothing else than the nodes found so far reads v.
+  bool only_inside(ValueId v) const {
+    return !g_.is_output(v) && std::ranges::all_of(g_.users(v), [&](const Node* u) {
+      return std::ranges::find(nodes_, u) != nodes_.end();
+    });
+  }
+
+  /// The only reader of v, or null.
+  Node* reader(ValueId v) const { return used(v, 1) ? g_.users(v)[0] : nullptr; }
+
+  /// Finds where(max == -inf, 0, log(sum) + max), which the backward pass of attention reads.
+  void log_sum(ValueId sum, ValueId max) {
+    const auto& users = g_.users(sum);
+    const auto log = std::ranges::find_if(users, [](Node* u) { return is_core(u, ScalarOp::Log); });
+    if (log == users.end()) return;
+    Node* add = reader((*log)->outputs[0]);
+    if (!is_core(add, ScalarOp::Add) || std::ranges::find(add->inputs, max) == add->inputs.end())
+      return;
+    Node* where = reader(add->outputs[0]);
+    if (!is_core(where, ScalarOp::Where) || where->inputs[2] != add->outputs[0] ||
+        !is_number(where->inputs[1], 0))
+      return;
+    Node* hidden = producer(where->inputs[0]);
+    if (!is_hidden(hidden) || hidden->inputs[0] != max || !is_row_value(where->outputs[0])) return;
+    chain_.log_sum = where->outputs[0];
+    nodes_.insert(nodes_.end(), {*log, add, where});
+    if (hidden != hidden_) nodes_.push_back(hidden);
+  }
+
+  /// Whether v has one element for each row of logits.
+  bool is_row_value(ValueId v) const {
+    const Shape& rows = shape(v);
+    const Shape& logits = shape(chain_.logits);
+    return rows.size() == logits.size() && rows.back().is_const(1) &&
+           std::equal(rows.begin(), rows.end() - 1, logits.begin());
   }
 
   /// Whether v follows elementwise from the first MatMul, which is the first one that is found.

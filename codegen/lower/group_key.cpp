@@ -27,7 +27,7 @@ class Writer {
     put(place_of(group_.attention.scores));
     put(int64_t{group_.attention.zero_for_nan} * 2 + int64_t{group_.attention.zero_if_hidden});
     for (const Node* n : group_.nodes) node(*n);
-    values({group_.attention.logits, group_.attention.weights});
+    values({group_.attention.logits, group_.attention.weights, group_.attention.log_sum});
     values(group_.outputs);
     return std::move(out_);
   }

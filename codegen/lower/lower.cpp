@@ -56,6 +56,7 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
   ev.bind(anchor, index, result);
   ev.add_element(index, group.domain);
   for (graph::ValueId v : group.outputs) {
+    if (v == group.attention.log_sum) continue;  // the template stores it
     const Index at = output_index(ev, group, v, index);
     RP_ASSIGN(const Val val, ev.eval(v, at, lanes));
     RP_TRY(ev.store(v, at, val, lanes));

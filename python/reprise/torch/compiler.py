@@ -99,7 +99,8 @@ def _compiled(
     gm: GraphModule, job: Job, entry: report.GraphReport
 ) -> Callable[..., Any]:
     try:
-        return _region(gm, job, entry, job.static)
+        # Without the hooks of modules, which take time in each call.
+        return _region(gm, job, entry, job.static).forward
     except (Unsupported, CompileError) as error:
         log.debug("the graph is cut: %s", error)
         entry.regions.clear()

@@ -15,34 +15,51 @@ from .checks import Place
 from .engine import Program
 from .lowering import Lowered
 from .results import Result, SizeResult, TensorSpec, ViewOf
-from .symbols import evaluator
+from .symbols import evaluator, static
 
 #: Reads an input, or makes a result, from the arguments of a call and the values of its symbols.
 _Reader = Callable[[Sequence[Any], Sequence[int]], Any]
 
 
-def _stored(tensor: torch.Tensor, spec: TensorSpec) -> torch.Tensor:
-    """Returns a tensor in the order of memory that the model reads, without a copy if it can."""
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    if (
-        tensor.dtype != spec.dtype
-    ):  # a few operators have results of other dtypes than they say
-        tensor = tensor.to(spec.dtype)
-    if not spec.in_order:
-        tensor = tensor.permute(spec.order)
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
-    if not tensor.is_contiguous():
-        tensor = tensor.contiguous()
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+def _storing(spec: TensorSpec) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns what gives tensors the order of memory that the model reads, without a copy if it can."""
+    dtype, order = spec.dtype, None if spec.in_order else spec.order
+    is_complex = dtype.is_complex
+
+    def stored(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        if tensor.dtype != dtype:  # a few operators have results of other dtypes
+            tensor = tensor.to(dtype)
+        if order is not None:
+            tensor = tensor.permute(order)
+        if tensor.is_neg() or (is_complex and tensor.is_conj()):
+            tensor = tensor.resolve_conj().resolve_neg()
+        if not tensor.is_contiguous():
+            tensor = tensor.contiguous()
+        return torch.view_as_real(tensor) if is_complex else tensor
+
+    return stored
+
+
+def _maker(
+    spec: TensorSpec, symbols: Sequence[Any]
+) -> Callable[[Sequence[int]], torch.Tensor]:
+    """Returns what makes memory for a result from the values of symbols."""
+    dtype = spec.dtype
+    if all(static(d) for d in spec.dims):
+        dims = tuple(int(d) for d in spec.stored)
+        strides = torch.empty(dims, device="meta").stride()
+        return lambda values: torch.empty_strided(dims, strides, dtype=dtype)
+    evaluate = evaluator(spec.stored, symbols)
+    return lambda values: torch.empty(evaluate(values), dtype=dtype)
 
 
 class _Resident:
     """An argument that stays on the device as long as it is the same tensor and unchanged."""
 
     def __init__(self, program: Program, number: int, spec: TensorSpec) -> None:
-        self._program, self._number, self._spec = program, number, spec
+        self._program, self._number, self._stored = program, number, _storing(spec)
         self._tensor: Callable[[], torch.Tensor | None] = lambda: None
         self._state = (-1, -1)
         self._copy: Any = None
@@ -50,11 +67,11 @@ class _Resident:
     def __call__(self, arguments: Sequence[Any], _: Sequence[int]) -> Any:
         tensor = arguments[self._number]
         if tensor.is_inference():  # it has no version
-            return _stored(tensor, self._spec)
+            return self._stored(tensor)
         state = (tensor._version, tensor.data_ptr())
         if self._tensor() is tensor and self._state == state:
             return self._copy
-        copy = self._program.resident(tensor, _stored(tensor, self._spec))
+        copy = self._program.resident(tensor, self._stored(tensor))
         if isinstance(copy, torch.Tensor):
             return copy  # it shares the memory of the argument, or is a copy of it in this call
         self._tensor, self._state, self._copy = weakref.ref(tensor), state, copy
@@ -66,11 +83,14 @@ def _reader(program: Program, number: int, spec: TensorSpec, static: bool) -> _R
     if static:
         return resident
 
+    stored, plain, parameter = _storing(spec), torch.Tensor, torch.nn.Parameter
+
     def read(arguments: Sequence[Any], values: Sequence[int]) -> Any:
         tensor = arguments[number]
-        if isinstance(tensor, torch.nn.Parameter):
+        # The first test is the faster one.
+        if type(tensor) is not plain and isinstance(tensor, parameter):
             return resident(arguments, values)
-        return _stored(tensor, spec)
+        return stored(tensor)
 
     return read
 
@@ -110,22 +130,18 @@ class Region(torch.nn.Module):
             self._readers += [
                 _extra(None if s is None else symbols.index(s)) for s in lowered.extra
             ]
-        self._outputs = [
-            (evaluator(r.stored, symbols), r.dtype)
-            for r in lowered.results
-            if isinstance(r, TensorSpec)
-        ]
-        self._complex = any(dtype.is_complex for _, dtype in self._outputs)
+        made = [r for r in lowered.results if isinstance(r, TensorSpec)]
+        self._makers = [_maker(r, symbols) for r in made]
+        self._complex = any(r.dtype.is_complex for r in made)
         self._checks = lowered.checks
         read = sum(isinstance(a, Place) for c in lowered.checks for a in c.args)
         self._visible = len(lowered.results) - read
-        made = len(self._outputs)
         self._plain = (
-            made == len(lowered.results)
+            len(made) == len(lowered.results)
             and not lowered.checks
-            and all(isinstance(r, TensorSpec) and r.in_order for r in lowered.results)
+            and all(r.in_order for r in made)
         )
-        numbers = iter(range(made))
+        numbers = iter(range(len(made)))
         self._results = [_result(r, symbols, numbers) for r in lowered.results]
         self._views = [
             (i, r) for i, r in enumerate(lowered.results) if isinstance(r, ViewOf)
@@ -134,9 +150,7 @@ class Region(torch.nn.Module):
     def forward(self, *arguments: object) -> tuple[object, ...]:
         """Runs the program. Results are new tensors, except for arguments that are returned."""
         values = [value(arguments) for value in self._symbols]
-        outputs = [
-            torch.empty(dims(values), dtype=dtype) for dims, dtype in self._outputs
-        ]
+        outputs = [make(values) for make in self._makers]
         if self.program is not None:
             inputs = [read(arguments, values) for read in self._readers]
             written = outputs

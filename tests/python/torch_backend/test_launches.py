@@ -79,6 +79,13 @@ class Launches(unittest.TestCase):
 
                 self.assertEqual(self.launches(attend, *qkv), {"inference": 1})
 
+    def test_attention_training(self) -> None:
+        """Forward stores sums of exponentials from the same kernel; two kernels order dims."""
+        qkv = [torch.randn(2, 4, 64, 32, requires_grad=True) for _ in range(3)]
+        found = self.launches(F.scaled_dot_product_attention, *qkv)
+        self.assertLessEqual(found["forward"], 3)
+        self.assertLessEqual(found["backward"], 6)
+
     def test_saved_views_are_not_copied(self) -> None:
         """Backward reads the transposed weight, which PyTorch makes as a view of the parameter."""
         found = self.launches(

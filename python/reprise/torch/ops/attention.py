@@ -25,8 +25,11 @@ def _attention(
         known(count, "the number of heads")
     factor = 1 / math.sqrt(size) if scale is None else float(scale)
     after_mask = 2  # of the modes of the fourth output
+    dtype = compute_dtype(query.dtype)  # so that 16 bits do not round the scores
+    operands = [g.cast(v, dtype) for v in (query, key, value)]
+    mask = None if attn_mask is None else g.cast(attn_mask, dtype)
     result, _, _, scores = g.ops(
-        "Attention", [query, key, value, attn_mask], [query.dtype] * 4,
+        "Attention", [*operands, mask], [dtype] * 4,
         is_causal=int(is_causal), scale=factor, qk_matmul_output_mode=after_mask,
     )  # fmt: skip
     return result, _logarithm_of_sum(g, scores, query.shape[:3])
@@ -34,8 +37,7 @@ def _attention(
 
 def _logarithm_of_sum(g: Graph, scores: Value, dims: Sequence[Size]) -> Value:
     """Of the exponentials of each row, written as a softmax has them; 0 if all keys are hidden."""
-    dtype = compute_dtype(scores.dtype)
-    scores, last = g.cast(scores, dtype), g.ints([3])
+    dtype, last = scores.dtype, g.ints([3])
     largest = g.op("ReduceMax", scores, last)
     total = g.op("ReduceSum", g.op("Exp", g.op("Sub", scores, largest)), last)
     sums = g.op("Add", g.op("Log", total), largest)
