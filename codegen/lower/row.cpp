@@ -147,12 +147,14 @@ class RowKernel {
         RP_TRY(ev_.eval(v, indices.of_row(v, row.index), s_.lanes.rows()).status());
     }
     const std::vector<Reduction> reductions = reductions_of(s);
-    std::vector<std::vector<int>> accumulators;  // by row and reduction
-    for (size_t u = 0; u < rows.size(); ++u) accumulators.push_back(make_accumulators(reductions));
+    const bool is_long = in_blocks(indices.steps());
+    std::vector<std::vector<Accumulator>> accumulators;  // by row and reduction
+    for (size_t u = 0; u < rows.size(); ++u)
+      accumulators.push_back(make_accumulators(reductions, is_long));
     if (reductions.empty() && stages_.full_outputs(s).empty()) return {};
     // The loop may be unrolled. A copy of the body must not reload what another column stored.
     const std::vector<Row> before = rows;
-    RP_TRY(loop_over_columns(indices.steps(), [&](Value step) -> Status {
+    RP_TRY(loop_over_columns(indices.steps(), accumulators, [&](Value step) -> Status {
       const Expr column = indices.column(step);
       for (size_t u = 0; u < rows.size(); ++u) {
         rows[u].stored = before[u].stored;
@@ -178,20 +180,66 @@ class RowKernel {
     return out;
   }
 
-  std::vector<int> make_accumulators(const std::vector<Reduction>& reductions) {
-    std::vector<int> out;
+  /// A long sum in F32 is one of the sums of blocks, so that its error grows with the length of a
+  /// block instead of that of the row.
+  struct Accumulator {
+    int block = -1;
+    int total = -1;  // of the blocks before; -1: there is one block
+  };
+
+  static constexpr int kBlock = 128;
+
+  bool in_blocks(const Expr& steps) const {
+    const Expr iterations = Expr::ceildiv(steps, s_.per_row);
+    return !iterations.is_const() || iterations.value() > 2 * kBlock;
+  }
+
+  std::vector<Accumulator> make_accumulators(const std::vector<Reduction>& reductions,
+                                             bool is_long) {
+    std::vector<Accumulator> out;
     for (const Reduction& r : reductions) {
       const Type type = kernel::vec(accumulator_type(*r.node), s_.lanes.count);
-      out.push_back(b_.local("acc" + std::to_string(out.size()), type));
+      const std::string name = "acc" + std::to_string(out.size());
       const DType dtype = g_.value(r.node->outputs[0]).dtype;
-      b_.local_store(out.back(), ops::reduction_identity(b_, r.combine, dtype, type));
+      const auto local = [&](const std::string& of) {
+        const int made = b_.local(of, type);
+        b_.local_store(made, ops::reduction_identity(b_, r.combine, dtype, type));
+        return made;
+      };
+      out.push_back({.block = local(name)});
+      if (is_long && r.combine == ScalarOp::Add && type.ty == Ty::F32)
+        out.back().total = local(name + "_total");
     }
     return out;
   }
 
-  Status loop_over_columns(const Expr& steps, const Evaluator::LoopBody& body) {
-    return ev_.for_loop(shared() ? local_ : b_.i32(0), ev_.value(steps), b_.i32(s_.per_row),
-                        Expr::ceildiv(steps, s_.per_row), body);
+  /// Adds the sums of a block to the totals.
+  void end_block(const std::vector<std::vector<Accumulator>>& accumulators) {
+    for (const auto& row : accumulators) {
+      for (const Accumulator& a : row) {
+        if (a.total < 0) continue;
+        const Val sum = b_.local_load(a.block);
+        b_.local_store(a.total, b_.add(b_.local_load(a.total), sum));
+        b_.local_store(a.block, b_.constant(b_.type(sum), 0));
+      }
+    }
+  }
+
+  Status loop_over_columns(const Expr& steps,
+                           const std::vector<std::vector<Accumulator>>& accumulators,
+                           const Evaluator::LoopBody& body) {
+    const Value first = shared() ? local_ : Value{b_, b_.i32(0)}, end = ev_.value(steps);
+    const auto per_row = static_cast<int>(s_.per_row);
+    const auto has_total = [](const Accumulator& a) { return a.total >= 0; };
+    if (accumulators.empty() || std::ranges::none_of(accumulators[0], has_total))
+      return ev_.for_loop(first, end, b_.i32(per_row), Expr::ceildiv(steps, per_row), body);
+    const int block = per_row * kBlock;
+    return ev_.for_loop(b_.i32(0), end, b_.i32(block), Expr::ceildiv(steps, block), [&](Value at) {
+      const Status status =
+          ev_.for_loop(at + first, min(at + block, end), b_.i32(per_row), kBlock, body);
+      end_block(accumulators);
+      return status;
+    });
   }
 
   /// Floats of 16 bits accumulate in F32.
@@ -212,15 +260,16 @@ class RowKernel {
     return {};
   }
 
-  Status accumulate(const std::vector<Reduction>& reductions, const std::vector<int>& accumulators,
-                    const RowIndices& indices, const Index& element) {
+  Status accumulate(const std::vector<Reduction>& reductions,
+                    const std::vector<Accumulator>& accumulators, const RowIndices& indices,
+                    const Index& element) {
     for (size_t i = 0; i < reductions.size(); ++i) {
       const ValueId in = reductions[i].node->inputs[0];
       RP_ASSIGN(Val x, ev_.eval(in, indices.of_element(in, element), s_.lanes.count));
       const Type type = accumulator_type(*reductions[i].node);
       if (b_.type(x).ty != type.ty) x = b_.convert(x, type.ty);
-      b_.local_store(accumulators[i],
-                     b_.scalar_op(reductions[i].combine, {b_.local_load(accumulators[i]), x}));
+      const int into = accumulators[i].block;
+      b_.local_store(into, b_.scalar_op(reductions[i].combine, {b_.local_load(into), x}));
     }
     return {};
   }
@@ -242,8 +291,8 @@ class RowKernel {
     return {};
   }
 
-  Val combine(const Reduction& r, int accumulator) {
-    const Val v = b_.local_load(accumulator);
+  Val combine(const Reduction& r, const Accumulator& a) {
+    const Val v = b_.local_load(a.total >= 0 ? a.total : a.block);
     const int columns = s_.lanes.columns();
     Val sum = columns > 1 ? b_.extract(v, 0) : v;
     for (int l = 1; l < columns; ++l) sum = b_.scalar_op(r.combine, {sum, b_.extract(v, l)});

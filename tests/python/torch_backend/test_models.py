@@ -2,7 +2,8 @@
 
 A result may differ from eager's by 1e-4 of its largest value. Where it differs by more, eager in
 float64 decides: the error of the compiled model must then not exceed eager's own error by more than
-half. This concerns models whose normalisations amplify rounding: those of few elements.
+half. This concerns models whose normalisations amplify rounding: those of few elements. Losses of
+training may differ by 1e-3 of eager's, or the same rule decides.
 """
 
 from __future__ import annotations
@@ -58,6 +59,24 @@ class Exact:
                     self._found[name] = parameter.grad
         return self._found[key]
 
+    def history(self) -> list[float]:
+        """Losses of training in float64."""
+        model = copy.deepcopy(self._model).double()
+        return _history(model, model, _doubled(self._args), _doubled(self._kwargs))
+
+
+def _history(call: Any, model: torch.nn.Module, args: Any, kwargs: Any) -> list[float]:
+    """Trains with AdamW and returns the loss of each step."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    history = []
+    for _ in range(STEPS):
+        optimiser.zero_grad()
+        loss = _loss(call(*args, **kwargs))
+        loss.backward()
+        optimiser.step()
+        history.append(float(loss.detach()))
+    return history
+
 
 def _loss(result: Any) -> torch.Tensor:
     tensors = [
@@ -110,7 +129,7 @@ class Models(unittest.TestCase):
         self._gradients(model, twin, exact)
         if name not in WITH_FALLBACKS:
             self.assertEqual(fallbacks, [])
-        self._train(run, model, twin, args, kwargs)
+        self._train(run, model, twin, args, kwargs, exact)
 
     def _gradients(self, model: Any, twin: Any, exact: Exact) -> None:
         theirs = {k: p.grad for k, p in twin.named_parameters() if p.grad is not None}
@@ -127,20 +146,23 @@ class Models(unittest.TestCase):
                 scale = max(float(theirs[key].abs().max()), 1e-3 * largest)
                 self.close(key, parameter.grad, theirs[key], scale, exact)
 
-    def _train(self, run: Any, model: Any, twin: Any, args: Any, kwargs: Any) -> None:
-        histories = []
-        for net, call in ((model, run), (twin, twin)):
-            optimiser = torch.optim.AdamW(net.parameters(), lr=1e-3)
-            history = []
-            for _ in range(STEPS):
-                optimiser.zero_grad()
-                loss = _loss(call(*args, **kwargs))
-                loss.backward()
-                optimiser.step()
-                history.append(float(loss.detach()))
-            histories.append(history)
-        for mine, theirs in zip(*histories, strict=True):
-            self.assertAlmostEqual(mine, theirs, delta=1e-3 * max(abs(theirs), 1e-3))
+    def _train(
+        self, run: Any, model: Any, twin: Any, args: Any, kwargs: Any, exact: Exact
+    ) -> None:
+        mine = _history(run, model, args, kwargs)
+        theirs = _history(twin, twin, args, kwargs)
+        scales = [max(abs(t), 1e-3) for t in theirs]
+        parts = zip(mine, theirs, scales, strict=True)
+        if all(abs(m - t) <= 1e-3 * s for m, t, s in parts):
+            return
+        # Steps amplify rounding. Where they do, eager in float64 tells by how much.
+        right = exact.history()
+        errors = [
+            max(abs(h - r) / s for h, r, s in zip(history, right, scales, strict=True))
+            for history in (mine, theirs)
+        ]
+        print(f"  steps: error {errors[0]:.2g}, eager's error {errors[1]:.2g}")
+        self.assertLessEqual(errors[0], 1.5 * errors[1])
 
 
 def _add(name: str) -> None:
