@@ -10,6 +10,7 @@ import torch
 import torch._dynamo
 from torch.utils import _pytree as pytree
 
+from .._tables import html_table
 from . import backend, report
 
 
@@ -25,7 +26,7 @@ class GraphBreak:
 class Explanation:
     """Compiled graphs, with their kernels and what PyTorch runs, and graph breaks.
 
-    Printed, it is a table for people.
+    Printed, or shown in a notebook, it is a table for people.
     """
 
     graphs: list[report.GraphReport] = field(default_factory=list)
@@ -40,6 +41,22 @@ class Explanation:
     def fallbacks(self) -> list[report.Fallback]:
         """Operators that PyTorch runs."""
         return [f for g in self.graphs for f in g.fallbacks]
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for number, graph in enumerate(self.graphs):
+            name = f"{number}, {graph.kind}"
+            for region in graph.regions:
+                kernels = region.kernels()
+                rows += [(name, "kernel", k, "") for k in kernels.names]
+                rows += [(name, "on the host", reason, "") for reason in kernels.host]
+            rows += [
+                (name, "in PyTorch", f"{f.operator}: {f.reason}", f.source)
+                for f in graph.fallbacks
+            ]
+        rows += [("", "graph break", b.reason, b.source) for b in self.breaks]
+        caption = f"{len(self.graphs)} graphs, {self.launches} launches"
+        return html_table(caption, ("graph", "", "what", "where"), rows)
 
     def __str__(self) -> str:
         lines: list[str] = []

@@ -151,6 +151,7 @@ class Behaviour(Case):
         x = torch.randn(3, 3)
         found = explain(function, x, options=OPTIONS)
         self.assertTrue(any("svd" in f.operator for f in found.fallbacks), str(found))
+        self.assertIn("svd", found._repr_html_())
         self.assertTrue(
             all("test_backend.py" in f.source for f in found.fallbacks), str(found)
         )

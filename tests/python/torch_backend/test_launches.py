@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch._dynamo
 import torch.nn.functional as F
-from reprise.torch import explain
+from reprise.torch import backend, explain, report
 from torch import nn
 
 OPTIONS = {"device": os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")}
@@ -85,6 +85,20 @@ class Launches(unittest.TestCase):
         found = self.launches(F.scaled_dot_product_attention, *qkv)
         self.assertLessEqual(found["forward"], 3)
         self.assertLessEqual(found["backward"], 6)
+
+    def test_optimizer_steps_take_a_launch_for_each_parameter(self) -> None:
+        model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 8))
+        for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+            with self.subTest(kind=kind.__name__):
+                torch._dynamo.reset()
+                optimizer = kind(model.parameters(), lr=torch.tensor(1e-3))
+                step = torch.compile(optimizer.step, backend=backend, options=OPTIONS)
+                model(torch.randn(4, 16)).square().sum().backward()
+                with report.collect() as graphs:
+                    step()
+                self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+                launches = [r.kernels().launches for g in graphs for r in g.regions]
+                self.assertLessEqual(sum(launches), 4)
 
     def test_saved_views_are_not_copied(self) -> None:
         """Backward reads the transposed weight, which PyTorch makes as a view of the parameter."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..graph import Graph, Operand, Value
 from ..symbols import Size
 from ..table import find_row, row
-from .common import compute_dtype
+from .common import compute_dtype, converted
 from .reductions import moments, reduce
 
 #: Rows of ATen with the same meaning.
@@ -114,3 +114,10 @@ def _rev(g: Graph, x: Value, dims: Sequence[int]) -> Value:
 @row("prims.cat.default")
 def _cat(g: Graph, tensors: Sequence[Value], dim: int) -> Value:
     return g.op("Concat", *tensors, axis=dim)
+
+
+@row("prims.fma.default")
+def _fma(g: Graph, a: Value, b: Value, c: Value) -> Value:
+    """Rounds the product first, as eager PyTorch does in the optimisers that lead here."""
+    x, y, z = converted(g, (a, b, c), g.out.dtype)
+    return g.op("Add", g.op("Mul", x, y), z)
