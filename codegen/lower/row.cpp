@@ -189,7 +189,9 @@ class RowKernel {
 
   static constexpr int kBlock = 128;
 
+  /// What is stored in one loop and reloaded in another needs two loops of the same form.
   bool in_blocks(const Expr& steps) const {
+    if (stages_.reloads_anything()) return false;
     const Expr iterations = Expr::ceildiv(steps, s_.per_row);
     return !iterations.is_const() || iterations.value() > 2 * kBlock;
   }
