@@ -237,8 +237,7 @@ class RowKernel {
       return ev_.for_loop(first, end, b_.i32(per_row), Expr::ceildiv(steps, per_row), body);
     const int block = per_row * kBlock;
     return ev_.for_loop(b_.i32(0), end, b_.i32(block), Expr::ceildiv(steps, block), [&](Value at) {
-      const Status status =
-          ev_.for_loop(at + first, min(at + block, end), b_.i32(per_row), kBlock, body);
+      Status status = ev_.for_loop(at + first, min(at + block, end), b_.i32(per_row), kBlock, body);
       end_block(accumulators);
       return status;
     });
