@@ -53,8 +53,8 @@ class Attention {
 
   /// Whether log(sum(exp(score))) of each row is a result, too.
   virtual bool has_log_sums() const = 0;
-  /// Stores it, where `first` holds and the row exists. `base` is what was subtracted from the
-  /// scores, `total` the sum of the weights. Does nothing if it is not a result.
+  /// Stores it where `first` holds and the row exists. Only if has_log_sums(). `base` is what was
+  /// subtracted from the scores, and `total` is the sum of the weights.
   virtual Status store_log_sum(Value row, Val first, Value base, Value total) = 0;
 };
 

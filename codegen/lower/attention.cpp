@@ -74,10 +74,10 @@ class AttentionOperands final : public shaders::Attention {
         g_(kernel.graph()),
         b_(kernel.builder()),
         ev_(kernel.evaluator()),
-        unit_batch_(unit.batch),
         batch_(ev_.unflatten(unit.batch, p.result.batch)),
         scores_batch_(batch_of(unit, p.chain.scores->outputs[0])),
-        logits_batch_(batch_of(unit, p.chain.logits)) {}
+        logits_batch_(batch_of(unit, p.chain.logits)),
+        sums_batch_(has_log_sums() ? batch_of(unit, p.chain.log_sum) : Index()) {}
 
   kernel::Builder& builder() override { return b_; }
   Index result_index(const Expr& row, const Expr& column) const { return at(batch_, row, column); }
@@ -161,9 +161,7 @@ class AttentionOperands final : public shaders::Attention {
       return ev_.guard(inside, [&] {
         const Value log{b_, b_.scalar_op(kernel::ScalarOp::Log, {total})};
         const Value sum = b_.select(b_.eq(total, b_.f32(0)), b_.f32(0), log + base);
-        Index index = ev_.unflatten(unit_batch_, batches_of(v));
-        index.push_back(ev_.symbol(row, p_.result.m));
-        index.emplace_back(0);
+        const Index index = at(sums_batch_, ev_.symbol(row, p_.result.m), 0);
         return ev_.store(v, index, b_.convert(sum, ev_.compute(g_.value(v).dtype).ty), 1);
       });
     });
@@ -194,8 +192,7 @@ class AttentionOperands final : public shaders::Attention {
   const graph::Graph& g_;
   kernel::Builder& b_;
   Evaluator& ev_;
-  const Expr unit_batch_;
-  const Index batch_, scores_batch_, logits_batch_;
+  const Index batch_, scores_batch_, logits_batch_, sums_batch_;
 };
 
 Result<Lowered> build(const graph::Graph& g, const Group& group, const TargetFacts& target,

@@ -29,7 +29,7 @@ struct AttentionChain {
   graph::ValueId logits = graph::kNone;   // the input of the softmax
   graph::ValueId weights = graph::kNone;  // the left operand of the second MatMul
   // The logarithm of the sum of exponentials of each row, 0 if its logits are all -inf: an output
-  // of the group with one element for each row. kNone if nothing reads it.
+  // of the group with one element for each row. It is kNone if nothing reads it.
   graph::ValueId log_sum = graph::kNone;
   bool zero_for_nan = false;    // weights that are NaN become 0
   bool zero_if_hidden = false;  // weights of a row whose logits are all -inf become 0

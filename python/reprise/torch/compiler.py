@@ -99,7 +99,7 @@ def _compiled(
     gm: GraphModule, job: Job, entry: report.GraphReport
 ) -> Callable[..., Any]:
     try:
-        # Without the hooks of modules, which take time in each call.
+        # Calling forward() skips the hooks of modules, which take time in each call.
         return _region(gm, job, entry, job.static).forward
     except (Unsupported, CompileError) as error:
         log.debug("the graph is cut: %s", error)

@@ -116,9 +116,7 @@ class _PackageProgram:
 
     def __init__(self, package: reprise.Package, engine: PackageEngine) -> None:
         self._package, self._engine = package, engine
-        self._session = reprise.Session(
-            package, engine.device, mode=engine.session_mode
-        )
+        self._session = engine.session(package)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
         try:
@@ -131,11 +129,7 @@ class _PackageProgram:
 
     @functools.cached_property
     def _timed(self) -> reprise.Session:
-        """A session that measures each kernel."""
-        engine = self._engine
-        return reprise.Session(
-            self._package, engine.device, mode=engine.session_mode, timestamps=True
-        )
+        return self._engine.session(self._package, timestamps=True)
 
     def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Any:
         if self._engine.residents is None:
@@ -169,6 +163,14 @@ class PackageEngine:
         self._shelf = cache.Shelf(cache.folder_of(options.cache_dir))
         self._programs: OrderedDict[bytes, Program] = OrderedDict()
         self._lock = threading.Lock()
+
+    def session(
+        self, package: reprise.Package, timestamps: bool = False
+    ) -> reprise.Session:
+        """Makes a session, which measures each kernel if it has timestamps."""
+        return reprise.Session(
+            package, self.device, mode=self.session_mode, timestamps=timestamps
+        )
 
     def package(self, model: bytes, states: Mapping[str, str]) -> reprise.Package:
         """Returns the package of a model with states, from disk or newly compiled."""

@@ -56,7 +56,9 @@ def _values(results: Sequence[Any]) -> list[Value]:
     """Checks that all results of a graph are real tensors."""
     for result in results:
         if not isinstance(result, Value):
-            raise Unsupported(f"a result of its graph is {type(result).__name__}")
+            raise Unsupported(
+                f"a result of its graph is no real tensor, but of type {type(result).__name__}"
+            )
     return list(results)
 
 

@@ -207,7 +207,9 @@ class Lowering:
     def check(self, node: Node) -> Any:
         """Notes an assertion, which is made after the run."""
         if self._owner:
-            raise Unsupported("it asserts, which a graph in a graph cannot")
+            raise Unsupported(
+                "it is an assertion, which the graph of an operator cannot make"
+            )
         return note(self.graph, node, self.argument)
 
     def _finish(self, value: Any, meta: Meta) -> Any:

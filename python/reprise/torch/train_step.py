@@ -26,7 +26,7 @@ class _Program:
         self.captured = captured
         self.package = engine.package(captured.model({}), captured.pairs)
         self._engine = engine
-        self.session = self._new_session()
+        self.session = engine.session(self.package)
         self._order = [slot.name for slot in self.session.inputs]
 
     def run(self, arguments: Sequence[torch.Tensor], rates: Sequence[float]) -> Any:
@@ -42,14 +42,8 @@ class _Program:
         if not profiling.enabled():
             return self.session.run_raw(inputs)[0]
         if not self.session.timestamps:
-            self._move(self._new_session(timestamps=True))
+            self._move(self._engine.session(self.package, timestamps=True))
         return profiling.run(self.session, inputs)[0]
-
-    def _new_session(self, timestamps: bool = False) -> reprise.Session:
-        return reprise.Session(
-            self.package, self._engine.device, mode=self._engine.session_mode,
-            timestamps=timestamps,
-        )  # fmt: skip
 
     def _move(self, session: reprise.Session) -> None:
         """Moves the states to another session."""

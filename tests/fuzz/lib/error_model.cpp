@@ -191,8 +191,8 @@ Status ErrorModel::keep_tiny(const graph::Node& n, const std::vector<const HostT
   for (size_t i = 0; i < inputs.size(); ++i) {
     given.push_back(inputs[i]);
     if (!is_float(inputs[i]->dtype())) continue;
-    RP_ASSIGN(const std::vector<double> operand, host::load_all(*inputs[i]));
-    RP_ASSIGN(wide[i], host::store_all(DType::F64, inputs[i]->dims(), operand));
+    wide[i] = *inputs[i];
+    RP_TRY(convert(DType::F64, wide[i]));
     given[i] = &wide[i];
   }
   RP_ASSIGN(const Tensors exact, host::find(n.op)({n.op, n.opset, n.attrs, given, 1}));

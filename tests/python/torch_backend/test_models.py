@@ -163,8 +163,9 @@ class Models(unittest.TestCase):
         parts = zip(mine, theirs, scales, strict=True)
         if all(abs(m - t) <= 1e-3 * s for m, t, s in parts):
             return
-        # Steps amplify rounding. Where they do, eager in float64 tells by how much, and eager in
-        # another memory format shows what other orders of the same sums lead to.
+        # Each step amplifies the rounding errors of the steps before. Training in float64 shows how
+        # large they are. Eager in another memory format adds up the same sums in another order, so
+        # its errors are as legitimate.
         right, other = exact.history(), exact.history(torch.channels_last)
         errors = [
             max(abs(h - r) / s for h, r, s in zip(history, right, scales, strict=True))
