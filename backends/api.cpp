@@ -46,6 +46,8 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
   if (o.cache_dir) out.cache_dir = o.cache_dir;
   out.validation = o.validation != 0;
   out.threads = o.threads;
+  RP_ASSIGN(out.threads.executor, read_executor(o.executor));
+  out.memory_budget = o.memory_budget;
   if (o.log) {
     out.log = [f = o.log, user = o.log_user](Severity severity, const std::string& m) {
       f(user, static_cast<reprise_severity>(severity), m.c_str());
@@ -155,6 +157,18 @@ reprise_status reprise_device_trim(reprise_device* device, reprise_error* error)
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(device));
     if (held->device) held->device->idle_memory().free_all();
+    return {};
+  });
+}
+
+reprise_status reprise_device_set_memory_budget(reprise_device* device, uint64_t bytes,
+                                                reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(device));
+    if (!held->device) return {};
+    MemoryBudget& budget = held->device->memory_budget();
+    budget.set_most(bytes);
+    if (bytes != 0 && budget.used() > bytes) held->device->idle_memory().free_all();
     return {};
   });
 }

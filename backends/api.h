@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,23 +51,48 @@ struct Tensors {
 
 }  // namespace reprise::capi
 
+/// A session, which may move to another device.
 struct reprise_session {
-  explicit reprise_session(std::shared_ptr<reprise::Session> of);
-  std::shared_ptr<reprise::Session> session;
-  reprise::capi::ShapeTexts shapes;
-  std::string notes;  // of the variants, one a line
+  reprise_session(std::shared_ptr<const reprise::package::Package> of,
+                  const reprise::SessionOptions& with)
+      : package(std::move(of)), options(with), shapes(package->io) {}
+  /// Creates the session on a device, or replaces it there. If that fails, nothing changes.
+  reprise::Status open(const reprise_device& device);
+  /// The session and its texts, which stay valid for as long as the handle.
+  struct Opened {
+    std::shared_ptr<reprise::Session> session;
+    const char* variant;
+    const char* notes;
+  };
+  Opened opened() const;
+  std::shared_ptr<reprise::Session> session() const { return opened().session; }
+
+  const std::shared_ptr<const reprise::package::Package> package;
+  const reprise::SessionOptions options;  // without those of the device
+  const reprise::capi::ShapeTexts shapes;
   reprise::Pool<reprise::capi::CallBindings> calls;
+
+ private:
+  struct Texts {
+    std::string variant, notes;  // the notes of variants, one a line
+  };
+  std::mutex open_mutex_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<reprise::Session> session_;
+  std::vector<std::unique_ptr<Texts>> texts_;  // of all devices so far
 };
 
 struct reprise_run {
-  explicit reprise_run(std::shared_ptr<reprise_session> of) : session(std::move(of)) {}
-  std::shared_ptr<reprise_session> session;
-  reprise::capi::CallBindings call;  // in use
+  explicit reprise_run(std::shared_ptr<reprise_session> of) : handle(std::move(of)) {}
+  std::shared_ptr<reprise_session> handle;
+  std::shared_ptr<reprise::Session> session;  // on the device where the run was bound
+  reprise::capi::CallBindings call;           // in use
   reprise::capi::CallBindings next_call;
   std::unique_ptr<reprise::AsyncRun> run;  // before the rest, because it waits for the device
   reprise_tensor* outputs = nullptr;       // of the caller
   size_t n_outputs = 0;
   std::atomic<bool> in_use = false;  // by a call
+  reprise::CancelFlag cancelled = false;
 };
 
 namespace reprise::capi {

@@ -59,6 +59,9 @@ const reprise_functions* reprise_get_functions(uint32_t abi_version) {
       reprise_session_save_states,
       reprise_session_load_states,
       reprise_session_reset_states,
+      reprise_device_set_memory_budget,
+      reprise_session_reopen,
+      reprise_run_cancel,
   };
   return abi_version == REPRISE_ABI_VERSION ? &table : nullptr;
 }

@@ -25,10 +25,22 @@ class Use {
   const bool first_;
 };
 
+// A run of a session that has moved to another device. What is in flight on the old device ends
+// first.
+Status follow(reprise_run& run) {
+  auto session = run.handle->session();
+  if (run.session == session) return {};
+  run.run.reset();
+  run.session = std::move(session);
+  RP_ASSIGN(run.run, run.session->make_run());
+  return {};
+}
+
 // The run keeps pointers into the bindings that it has, so new ones are made apart from them.
 Status bind(reprise_run& run, const Tensors& tensors) {
   if ((!tensors.inputs && tensors.n_inputs > 0) || (!tensors.outputs && tensors.n_outputs > 0))
     return missing("inputs or outputs");
+  RP_TRY(follow(run));
   RP_TRY(bind_all(tensors, run.next_call));
   RP_TRY(run.run->bind(run.next_call.inputs, run.next_call.outputs));
   std::swap(run.call, run.next_call);
@@ -59,11 +71,23 @@ struct Points {
   std::span<const SubmitSync::Point> all() const { return std::span(points).first(count); }
 };
 
+Result<bool> submit(reprise_run& run, const reprise_submit_options& given) {
+  const Use use(run);
+  RP_TRY(use.check());
+  Points waits, signals;
+  RP_TRY(waits.set(given.waits, given.wait_count));
+  RP_TRY(signals.set(given.signals, given.signal_count));
+  run.cancelled = false;
+  return run.run->submit({.sync = {waits.all(), signals.all()},
+                          .at_end = {given.at_end, given.at_end_user},
+                          .cancelled = &run.cancelled});
+}
+
 Status wait(reprise_run& run, reprise_results** results, reprise_run_stats* stats) {
   RP_TRY(check_out(stats, "reprise_run_stats"));
   RunStats measured;
   RP_TRY(run.run->wait(run.call.results, &measured));
-  RP_TRY(describe_outputs(*run.session->session, run.call, run.outputs, run.n_outputs));
+  RP_TRY(describe_outputs(*run.session, run.call, run.outputs, run.n_outputs));
   RP_TRY(write_stats(measured, stats));
   take_results(run.call, results);
   return {};
@@ -81,7 +105,7 @@ reprise_status reprise_run_create(reprise_session* session, reprise_run** out,
     if (!out) return missing("out");
     RP_ASSIGN(auto held, find_handle(session));
     auto made = std::make_shared<reprise_run>(held);
-    RP_ASSIGN(made->run, held->session->make_run());
+    RP_TRY(follow(*made));
     *out = make_handle(std::move(made));
     return {};
   });
@@ -102,15 +126,21 @@ reprise_status reprise_run_submit(reprise_run* run, const reprise_submit_options
                                   reprise_error* error) {
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(run));
-    const Use use(*held);
-    RP_TRY(use.check());
     RP_ASSIGN(const auto given,
               read_struct(options, reprise_submit_options REPRISE_SUBMIT_OPTIONS_INIT,
                           "reprise_submit_options"));
-    Points waits, signals;
-    RP_TRY(waits.set(given.waits, given.wait_count));
-    RP_TRY(signals.set(given.signals, given.signal_count));
-    return held->run->submit({waits.all(), signals.all()});
+    RP_ASSIGN(const bool in_flight, submit(*held, given));
+    // The run is not in use any more, so the application may end it in the call.
+    if (!in_flight && given.at_end) given.at_end(given.at_end_user);
+    return {};
+  });
+}
+
+reprise_status reprise_run_cancel(reprise_run* run, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(run));
+    held->cancelled = true;
+    return {};
   });
 }
 

@@ -18,17 +18,29 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   return out;
 }
 
+/// Gives a session the states of another one.
+Status move_states(Session& from, Session& to, const Log& log) {
+  for (const plan::StateSlot& slot : from.io().states) {
+    const Result<HostTensor> value = from.read_state(slot.name);
+    Status moved = value.ok() ? to.write_state(slot.name, *value) : value.status();
+    if (moved.ok()) continue;
+    if (log) log(Severity::Warning, "the states have their initial values: " + moved.message());
+    return to.reset_states();
+  }
+  return {};
+}
+
 Status run(reprise_session& handle, const Tensors& tensors, reprise_results** results,
            reprise_run_stats* stats) {
   RP_TRY(check_out(stats, "reprise_run_stats"));
   const auto call = handle.calls.take();
+  const auto session = handle.session();
   RP_TRY(bind_all(tensors, *call));
   RunStats measured;
-  const Status done =
-      handle.session->run_into(call->inputs, call->outputs, call->results, &measured);
+  const Status done = session->run_into(call->inputs, call->outputs, call->results, &measured);
   call->buffers.clear();
   RP_TRY(done);
-  RP_TRY(describe_outputs(*handle.session, *call, tensors.outputs, tensors.n_outputs));
+  RP_TRY(describe_outputs(*session, *call, tensors.outputs, tensors.n_outputs));
   RP_TRY(write_stats(measured, stats));
   take_results(*call, results);
   return {};
@@ -37,10 +49,27 @@ Status run(reprise_session& handle, const Tensors& tensors, reprise_results** re
 }  // namespace
 }  // namespace reprise::capi
 
-reprise_session::reprise_session(std::shared_ptr<reprise::Session> of)
-    : session(std::move(of)), shapes(session->io()) {
-  for (const std::string& note : session->variant_notes())
-    notes += (notes.empty() ? "" : "\n") + note;
+reprise_session::Opened reprise_session::opened() const {
+  const std::lock_guard lock(mutex_);
+  return {session_, texts_.back()->variant.c_str(), texts_.back()->notes.c_str()};
+}
+
+reprise::Status reprise_session::open(const reprise_device& device) {
+  using namespace reprise;
+  const std::lock_guard one_at_a_time(open_mutex_);
+  SessionOptions o = options;
+  o.cache_dir = device.cache_dir;
+  o.log = device.log;
+  RP_ASSIGN(std::shared_ptr<Session> made, Session::create(package, device.device, o));
+  auto texts = std::make_unique<Texts>();
+  texts->variant = made->variant();
+  for (const std::string& note : made->variant_notes())
+    texts->notes += (texts->notes.empty() ? "" : "\n") + note;
+  if (session_) RP_TRY(capi::move_states(*session_, *made, o.log));
+  const std::lock_guard lock(mutex_);
+  texts_.push_back(std::move(texts));
+  session_.swap(made);  // the old one ends with the last call that uses it
+  return {};
 }
 
 using namespace reprise;
@@ -53,12 +82,20 @@ reprise_status reprise_session_create(const reprise_package* package, reprise_de
     if (!out) return missing("out");
     RP_ASSIGN(const auto held_package, find_handle(package));
     RP_ASSIGN(const auto held_device, find_handle(device));
-    RP_ASSIGN(SessionOptions o, to_options(options));
-    o.cache_dir = held_device->cache_dir;
-    o.log = held_device->log;
-    RP_ASSIGN(auto session, Session::create(held_package->package, held_device->device, o));
-    *out = make_handle(std::make_shared<reprise_session>(std::move(session)));
+    RP_ASSIGN(const SessionOptions o, to_options(options));
+    auto session = std::make_shared<reprise_session>(held_package->package, o);
+    RP_TRY(session->open(*held_device));
+    *out = make_handle(std::move(session));
     return {};
+  });
+}
+
+reprise_status reprise_session_reopen(reprise_session* session, reprise_device* device,
+                                      reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(session));
+    RP_ASSIGN(const auto held_device, find_handle(device));
+    return held->open(*held_device);
   });
 }
 
@@ -68,10 +105,11 @@ reprise_status reprise_session_get_info(const reprise_session* session, reprise_
     if (!info) return missing("info");
     RP_TRY(check_out(info, "reprise_session_info"));
     RP_ASSIGN(const auto held, find_handle(session));
-    const SessionStats stats = held->session->stats();
+    const reprise_session::Opened opened = held->opened();
+    const SessionStats stats = opened.session->stats();
     reprise_session_info out = REPRISE_SESSION_INFO_INIT;
-    out.variant = held->session->variant().c_str();
-    out.notes = held->notes.c_str();
+    out.variant = opened.variant;
+    out.notes = opened.notes;
     out.runs = stats.runs;
     out.recordings = stats.recordings;
     out.submits = stats.submits;
@@ -93,7 +131,7 @@ size_t reprise_session_input_count(const reprise_session* session) {
   size_t n = 0;
   guarded(nullptr, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
-    n = held->session->io().inputs.size();
+    n = held->package->io.inputs.size();
     return {};
   });
   return n;
@@ -103,7 +141,7 @@ size_t reprise_session_state_count(const reprise_session* session) {
   size_t n = 0;
   guarded(nullptr, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
-    n = held->session->io().states.size();
+    n = held->package->io.states.size();
     return {};
   });
   return n;
@@ -113,7 +151,7 @@ reprise_status reprise_session_state(const reprise_session* session, size_t inde
                                      reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
-    return describe_slot(held->session->io().states, held->shapes.states, index, slot, "states");
+    return describe_slot(held->package->io.states, held->shapes.states, index, slot, "states");
   });
 }
 
@@ -121,7 +159,7 @@ size_t reprise_session_output_count(const reprise_session* session) {
   size_t n = 0;
   guarded(nullptr, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
-    n = held->session->io().outputs.size();
+    n = held->package->io.outputs.size();
     return {};
   });
   return n;
@@ -131,7 +169,7 @@ reprise_status reprise_session_input(const reprise_session* session, size_t inde
                                      reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
-    return describe_slot(held->session->io().inputs, held->shapes.inputs, index, slot, "inputs");
+    return describe_slot(held->package->io.inputs, held->shapes.inputs, index, slot, "inputs");
   });
 }
 
@@ -139,7 +177,7 @@ reprise_status reprise_session_output(const reprise_session* session, size_t ind
                                       reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
-    return describe_slot(held->session->io().outputs, held->shapes.outputs, index, slot, "outputs");
+    return describe_slot(held->package->io.outputs, held->shapes.outputs, index, slot, "outputs");
   });
 }
 

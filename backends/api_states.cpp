@@ -46,7 +46,7 @@ reprise_status reprise_session_read_state(reprise_session* session, const char* 
   return guarded(error, [&]() -> Status {
     RP_TRY(check_arguments(name, data, bytes));
     RP_ASSIGN(const auto held, find_handle(session));
-    return read(*held->session, name, {static_cast<std::byte*>(data), bytes});
+    return read(*held->session(), name, {static_cast<std::byte*>(data), bytes});
   });
 }
 
@@ -55,7 +55,7 @@ reprise_status reprise_session_write_state(reprise_session* session, const char*
   return guarded(error, [&]() -> Status {
     RP_TRY(check_arguments(name, data, bytes));
     RP_ASSIGN(const auto held, find_handle(session));
-    return write(*held->session, name, {static_cast<const std::byte*>(data), bytes});
+    return write(*held->session(), name, {static_cast<const std::byte*>(data), bytes});
   });
 }
 
@@ -64,7 +64,7 @@ reprise_status reprise_session_save_states(reprise_session* session, const char*
   return guarded(error, [&]() -> Status {
     if (!path) return {Code::Usage, "path is null"};
     RP_ASSIGN(const auto held, find_handle(session));
-    return held->session->save_states(path);
+    return held->session()->save_states(path);
   });
 }
 
@@ -73,13 +73,13 @@ reprise_status reprise_session_load_states(reprise_session* session, const char*
   return guarded(error, [&]() -> Status {
     if (!path) return {Code::Usage, "path is null"};
     RP_ASSIGN(const auto held, find_handle(session));
-    return held->session->load_states(path);
+    return held->session()->load_states(path);
   });
 }
 
 reprise_status reprise_session_reset_states(reprise_session* session, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
-    return held->session->reset_states();
+    return held->session()->reset_states();
   });
 }

@@ -94,6 +94,7 @@ Result<OpenedDevice> open(Backend& backend, size_t index, const BackendOptions& 
   RP_ASSIGN(auto device, backend.open(index, options));
   OpenedDevice out;
   out.device = std::move(device);
+  out.device->memory_budget().set_most(options.memory_budget);
   out.info = out.device->info();
   return out;
 }

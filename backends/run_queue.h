@@ -49,6 +49,14 @@ class RunQueue {
     set_late(run);
     return Outcome::TimedOut;
   }
+  /// For a thread that does not use the run: waits for at most `most_ns` until the run has ended,
+  /// has run for its time limit, or hangs, and returns whether one of these is the case.
+  template <typename F>
+  bool watch(SubmittedRun& run, uint64_t most_ns, const F& wait_for) {
+    const Next next = next_wait(run, false);
+    if (wait_for(next.hung ? 0 : std::min(next.wait_ns, most_ns)) || next.hung) return true;
+    return next.last && next.wait_ns <= most_ns;
+  }
   /// Waits without a time limit until `run` has ended or hangs.
   template <typename F>
   Outcome wait_for_end(SubmittedRun& run, const F& wait_for) {

@@ -12,6 +12,7 @@
 #include "codegen/lower/fusion_decision.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
+#include "runtime/base/threads.h"
 #include "runtime/device_facts.h"
 
 namespace reprise {
@@ -69,7 +70,7 @@ struct CompileOptions {
   /// folder as "HASH.cu", with package::hash_bytes of the image in hexadecimal digits, so that
   /// debuggers and profilers find it by the image.
   bool keep_source = false;
-  unsigned threads = 0;  // compiles on this many threads, the caller's included; 0: one per core
+  Threads threads;  // for compiling
   /// The folder and the most bytes of the cache of compiled kernels. Empty: there is no cache.
   std::string cuda_cache_dir;
   uint64_t cuda_cache_bytes = uint64_t{512} << 20;

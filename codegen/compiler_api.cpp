@@ -41,6 +41,7 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   }
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
+  RP_ASSIGN(o.threads.executor, read_executor(given.executor));
   if (given.progress) {
     o.progress = [progress = given.progress, user = given.progress_user](
                      const std::string& what, size_t done, size_t total) {

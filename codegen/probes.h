@@ -4,10 +4,12 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/kernel/kernel.h"
 #include "codegen/probe_memory.h"
+#include "runtime/base/threads.h"
 #include "runtime/device_facts.h"
 #include "runtime/plan/probe.h"
 
@@ -16,8 +18,7 @@ namespace reprise {
 /// Makes the probes of one model. Kernels that several variants share are interpreted once.
 class ProbeMaker {
  public:
-  /// `threads` includes the caller's; 0: one per core.
-  ProbeMaker(const plan::Interface& io, unsigned threads) : io_(io), threads_(threads) {}
+  ProbeMaker(const plan::Interface& io, Threads threads) : io_(io), threads_(std::move(threads)) {}
 
   /// Returns one probe for each kernel of the plan. `kernels`, parallel to the plan's, is the
   /// kernel IR that they were emitted from. The probe of a kernel that cannot be probed says why.
@@ -26,7 +27,7 @@ class ProbeMaker {
 
  private:
   const plan::Interface& io_;
-  unsigned threads_;
+  Threads threads_;
   ProbeFills fills_;
   std::map<std::string, plan::Probe> made_;  // by everything that a probe depends on
 };

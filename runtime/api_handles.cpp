@@ -38,6 +38,20 @@ reprise_status report(Code code, std::string_view message, reprise_error* error)
   return status;
 }
 
+Result<Executor> read_executor(const reprise_executor* given) {
+  if (!given) return Executor();
+  RP_ASSIGN(const auto e,
+            read_struct(given, reprise_executor REPRISE_EXECUTOR_INIT, "reprise_executor"));
+  if (!e.run) return Status(Code::Usage, "reprise_executor: `run` is null");
+  return Executor([e](size_t n, const std::function<void(size_t)>& call) {
+    const auto task = [](void* context, size_t index) {
+      (*static_cast<const std::function<void(size_t)>*>(context))(index);
+    };
+    // The application gets the context as a pointer to data of any kind.
+    e.run(e.user, task, const_cast<std::function<void(size_t)>*>(&call), n);
+  });
+}
+
 Status check_struct(const void* given, size_t size, size_t own, std::span<const size_t> ends,
                     const char* name) {
   constexpr size_t kLargest = 4096;  // an upper bound for later versions

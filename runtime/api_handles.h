@@ -136,6 +136,9 @@ Status check_out(const T* out, const char* name) {
   return out ? check_struct(nullptr, out->struct_size, sizeof(T), kStructEnds<T>, name) : Status();
 }
 
+/// The executor of the application, which may be null.
+Result<Executor> read_executor(const reprise_executor* given);
+
 /// Returns an element of the caller's array, whatever the version of its structs.
 template <typename T>
 T* element(T* array, size_t i) {

@@ -5,18 +5,19 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/base/threads.h"
 #include "runtime/device_facts.h"
+#include "runtime/device_memory.h"
+#include "runtime/end_watcher.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise {
@@ -36,6 +37,10 @@ class DeviceBuffer {
   uint64_t size_ = 0;
   uint64_t address_ = 0;
   void* mapped_ = nullptr;
+
+ private:
+  friend class Device;
+  MemoryShare share_;
 };
 
 enum class MemoryUse : uint8_t {
@@ -115,6 +120,10 @@ class Recording {
   /// How long the device took for the last run that ended in a wait(), without the time for which
   /// it waited behind other runs.
   virtual uint64_t ran_ns() const { return 0; }
+  /// For another thread than that which uses the recording: waits for at most `ns` until the last
+  /// submission has ended, has exceeded its time limit, or hangs, and returns whether one of these
+  /// is the case. The recording must not be submitted again meanwhile.
+  virtual bool watch(uint64_t ns) = 0;
   /// After a failed wait(): whether the run has ended since. If so, the recording may be submitted
   /// again. An error if this will never be known: after device loss, or if the run hangs. In the
   /// latter case the run is given up.
@@ -132,59 +141,19 @@ struct Counters {
   uint64_t recordings = 0, pipelines_created = 0, allocations = 0;
 };
 
-/// The objects that keep device memory for later use but can free it, such as sessions between
-/// runs. Thread-safe.
-class IdleMemory {
- public:
-  class Holder {
-   public:
-    /// Returns whether it freed any memory.
-    virtual bool free_idle() = 0;
-
-   protected:
-    ~Holder() = default;
-  };
-  void add(Holder& holder) {
-    const std::lock_guard lock(mutex_);
-    holders_.push_back(&holder);
-  }
-  void remove(const Holder& holder) {
-    const std::lock_guard lock(mutex_);
-    std::erase(holders_, &holder);
-  }
-  void free_all() {
-    const std::lock_guard lock(mutex_);
-    bool any = false;
-    for (Holder* h : holders_) any = h->free_idle() || any;
-    if (any) ++times_freed_;
-  }
-  /// How often free_all() freed memory.
-  uint64_t times_freed() const { return times_freed_; }
-
- private:
-  std::mutex mutex_;
-  std::atomic<uint64_t> times_freed_ = 0;
-  std::vector<Holder*> holders_;
-};
-
 /// An open device. Objects that were made from it may outlive it.
 class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   IdleMemory& idle_memory() { return idle_; }
-  /// Allocates. If that fails, idle memory is freed, by this thread or meanwhile by another, and
-  /// the allocation is tried once more. A second failure returns the first error, because the
-  /// second may be a consequence of it.
-  Result<std::unique_ptr<DeviceBuffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use) {
-    const uint64_t freed_before = idle_.times_freed();
-    auto made = allocate(bytes, use);
-    if (made.ok() || made.status().code() != Code::OutOfMemory) return made;
-    idle_.free_all();
-    if (idle_.times_freed() == freed_before) return made;
-    auto again = allocate(bytes, use);
-    return again.ok() ? std::move(again) : std::move(made);
-  }
+  MemoryBudget& memory_budget() { return *budget_; }
+  MemoryQueue& memory_queue() { return queue_; }
+  EndWatcher& end_watcher() { return watcher_; }
+  /// Allocates a part of the memory budget. If that fails, idle memory is freed, by this thread or
+  /// meanwhile by another, and the allocation is tried once more. A second failure returns the
+  /// first error, because the second may be a consequence of it.
+  Result<std::unique_ptr<DeviceBuffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use);
   /// Whether recordings are ordered by Command::after instead of by barriers.
   virtual bool takes_edges() const { return false; }
   /// Code::OutOfMemory if there is no memory.
@@ -211,7 +180,12 @@ class Device {
   virtual Counters counters() const = 0;
 
  private:
+  Result<std::unique_ptr<DeviceBuffer>> allocate_in_budget(uint64_t bytes, MemoryUse use);
+
   IdleMemory idle_;
+  std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>();
+  MemoryQueue queue_;
+  EndWatcher watcher_;
 };
 
 /// Handles of an application that already has a Vulkan device, so that it can share memory with
@@ -248,7 +222,9 @@ struct BackendOptions {
   Log log;
   BorrowedVulkan vulkan;  // used if vulkan.device is set
   BorrowedCuda cuda;      // used if cuda.context is set
-  unsigned threads = 0;   // for creating kernels; 0: hardware concurrency
+  Threads threads;        // for creating kernels
+  /// The most device memory that is allocated for sessions and buffers, in bytes; 0: no limit.
+  uint64_t memory_budget = 0;
   // A run that timed out counts as hung if it has not ended after this time, or after its time
   // limit once more if that is longer. A thread that waits for it, or for a run behind it, then
   // gives it up: nothing that was made from the device is freed any more, every call on the device

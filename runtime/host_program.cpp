@@ -9,8 +9,9 @@ namespace reprise {
 
 namespace {
 
-Status check_deadline(Deadline deadline) {
-  if (Clock::now() < deadline) return {};
+Status check_limits(const HostRun& run) {
+  RP_TRY(check_cancelled(run.cancelled));
+  if (Clock::now() < run.deadline) return {};
   return {Code::Timeout,
           "the run exceeded its time limit on the host; if its loops end, raise the session's "
           "time limit"};
@@ -18,10 +19,15 @@ Status check_deadline(Deadline deadline) {
 
 }  // namespace
 
+Status check_cancelled(const CancelFlag* cancelled) {
+  if (!cancelled || !*cancelled) return {};
+  return {Code::Cancelled, "the run was cancelled"};
+}
+
 HostRun HostRun::create(Deadline deadline, uint64_t seed, uint64_t number) {
   uint64_t state = seed;
   state = splitmix64(state) ^ number;
-  return {deadline, {splitmix64(state), 0}};
+  return {.deadline = deadline, .random = {splitmix64(state), 0}};
 }
 
 HostRun HostRun::iteration(uint64_t number) const {
@@ -127,7 +133,7 @@ Result<std::vector<HostTensor>> HostProgram::run(std::span<const HostTensor* con
       values[b] = *inputs[io_->inputs.size() + static_cast<size_t>(buffer.index)];
   }
   for (size_t s = 0; s < plan_->steps.size(); ++s) {
-    RP_TRY(check_deadline(run.deadline));
+    RP_TRY(check_limits(run));
     RP_TRY(run_step(s, values, symbols, bodies, run));
   }
   std::vector<HostTensor> outputs;
@@ -162,7 +168,7 @@ Result<std::vector<HostTensor>> HostBodies::run(const plan::HostCall& call, size
                                                 std::span<const HostTensor* const> call_inputs,
                                                 std::span<const int64_t> symbols,
                                                 const HostRun& run) const {
-  RP_TRY(check_deadline(run.deadline));
+  RP_TRY(check_limits(run));
   RP_ASSIGN(const plan::Body* const body, find(call, i));
   std::vector<const HostTensor*> inputs(passed.begin(), passed.end());
   for (const uint32_t c : body->captures) inputs.push_back(call_inputs[c]);

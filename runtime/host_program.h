@@ -14,9 +14,13 @@ namespace reprise {
 
 class HostBodies;
 
+/// Code::Cancelled if the flag, which may be null, is set.
+Status check_cancelled(const CancelFlag* cancelled);
+
 /// What all host calls of a run, or of one iteration, have in common.
 struct HostRun {
   Deadline deadline;
+  const CancelFlag* cancelled = nullptr;
   host::RandomState random = {};
   /// Run `number` of a session with that seed.
   static HostRun create(Deadline deadline, uint64_t seed, uint64_t number);
@@ -34,7 +38,7 @@ class HostProgram {
   /// Runs the calls in the order of the plan. `inputs` are those of the interface, then its states,
   /// and the results are its outputs, then the next values of the states. Symbols that only results
   /// determine are assigned. The results may share memory with inputs and weights.
-  /// After the deadline no further call starts, and the run fails with Code::Timeout.
+  /// After the deadline or a cancellation no further call starts, and the run fails.
   Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
                                       std::vector<int64_t>& symbols, const HostBodies& bodies,
                                       const HostRun& run) const;

@@ -212,7 +212,7 @@ Result<std::vector<HostTensor>> RunContext::execute_body(BodyCall& c, Run& run) 
 
 Status RunContext::run_bodies(uint32_t step, Run& run) {
   const auto& call = std::get<plan::HostCall>(s_.plan->steps[step].what);
-  const HostRun host = run_of_call(*s_.plan, call, {{}, run.random});
+  const HostRun host = run_of_call(*s_.plan, call, {.deadline = {}, .random = run.random});
   const Status done = host::control_flow_of(call.op) == host::ControlFlow::If
                           ? run_branch(call, host, run)
                           : run_iterations(step, host, run);

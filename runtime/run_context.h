@@ -142,12 +142,14 @@ class RunContext {
   /// Begins a run: does everything until the device works on the first segment. `start` is when the
   /// caller entered the session. `io` must live until end().
   Status begin(const BoundIo& io, std::chrono::steady_clock::time_point start,
-               const SubmitSync& sync = {});
+               const SubmitOptions& options = {});
   /// Begins a run that is one submission, and writes its commands to a command buffer of the
   /// application instead of submitting them. The application says by calling end() that they were
   /// executed.
   Status begin_in(void* command_buffer, const BoundIo& io,
                   std::chrono::steady_clock::time_point start);
+  /// What begin() has submitted; null if that is nothing.
+  Recording* first_submission() const;
   /// Whether end() need not wait for the first segment. An error ends the run.
   Result<bool> poll_first();
   /// Waits, does the rest of the run and delivers the results. Reuses the memory of `results`.

@@ -248,6 +248,7 @@ RunContext::State RunContext::poll() {
 }
 
 Status RunContext::check_time(const Run& run) const {
+  RP_TRY(check_cancelled(run.left.cancelled));
   if (run.left.device_ns > 0 && run.left.host_ns > 0) return {};
   return {Code::Timeout,
           "the run did not finish on " + s_.base.device->info().id +
@@ -343,7 +344,7 @@ Status RunContext::run_host_call(uint32_t step, Run& run) {
     RP_ASSIGN(values[i], fetch(call.inputs[i], run));
     inputs[i] = &values[i];
   }
-  const HostRun host_run{deadline_in(run.left.host_ns), run.random};
+  const HostRun host_run{deadline_in(run.left.host_ns), run.left.cancelled, run.random};
   RP_ASSIGN(auto results, reprise::run_host_call({*s_.plan, s_.io(), s_.base.host_bodies, host_run,
                                                   s_.prepared.of(step)},
                                                  call, inputs, run.symbols));
@@ -408,11 +409,12 @@ RunContext::Run& RunContext::start_run(const BoundIo& io, Clock::time_point star
                                    .buffers = {}});
 }
 
-Status RunContext::begin(const BoundIo& io, Clock::time_point start, const SubmitSync& sync) {
+Status RunContext::begin(const BoundIo& io, Clock::time_point start, const SubmitOptions& options) {
   Run& run = start_run(io, start);
+  run.left.cancelled = options.cancelled;
   RP_TRY(prepare(run));
   if (!begins_with_a_submission(s_)) return {};
-  run.sync = &sync;
+  run.sync = &options.sync;
   Status begun = begin_segment(0, run);
   run.sync = nullptr;
   return begun;
@@ -433,12 +435,16 @@ Status RunContext::begin_in(void* command_buffer, const BoundIo& io, Clock::time
   return {};
 }
 
+Recording* RunContext::first_submission() const {
+  if (ongoing_->recorded || !begins_with_a_submission(s_)) return nullptr;
+  return segments_[0].recorded.recording.get();
+}
+
 Result<bool> RunContext::poll_first() {
-  if (ongoing_->recorded) return true;
-  if (!begins_with_a_submission(s_)) return true;
-  Recording& recording = *segments_[0].recorded.recording;
-  Result<bool> ended = recording.poll(ongoing_->left.device_ns);
-  if (!ended.ok()) wait_failed(recording);
+  Recording* const recording = first_submission();
+  if (!recording) return true;
+  Result<bool> ended = recording->poll(ongoing_->left.device_ns);
+  if (!ended.ok()) wait_failed(*recording);
   return ended;
 }
 
@@ -475,6 +481,7 @@ Status RunContext::finish_run(std::vector<HostTensor>& results, RunStats* stats)
   Run& run = *ongoing_->run;
   if (ongoing_->recorded) RP_TRY(check_error_word());
   for (size_t s = 0; s < s_.segments.size() && !ongoing_->recorded; ++s) {
+    if (s > 0) RP_TRY(check_time(run));
     if (s > 0 && !s_.segments[s].levels.empty()) RP_TRY(begin_segment(s, run));
     RP_TRY(end_segment(s, run));
   }

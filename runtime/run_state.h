@@ -10,10 +10,12 @@
 
 namespace reprise {
 
-/// What is left of the time limit of a run, which all of its bodies share.
+/// What is left of the time limit of a run, and whether it shall end early. All of its bodies share
+/// this.
 struct TimeLeft {
   uint64_t device_ns = 0, host_ns = 0;
   uint64_t waited_ns = 0;  // how long the host has waited for the device
+  const CancelFlag* cancelled = nullptr;
 
   void spend_host(uint64_t ns) { host_ns -= std::min(host_ns, ns); }
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/backend.h"
+#include "runtime/base/timing.h"
 #include "runtime/package/package.h"
 
 namespace reprise {
@@ -73,6 +74,17 @@ struct SessionStats {
 /// not fit.
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts);
 
+/// How a run that does not block is submitted.
+struct SubmitOptions {
+  SubmitSync sync;
+  /// Called once, in the thread of the device's EndWatcher, as soon as AsyncRun::ended() would not
+  /// return false. The call may end the run, and submit it again.
+  EndCall at_end;
+  /// If the flag is set, the run leaves out what it has not begun of its submissions, host kernels
+  /// and iterations, and fails with Code::Cancelled. A run that has begun all of them succeeds.
+  const CancelFlag* cancelled = nullptr;
+};
+
 /// A run that does not block its caller. It can be submitted again and again. Only one thread at a
 /// time may use it, and the session must outlive it.
 class AsyncRun {
@@ -85,9 +97,10 @@ class AsyncRun {
   /// Copies inputs from host memory, submits the run, and returns without waiting for the device.
   /// Only a plan of one submission without host calls can signal, and only one that begins with a
   /// launch can wait. Code::Busy if SessionOptions::max_in_flight runs are in flight. A session on
-  /// the host computes before this returns. Allocates nothing on the heap under the
-  /// conditions of Session::run_into().
-  virtual Status submit(const SubmitSync& sync = {}) = 0;
+  /// the host computes before this returns. Returns whether anything was submitted to a device; if
+  /// not, ended() is true already, and SubmitOptions::at_end is not called. Allocates nothing on
+  /// the heap under the conditions of Session::run_into().
+  virtual Result<bool> submit(const SubmitOptions& options = {}) = 0;
   /// Writes the run to a command buffer of the application instead of submitting it, between
   /// barriers (Device::record_into). Only for a plan of one submission without host calls. The
   /// application may execute the command buffer several times, one after the other. It calls wait()

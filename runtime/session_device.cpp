@@ -296,9 +296,10 @@ class DeviceSession::Submission {
   Submission(DeviceSession& session, User user) : session_(session), lease_(session, user) {}
   Submission(const Submission&) = delete;
   Submission& operator=(const Submission&) = delete;
+  ~Submission() { session_.base_.device->end_watcher().finish(watch_); }
 
   Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
-               const SubmitSync& sync) {
+               const SubmitOptions& options) {
     lease_.context = std::move(context);
     if (!lease_.context) {
       RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
@@ -308,7 +309,18 @@ class DeviceSession::Submission {
       return damaged;
     }
     states_.emplace(session_.base_.states, *lease_.context);
-    return ended_with(lease_.context->begin(bound, start, sync));
+    return ended_with(lease_.context->begin(bound, start, options));
+  }
+  /// Calls `at_end` when the device has ended what begin() submitted.
+  Status watch(const EndCall& at_end) {
+    Recording* const submitted = lease_.context->first_submission();
+    if (!submitted) return {};
+    return session_.base_.device->end_watcher().add(watch_, *submitted, at_end);
+  }
+  /// Whether begin() failed for lack of memory before it submitted anything.
+  bool lacks_memory(const Status& begun) const {
+    return begun.code() == Code::OutOfMemory &&
+           (!lease_.context || (lease_.context->starved() && !lease_.context->submitted()));
   }
   Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
     lease_.context = std::move(context);
@@ -338,6 +350,7 @@ class DeviceSession::Submission {
   DeviceSession& session_;
   Lease lease_;
   std::optional<StatesOfRun> states_;  // before the lease ends
+  EndWatcher::Watch watch_;
 };
 
 Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
@@ -345,10 +358,21 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
   const auto start = Clock::now();
   const auto bound = bound_.take();
   RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
-  RP_ASSIGN(auto free_context, acquire(bound->symbols));
-  Submission submission(*this, User::Call);
-  RP_TRY(submission.begin(std::move(free_context), *bound, start, {}));
-  return submission.end(results, stats);
+  MemoryQueue::Use memory(base_.device->memory_queue());
+  while (true) {
+    RP_ASSIGN(auto free_context, acquire(bound->symbols));
+    memory.begin(!free_context);
+    std::optional<Submission> submission(std::in_place, *this, User::Call);
+    const Status begun = submission->begin(std::move(free_context), *bound, start, {});
+    if (begun.ok()) {
+      memory.has_enough();
+      return submission->end(results, stats);
+    }
+    const bool lacks_memory = submission->lacks_memory(begun);
+    submission.reset();  // frees what it has
+    memory.end();
+    if (!lacks_memory || !memory.wait()) return begun;
+  }
 }
 
 /// A run that the caller submits and waits for.
@@ -364,18 +388,19 @@ class DeviceSession::Run final : public AsyncRun {
     return {};
   }
 
-  Status submit(const SubmitSync& sync) override {
+  Result<bool> submit(const SubmitOptions& options) override {
     const auto start = Clock::now();
-    RP_TRY(check(!sync.signals.empty(), "signals"));
-    if (!sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
+    RP_TRY(check(!options.sync.signals.empty(), "signals"));
+    if (!options.sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
       return unsupported(
           "a run that waits must begin with a launch; this one has a host kernel first");
     RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
     Ending unless_begun(*this);
     submission_.emplace(session_, User::RunObject);
-    RP_TRY(submission_->begin(std::move(context), bound_, start, sync));
+    RP_TRY(submission_->begin(std::move(context), bound_, start, options));
+    if (options.at_end) RP_TRY(submission_->watch(options.at_end));
     unless_begun.cancel();
-    return {};
+    return RunContext::begins_with_a_submission(session_.shared_);
   }
 
   Status record(void* command_buffer) override {

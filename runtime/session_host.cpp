@@ -38,7 +38,9 @@ class HostSession final : public Session {
   Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
-                  std::vector<HostTensor>& results, RunStats* stats) override;
+                  std::vector<HostTensor>& results, RunStats* stats) override {
+    return run_until(nullptr, inputs, outputs, results, stats);
+  }
   Result<std::unique_ptr<AsyncRun>> make_run() override;
   const plan::Interface& io() const override { return package_->io; }
   const std::string& variant() const override { return variant_; }
@@ -53,7 +55,10 @@ class HostSession final : public Session {
  private:
   class Run;
   static Result<HostTensor> deliver(HostTensor value, const Binding* binding);
-  Result<std::vector<HostTensor>> compute(BoundIo& bound);
+  Result<std::vector<HostTensor>> compute(BoundIo& bound, const CancelFlag* cancelled);
+  Status run_until(const CancelFlag* cancelled, std::span<const Binding> inputs,
+                   std::span<const Binding> outputs, std::vector<HostTensor>& results,
+                   RunStats* stats);
 
   std::shared_ptr<const package::Package> package_;
   const plan::Plan& plan_;
@@ -97,15 +102,15 @@ Status HostSession::write_states(std::span<const size_t> which,
 }
 
 // The outputs of a run, whose states become the session's.
-Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound) {
+Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound, const CancelFlag* cancelled) {
   std::unique_lock lock(states_mutex_, std::defer_lock);
   if (!states_.empty()) lock.lock();
   std::vector<const HostTensor*> values;
   for (const Binding* input : bound.inputs) values.push_back(&*input->host);
   for (const HostTensor& state : states_) values.push_back(&state);
-  RP_ASSIGN(std::vector<HostTensor> computed,
-            program_->run(values, bound.symbols, bodies_,
-                          HostRun::create(deadline_in(timeout_ns_), seed_, started_++)));
+  HostRun run = HostRun::create(deadline_in(timeout_ns_), seed_, started_++);
+  run.cancelled = cancelled;
+  RP_ASSIGN(std::vector<HostTensor> computed, program_->run(values, bound.symbols, bodies_, run));
   // Values may be views of inputs. The caller may free their memory after the run, or bind the same
   // memory to outputs.
   for (HostTensor& value : computed) value = value.detached();
@@ -126,12 +131,13 @@ Result<HostTensor> HostSession::deliver(HostTensor value, const Binding* binding
   return shape;
 }
 
-Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
-                             std::vector<HostTensor>& results, RunStats* stats) {
+Status HostSession::run_until(const CancelFlag* cancelled, std::span<const Binding> inputs,
+                              std::span<const Binding> outputs, std::vector<HostTensor>& results,
+                              RunStats* stats) {
   const auto start = Clock::now();
   BoundIo bound;
   RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
-  RP_ASSIGN(std::vector<HostTensor> computed, compute(bound));
+  RP_ASSIGN(std::vector<HostTensor> computed, compute(bound, cancelled));
   results.resize(computed.size());
   for (size_t o = 0; o < computed.size(); ++o) {
     RP_ASSIGN(results[o], deliver(std::move(computed[o]), bound.outputs[o]));
@@ -161,13 +167,13 @@ class HostSession::Run final : public AsyncRun {
     return {};
   }
 
-  Status submit(const SubmitSync& sync) override {
-    if (submitted_) return {Code::Usage, "the run is in flight; wait for it first"};
-    if (!is_bound_) return {Code::Usage, "the run has no bindings"};
-    if (!sync.empty()) return unsupported("the host has no semaphores");
-    RP_TRY(session_.run_into(inputs_, outputs_, results_, &stats_));
+  Result<bool> submit(const SubmitOptions& options) override {
+    if (submitted_) return Status(Code::Usage, "the run is in flight; wait for it first");
+    if (!is_bound_) return Status(Code::Usage, "the run has no bindings");
+    if (!options.sync.empty()) return unsupported("the host has no semaphores");
+    RP_TRY(session_.run_until(options.cancelled, inputs_, outputs_, results_, &stats_));
     submitted_ = true;
-    return {};
+    return false;
   }
 
   Status record(void*) override { return unsupported("the host has no command buffers"); }

@@ -29,11 +29,11 @@ class CudaDevice final : public Device {
   Counters counters() const override;
 
  private:
-  CudaDevice(std::shared_ptr<Driver> driver, unsigned threads)
-      : driver_(std::move(driver)), threads_(threads) {}
+  CudaDevice(std::shared_ptr<Driver> driver, Threads threads)
+      : driver_(std::move(driver)), threads_(std::move(threads)) {}
 
   std::shared_ptr<Driver> driver_;
-  unsigned threads_;
+  Threads threads_;
 };
 
 }  // namespace reprise::cuda

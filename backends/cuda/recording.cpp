@@ -169,6 +169,14 @@ Result<bool> CudaRecording::poll(uint64_t timeout_ns) {
   return true;
 }
 
+bool CudaRecording::watch(uint64_t ns) {
+  const ReleaseScope scope(*driver_);
+  if (!scope.entered()) return true;
+  return driver_->runs.watch(run_, ns, [this](uint64_t most) {
+    return driver_->wait_for(done_.get(), most) != CUDA_ERROR_NOT_READY;
+  });
+}
+
 Result<bool> CudaRecording::ended() {
   RP_TRY(driver_->alive());
   if (dead_) return Status(Code::Device, "this recording failed earlier; create another session");

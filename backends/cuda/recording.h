@@ -28,6 +28,7 @@ class CudaRecording final : public Recording {
   Status submit(const SubmitSync& sync, uint64_t timeout_ns) override;
   Status wait(uint64_t timeout_ns) override;
   Result<bool> poll(uint64_t timeout_ns) override;
+  bool watch(uint64_t ns) override;
   Result<bool> ended() override;
   Result<std::vector<double>> dispatch_ns() override;
   uint64_t ran_ns() const override { return ran_ns_; }

@@ -49,7 +49,7 @@ class VulkanDevice final : public Device {
 
   std::shared_ptr<Driver> driver_;
   std::string cache_dir_;
-  unsigned threads_;
+  Threads threads_;
   OwnedPipelineCache cache_;
   std::mutex cache_mutex_;
   uint64_t saved_hash_ = 0;  // of the cache on disk

@@ -270,6 +270,11 @@ Result<bool> VulkanRecording::poll(uint64_t timeout_ns) {
   return true;
 }
 
+bool VulkanRecording::watch(uint64_t ns) {
+  return driver_->runs.watch(run_, ns,
+                             [this](uint64_t most) { return wait_for_fence(most) != VK_TIMEOUT; });
+}
+
 Result<bool> VulkanRecording::ended() {
   if (dead_) return Status(Code::Device, "this recording failed earlier; create another session");
   if (!pending_) return true;

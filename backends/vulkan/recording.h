@@ -31,6 +31,7 @@ class VulkanRecording final : public Recording {
   Result<bool> poll(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
   uint64_t ran_ns() const override { return ran_ns_; }
+  bool watch(uint64_t ns) override;
   Result<bool> ended() override;
   /// Waits without a time limit. If a run before it hangs, that run is given up.
   Status wait_for_transfer();

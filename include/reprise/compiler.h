@@ -49,11 +49,12 @@ typedef struct reprise_compile_options {
    * make them. Returns 0 to go on; any other value ends the call with REPRISE_CANCELLED. */
   int32_t (*progress)(void* user, const char* what, uint64_t done, uint64_t total);
   void* progress_user;
+  const reprise_executor* executor; /* if not null: compiles on these threads, not on new ones */
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL                                                                                     \
+        NULL, NULL                                                                               \
   }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */

@@ -135,9 +135,11 @@ typedef struct reprise_device_options {
   const reprise_vulkan_device* vulkan; /* if not null: borrow it; its `device` must be set */
   const reprise_cuda_device* cuda;     /* if not null: borrow it; its `context` must be set */
   const reprise_package* package;      /* if not null: "auto" skips devices that no variant fits */
+  const reprise_executor* executor;    /* if not null: builds kernels, and `threads` is not used */
+  uint64_t memory_budget;              /* see reprise_device_set_memory_budget */
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
-  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL }
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
 
 /* Writes up to `capacity` infos, whose struct_size the caller has set, and sets `count` to the
  * number of all devices. */
@@ -154,6 +156,14 @@ REPRISE_API reprise_status reprise_device_get_info(const reprise_device* device,
 /* Frees memory that no run uses at the moment: that of idle sessions on this device, which they
  * allocate again when they run. */
 REPRISE_API reprise_status reprise_device_trim(reprise_device* device, reprise_error* error);
+/* The most device memory, in bytes, that sessions and reprise_buffer_create may use on this device;
+ * 0: no limit. What exceeds it first frees the memory of idle sessions. If that is not enough, a
+ * call of reprise_session_run waits, in fair order, for other such calls to end, and everything
+ * else fails with REPRISE_OUT_OF_MEMORY. A budget that is smaller than what is in use frees the
+ * memory of idle sessions, and nothing else. Small buffers that the library needs for transfers do
+ * not count. The host has no budget. */
+REPRISE_API reprise_status reprise_device_set_memory_budget(reprise_device* device, uint64_t bytes,
+                                                            reprise_error* error);
 REPRISE_API void reprise_device_free(reprise_device* device);
 
 /* --- device memory, used in place by runs --- */

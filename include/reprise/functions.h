@@ -108,6 +108,11 @@ typedef struct reprise_functions {
   reprise_status (*session_load_states)(reprise_session* session, const char* path,
                                         reprise_error* error);
   reprise_status (*session_reset_states)(reprise_session* session, reprise_error* error);
+  reprise_status (*device_set_memory_budget)(reprise_device* device, uint64_t bytes,
+                                             reprise_error* error);
+  reprise_status (*session_reopen)(reprise_session* session, reprise_device* device,
+                                   reprise_error* error);
+  reprise_status (*run_cancel)(reprise_run* run, reprise_error* error);
 } reprise_functions;
 
 /* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.

@@ -20,7 +20,9 @@
  *
  * Threads. All functions may be called from any thread. Several threads may run one session at the
  * same time. Two runs must not write to the same buffer at the same time. The library creates
- * threads only to build kernels while it creates a session; they end before that call returns.
+ * threads to build kernels while it creates a session, unless the application lends an executor;
+ * they end before that call returns. A device has one thread more from the first submission on that
+ * asks to be called at its end (`at_end`).
  *
  * Structs. A struct begins with its size, which the REPRISE_*_INIT initialisers set, so that later
  * versions can add members at the end. A size that no version had is a REPRISE_USAGE error. So is a

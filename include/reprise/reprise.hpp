@@ -92,6 +92,17 @@ class Device {
     reprise_device_get_info(get(), &i, nullptr);
     return i;
   }
+  /// These return an Error with status REPRISE_OK on success. `bytes`: 0 is no limit.
+  Error set_memory_budget(uint64_t bytes) {
+    reprise_error e{};
+    if (reprise_device_set_memory_budget(get(), bytes, &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  Error trim() {
+    reprise_error e{};
+    if (reprise_device_trim(get(), &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
   reprise_device* get() const { return handle_.get(); }
 
  private:
@@ -332,6 +343,12 @@ class Session {
       return e;
     return read_results(get(), Handle<reprise_results, reprise_results_free>(raw));
   }
+  /// Moves the session to another device. Returns an Error with status REPRISE_OK on success.
+  Error reopen(const Device& device) {
+    reprise_error e{};
+    if (reprise_session_reopen(get(), device.get(), &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
   /// The names of the states, in the model's order.
   std::vector<std::string> states() const {
     std::vector<std::string> names;
@@ -428,6 +445,12 @@ class Run {
   Error submit(const reprise_submit_options* options = nullptr) {
     reprise_error e{};
     if (reprise_run_submit(get(), options, &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  /// Asks the run to end early; any thread may call this.
+  Error cancel() {
+    reprise_error e{};
+    if (reprise_run_cancel(get(), &e) == REPRISE_OK) return {};
     return {e.status, e.message};
   }
   Result<bool> ended() {

@@ -114,6 +114,18 @@ typedef enum reprise_severity {
   REPRISE_SEVERITY_MAX_ENUM = 0x7FFFFFFF
 } reprise_severity;
 
+/* Threads of the application, for work that the library would otherwise do on threads that it
+ * makes. The library copies the struct. */
+typedef struct reprise_executor {
+  size_t struct_size;
+  /* Calls task(context, 0) ... task(context, count - 1), in any order and on any threads, and
+   * returns when all of these have returned. */
+  void (*run)(void* user, void (*task)(void* context, size_t index), void* context, size_t count);
+  void* user;
+} reprise_executor;
+#define REPRISE_EXECUTOR_INIT \
+  { sizeof(reprise_executor), NULL, NULL }
+
 /* Returns the bytes of one element, or 0 for strings and for an unknown dtype. */
 REPRISE_API size_t reprise_dtype_size(reprise_dtype dtype);
 /* Returns the version, such as "0.1.0". */

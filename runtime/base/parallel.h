@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/base/threads.h"
 
 namespace reprise {
 
-/// Calls f(0) ... f(n - 1) on `threads` threads, this one included; 0: one per hardware thread. If
-/// the system refuses to create a thread, those that exist do the work. If a call throws, no
-/// further calls begin and the result is an error; `what` completes its message "... while kernels
-/// were built".
+/// Calls f(0) ... f(n - 1). If the system refuses to create a thread, those that exist do the work.
+/// If a call throws, no further calls begin and the result is an error; `what` completes its
+/// message "... while kernels were built".
 template <typename F>
-Status in_parallel(size_t n, unsigned threads, const char* what, const F& f) {
+Status in_parallel(size_t n, const Threads& threads, const char* what, const F& f) {
   std::atomic<size_t> next = 0;
   std::atomic<bool> failed = false;
   std::mutex mutex;
@@ -34,15 +34,20 @@ Status in_parallel(size_t n, unsigned threads, const char* what, const F& f) {
       if (!first) first = std::current_exception();
     }
   };
-  const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
-  std::vector<std::thread> pool;
-  try {
-    for (size_t t = 1; t < std::min<size_t>(wanted, n); ++t) pool.emplace_back(work);
-  } catch (const std::system_error&) {
-  } catch (const std::bad_alloc&) {
+  if (threads.executor && n > 1) {
+    threads.executor(n, [&](size_t) { work(); });
+  } else {
+    const unsigned wanted =
+        threads.count != 0 ? threads.count : std::thread::hardware_concurrency();
+    std::vector<std::thread> pool;
+    try {
+      for (size_t t = 1; t < std::min<size_t>(wanted, n); ++t) pool.emplace_back(work);
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    work();
+    for (std::thread& t : pool) t.join();
   }
-  work();
-  for (std::thread& t : pool) t.join();
   if (!first) return {};
   try {
     std::rethrow_exception(first);

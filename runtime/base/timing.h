@@ -1,6 +1,7 @@
 // The clock of reports and measurements, and statistics of measurements.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -19,6 +20,9 @@ inline double us_since(Clock::time_point start) {
 inline uint64_t ns_since(Clock::time_point start) {
   return static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
 }
+/// Set by any thread when a run shall end early.
+using CancelFlag = std::atomic<bool>;
+
 /// The time at which work on the host has to end.
 using Deadline = Clock::time_point;
 

@@ -5,40 +5,13 @@
 #include <chrono>
 #include <thread>
 
-#include "contract.h"
+#include "async_support.h"
 #include "lend.h"
 
 namespace reprise::test {
 namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
-
-/// A run with an input and an output in host memory.
-struct HostRunOf {
-  HostRunOf(Session& session, int64_t n, float scale)
-      : x(floats({n}, ramp(static_cast<size_t>(n), scale))), y(static_cast<size_t>(n)) {
-    inputs[0].name = "x";
-    inputs[0].host = &x;
-    outputs[0].name = "y";
-    outputs[0].host_output = std::as_writable_bytes(std::span(y));
-    auto made = session.make_run();
-    EXPECT_TRUE(made.ok()) << made.status().message();
-    run = *std::move(made);
-    const Status bound = run->bind(inputs, outputs);
-    EXPECT_TRUE(bound.ok()) << bound.message();
-  }
-  /// Whether y is x plus `added`.
-  bool is_right(float added) const {
-    for (size_t i = 0; i < y.size(); ++i)
-      if (y[i] != x.data<float>()[i] + added) return false;
-    return true;
-  }
-  HostTensor x;
-  std::vector<float> y;
-  std::array<Binding, 1> inputs, outputs;
-  std::unique_ptr<AsyncRun> run;
-  std::vector<HostTensor> results;
-};
 
 class AsyncContract : public Contract {};
 
@@ -48,8 +21,8 @@ TEST_P(AsyncContract, ARunIsSubmittedAgainAndAgain) {
   HostRunOf r(*s, 1000, 1);
   for (int i = 0; i < 3; ++i) {
     r.y.assign(r.y.size(), -1);
-    ASSERT_OK(r.run->submit());
-    EXPECT_EQ(r.run->submit().code(), Code::Usage);
+    ASSERT_OK(r.run->submit().status());
+    EXPECT_EQ(r.run->submit().status().code(), Code::Usage);
     EXPECT_EQ(r.run->bind(r.inputs, r.outputs).code(), Code::Usage);
     RunStats stats;
     ASSERT_OK(r.run->wait(r.results, &stats));
@@ -66,7 +39,7 @@ TEST_P(AsyncContract, ARunIsSubmittedAgainAndAgain) {
   }
   auto unbound = s->make_run();
   ASSERT_OK(unbound.status());
-  EXPECT_EQ((*unbound)->submit().code(), Code::Usage);
+  EXPECT_EQ((*unbound)->submit().status().code(), Code::Usage);
 }
 
 TEST_P(AsyncContract, PollingEndsARun) {
@@ -74,7 +47,7 @@ TEST_P(AsyncContract, PollingEndsARun) {
   ASSERT_TRUE(s);
   HostRunOf r(*s, 1 << 18, 1);
   for (int i = 0; i < 3; ++i) {
-    ASSERT_OK(r.run->submit());
+    ASSERT_OK(r.run->submit().status());
     for (bool ended = false; !ended; std::this_thread::yield()) {
       const auto answer = r.run->ended();
       ASSERT_OK(answer.status());
@@ -95,10 +68,10 @@ TEST_P(AsyncContract, SeveralRunsAreInFlight) {
   for (int round = 0; round < 4; ++round) {
     for (auto& r : runs) {
       r->y.assign(r->y.size(), -1);
-      ASSERT_OK(r->run->submit());
+      ASSERT_OK(r->run->submit().status());
     }
     if (!on_host()) {
-      const Status full = more.run->submit();
+      const Status full = more.run->submit().status();
       EXPECT_EQ(full.code(), Code::Busy);
       EXPECT_NE(full.message().find("3 runs"), std::string::npos) << full.message();
       // A blocking run would wait for this very thread.
@@ -109,7 +82,7 @@ TEST_P(AsyncContract, SeveralRunsAreInFlight) {
       ASSERT_OK(r->run->wait(r->results, nullptr));
       EXPECT_TRUE(r->is_right(2)) << r->y.size();
     }
-    ASSERT_OK(more.run->submit());
+    ASSERT_OK(more.run->submit().status());
     ASSERT_OK(more.run->wait(more.results, nullptr));
     EXPECT_TRUE(more.is_right(2));
   }
@@ -122,10 +95,10 @@ TEST_P(AsyncContract, ARunMayBeDestroyedInFlight) {
   ASSERT_TRUE(s);
   for (int i = 0; i < 3; ++i) {
     HostRunOf r(*s, 1 << 16, 1);
-    ASSERT_OK(r.run->submit());
+    ASSERT_OK(r.run->submit().status());
   }
   HostRunOf r(*s, 1 << 16, 2);
-  ASSERT_OK(r.run->submit());
+  ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_TRUE(r.is_right(3));
 }
@@ -142,13 +115,13 @@ TEST_P(AsyncContract, HostCallsFollowTheDevice) {
   ASSERT_TRUE(s);
   HostRunOf r(*s, 10, 1);
   for (int i = 0; i < 2; ++i) {
-    ASSERT_OK(r.run->submit());
+    ASSERT_OK(r.run->submit().status());
     ASSERT_OK(r.run->wait(r.results, nullptr));
     EXPECT_EQ(r.y, (std::vector<float>{0, 0, 0, 0, 0, 0, 2, 4, 6, 8}));
   }
   const SubmitSync::Point point{1, 1};
-  EXPECT_EQ(r.run->submit({{}, {&point, 1}}).code(), Code::Unsupported);
-  ASSERT_OK(r.run->submit());
+  EXPECT_EQ(r.run->submit({.sync = {{}, {&point, 1}}}).status().code(), Code::Unsupported);
+  ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
 }
 
@@ -162,8 +135,8 @@ TEST_P(AsyncContract, LateRunsAreErrorsOfTheirOwn) {
   HostRunOf r(*late, 1 << 12, 1), good(*other, 1 << 12, 1);
   int late_runs = 0;
   for (int i = 0; i < 6; ++i) {
-    ASSERT_OK(r.run->submit());
-    ASSERT_OK(good.run->submit());
+    ASSERT_OK(r.run->submit().status());
+    ASSERT_OK(good.run->submit().status());
     Status done;
     if (i % 2 == 0) {
       Result<bool> ended = false;
@@ -180,7 +153,7 @@ TEST_P(AsyncContract, LateRunsAreErrorsOfTheirOwn) {
     EXPECT_TRUE(good.is_right(kLaunches));
     // The context of a late run is in flight until it ends.
     Status again = Status(Code::Busy, "");
-    while (again.code() == Code::Busy) again = r.run->submit();
+    while (again.code() == Code::Busy) again = r.run->submit().status();
     ASSERT_OK(again);
     done = r.run->wait(r.results, nullptr);
     EXPECT_TRUE(done.ok() || done.code() == Code::Timeout) << done.message();
@@ -200,7 +173,7 @@ TEST_P(AsyncContract, TimeOfTheCallerIsNotThatOfTheRun) {
   auto s = session(w.package(), open(), {.timeout_ns = kLimit});
   ASSERT_TRUE(s);
   HostRunOf r(*s, 10, 1);
-  ASSERT_OK(r.run->submit());
+  ASSERT_OK(r.run->submit().status());
   std::this_thread::sleep_for(std::chrono::nanoseconds(kLimit + kLimit / 5));
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_EQ(r.y, (std::vector<float>{0, 0, 0, 0, 0, 0, 2, 4, 6, 8}));
@@ -217,8 +190,8 @@ TEST_P(AsyncContract, WaitsNeedALaunchToHoldBack) {
   ASSERT_TRUE(s);
   HostRunOf r(*s, 10, 1);
   const SubmitSync::Point point{1, 1};
-  EXPECT_EQ(r.run->submit({{&point, 1}, {}}).code(), Code::Unsupported);
-  ASSERT_OK(r.run->submit());
+  EXPECT_EQ(r.run->submit({.sync = {{&point, 1}, {}}}).status().code(), Code::Unsupported);
+  ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_EQ(r.y[9], 18.0F);
 }
@@ -235,13 +208,13 @@ TEST_P(AsyncContract, SemaphoresOfTheApplicationOrderRuns) {
     HostRunOf r(*s, 100, 1);
     if (!vulkan) {
       const SubmitSync::Point point{1, 1};
-      EXPECT_EQ(r.run->submit({{&point, 1}, {}}).code(), Code::Unsupported);
+      EXPECT_EQ(r.run->submit({.sync = {{&point, 1}, {}}}).status().code(), Code::Unsupported);
       return;
     }
     const uint64_t before = lender.make_semaphore(), after = lender.make_semaphore();
     for (uint64_t i = 1; i < 4; ++i) {
       const SubmitSync::Point wait{before, i}, signal{after, 10 * i};
-      ASSERT_OK(r.run->submit({{&wait, 1}, {&signal, 1}}));
+      ASSERT_OK(r.run->submit({.sync = {{&wait, 1}, {&signal, 1}}}).status());
       EXPECT_FALSE(lender.wait_for(after, 10 * i, kSecond / 50));
       const auto ended = r.run->ended();
       ASSERT_OK(ended.status());
@@ -252,10 +225,10 @@ TEST_P(AsyncContract, SemaphoresOfTheApplicationOrderRuns) {
       EXPECT_TRUE(r.is_right(2));
     }
     const SubmitSync::Point none{0, 1};
-    EXPECT_EQ(r.run->submit({{&none, 1}, {}}).code(), Code::Usage);
+    EXPECT_EQ(r.run->submit({.sync = {{&none, 1}, {}}}).status().code(), Code::Usage);
     const std::vector<SubmitSync::Point> many(SubmitSync::kMost + 1, {before, 1});
-    EXPECT_EQ(r.run->submit({many, {}}).code(), Code::Usage);
-    ASSERT_OK(r.run->submit());
+    EXPECT_EQ(r.run->submit({.sync = {many, {}}}).status().code(), Code::Usage);
+    ASSERT_OK(r.run->submit().status());
     ASSERT_OK(r.run->wait(r.results, nullptr));
   }
   EXPECT_TRUE(lender.unharmed());
@@ -323,7 +296,7 @@ TEST_P(AsyncContract, CommandBuffersAndSemaphoresAreOfTheApplicationsDevice) {
   EXPECT_FALSE(r.run->record(&nothing).ok());
   const SubmitSync::Point point{1, 1};
   EXPECT_FALSE(r.run->submit({{&point, 1}, {}}).ok());
-  ASSERT_OK(r.run->submit());
+  ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_TRUE(r.is_right(3));
 }

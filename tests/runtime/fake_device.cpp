@@ -54,6 +54,7 @@ class FakeRecording final : public Recording {
   }
   Status wait(uint64_t) override { return {}; }
   Result<bool> poll(uint64_t) override { return true; }
+  bool watch(uint64_t) override { return true; }
   Result<bool> ended() override { return true; }
   Result<std::vector<double>> dispatch_ns() override { return std::vector<double>{}; }
 

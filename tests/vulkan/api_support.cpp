@@ -20,6 +20,19 @@ reprise_package* sample_package() {
   return capi::make_handle(std::make_shared<reprise_package>(p));
 }
 
+reprise_package* package_of_kernels(int n) {
+  PlanWriter w;
+  plan::BufferId from = w.input("x", DType::F32, {Expr(3)});
+  for (int k = 0; k < n; ++k) {
+    const std::string name = "plus" + std::to_string(k);
+    const plan::BufferId to = k + 1 < n ? w.arena("a" + std::to_string(k), DType::F32, {Expr(3)})
+                                        : w.output("y", DType::F32, {Expr(3)});
+    w.launch(w.kernel(affine_kernel(name, 1.0F, 1.0F)), {from, to}, {Expr(3)});
+    from = to;
+  }
+  return capi::make_handle(std::make_shared<reprise_package>(w.package()));
+}
+
 std::vector<std::string> session_devices() {
   auto ids = device_ids();
   ids.emplace_back("host");

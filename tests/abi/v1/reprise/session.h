@@ -131,6 +131,14 @@ REPRISE_API reprise_status reprise_session_create(const reprise_package* package
                                                   reprise_device* device,
                                                   const reprise_session_options* options,
                                                   reprise_session** out, reprise_error* error);
+/* Moves the session to another device, or opens it again on the same one, with the package and the
+ * options that it was created with: such as after REPRISE_DEVICE_LOST, when the application has
+ * opened a device again. If this fails, the session is as it was. Calls in progress end on the old
+ * device. A run object moves when it is bound again, with buffers of the new device. States keep
+ * their values if the old device can still be read; otherwise they have their initial values, and
+ * `log` of the new device says so. */
+REPRISE_API reprise_status reprise_session_reopen(reprise_session* session, reprise_device* device,
+                                                  reprise_error* error);
 REPRISE_API void reprise_session_free(reprise_session* session);
 REPRISE_API size_t reprise_session_input_count(const reprise_session* session);
 REPRISE_API size_t reprise_session_output_count(const reprise_session* session);
@@ -188,7 +196,8 @@ REPRISE_API void reprise_results_free(reprise_results* results);
  * of its own: the device works while the caller does something else, and host kernels run in the
  * calls below. Several run objects of a session may be in flight, up to max_in_flight; upload,
  * compute and download of different ones overlap where the device can. Only one thread at a time
- * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE. If run objects in
+ * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE, but for
+ * reprise_run_cancel. If run objects in
  * flight are all that max_in_flight allows, reprise_session_run and the functions of states fail
  * with REPRISE_BUSY, because they might wait for the thread that calls them. The memory that is
  * bound, and the array of outputs, must stay valid until the run is bound again or freed. Do not
@@ -214,9 +223,16 @@ typedef struct reprise_submit_options {
   size_t wait_count;
   const reprise_timeline_point* signals;
   size_t signal_count;
+  /* If not null, called once when reprise_run_poll would no longer set `ended` to 0: in a thread
+   * that the device has for these calls, or by reprise_run_submit if nothing was submitted to a
+   * device. It may call functions of the library, also to end this run and to submit it again.
+   * Calls of one device do not overlap, so it must not block for long. reprise_run_wait and
+   * reprise_run_free return after it has returned, unless it calls them itself. */
+  void (*at_end)(void* user);
+  void* at_end_user;
 } reprise_submit_options;
 #define REPRISE_SUBMIT_OPTIONS_INIT \
-  { sizeof(reprise_submit_options), NULL, 0, NULL, 0 }
+  { sizeof(reprise_submit_options), NULL, 0, NULL, 0, NULL, NULL }
 
 typedef struct reprise_record_options {
   size_t struct_size;
@@ -259,6 +275,12 @@ REPRISE_API reprise_status reprise_run_poll(reprise_run* run, int32_t* ended, re
  * REPRISE_USAGE. */
 REPRISE_API reprise_status reprise_run_wait(reprise_run* run, reprise_results** results,
                                             reprise_run_stats* stats, reprise_error* error);
+/* Asks the run to end early, and returns at once. Any thread may call this, also while another one
+ * waits for the run. The run leaves out what it has not begun of its submissions, host kernels and
+ * iterations of loops; then reprise_run_wait fails with REPRISE_CANCELLED, and the outputs have no
+ * defined value. What the device has begun is not interrupted: a run that is one submission
+ * succeeds. If the run is not in flight, this does nothing. */
+REPRISE_API reprise_status reprise_run_cancel(reprise_run* run, reprise_error* error);
 /* If the run was submitted and is in flight, waits for the device; its outputs have no defined
  * value then. */
 REPRISE_API void reprise_run_free(reprise_run* run);

@@ -1,0 +1,210 @@
+// What applications that embed the library give it and ask of it: calls at the ends of runs,
+// cancellation, threads, a memory budget, and another device.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api_support.h"
+#include "reprise/reprise.hpp"
+
+namespace reprise::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Embedding : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto device = Device::open(GetParam());
+    ASSERT_TRUE(device) << device.error().message;
+    device_.emplace(std::move(*device));
+    auto session = Session::create(package_, *device_);
+    ASSERT_TRUE(session) << session.error().message;
+    session_.emplace(std::move(*session));
+  }
+  static float expected(const std::string& device, float x) {
+    return device == "host" ? 2 * x : x + 2;
+  }
+  std::optional<Device> device_;
+  const Package package_{sample_package()};
+  std::optional<Session> session_;
+};
+
+/// A flag that a call of the library sets.
+struct Event {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int calls = 0;
+  static void set(void* user) {
+    auto& event = *static_cast<Event*>(user);
+    const std::lock_guard lock(event.mutex);
+    ++event.calls;
+    event.changed.notify_all();
+  }
+  bool wait_for(int n) {
+    std::unique_lock lock(mutex);
+    return changed.wait_for(lock, 60s, [&] { return calls >= n; });
+  }
+};
+
+TEST_P(Embedding, SubmissionsCallTheApplication) {
+  auto run = Run::create(*session_);
+  ASSERT_TRUE(run) << run.error().message;
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3);
+  EXPECT_EQ(run->bind({{"x", x.data(), {3}}}, {{"y", y.data(), {3}}}).status, REPRISE_OK);
+  Event event;
+  reprise_submit_options options = REPRISE_SUBMIT_OPTIONS_INIT;
+  options.at_end = Event::set;
+  options.at_end_user = &event;
+  for (int i = 1; i <= 3; ++i) {
+    y.assign(3, -1);
+    const Error submitted = run->submit(&options);
+    ASSERT_EQ(submitted.status, REPRISE_OK) << submitted.message;
+    ASSERT_TRUE(event.wait_for(i));
+    const auto ended = run->ended();
+    EXPECT_TRUE(ended && *ended);
+    EXPECT_EQ(run->wait_only().status, REPRISE_OK);
+    EXPECT_EQ(event.calls, i);
+    for (size_t e = 0; e < 3; ++e) EXPECT_EQ(y[e], expected(GetParam(), x[e]));
+  }
+  // There is nothing to cancel, and what was asked for then does not concern the next run.
+  EXPECT_EQ(run->cancel().status, REPRISE_OK);
+  EXPECT_EQ(run->submit().status, REPRISE_OK);
+  EXPECT_EQ(run->wait_only().status, REPRISE_OK);
+}
+
+TEST_P(Embedding, TheApplicationMayEndARunInTheCall) {
+  struct Chain {
+    Run* run;
+    Event event;
+    std::atomic<int> failures = 0;
+    static void end(void* user) {
+      auto& chain = *static_cast<Chain*>(user);
+      if (chain.run->wait_only().status != REPRISE_OK) ++chain.failures;
+      Event::set(&chain.event);
+    }
+  } chain;
+  auto run = Run::create(*session_);
+  ASSERT_TRUE(run);
+  chain.run = &*run;
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3);
+  EXPECT_EQ(run->bind({{"x", x.data(), {3}}}, {{"y", y.data(), {3}}}).status, REPRISE_OK);
+  reprise_submit_options options = REPRISE_SUBMIT_OPTIONS_INIT;
+  options.at_end = Chain::end;
+  options.at_end_user = &chain;
+  ASSERT_EQ(run->submit(&options).status, REPRISE_OK);
+  ASSERT_TRUE(chain.event.wait_for(1));
+  EXPECT_EQ(chain.failures, 0);
+  EXPECT_EQ(y[2], expected(GetParam(), 3));
+  const Error again = run->wait_only();
+  EXPECT_EQ(again.status, REPRISE_USAGE) << again.message;
+}
+
+TEST_P(Embedding, SessionsMoveToAnotherDevice) {
+  auto run = Run::create(*session_);
+  ASSERT_TRUE(run);
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3);
+  const std::vector<Tensor> in{{"x", x.data(), {3}}}, out{{"y", y.data(), {3}}};
+  EXPECT_EQ(run->bind(in, out).status, REPRISE_OK);
+  reprise_session_info before = REPRISE_SESSION_INFO_INIT;
+  ASSERT_EQ(reprise_session_get_info(session_->get(), &before, nullptr), REPRISE_OK);
+  const std::string variant = before.variant;
+  for (const std::string& id : session_devices()) {
+    auto next = Device::open(id);
+    ASSERT_TRUE(next) << next.error().message;
+    const Error moved = session_->reopen(*next);
+    ASSERT_EQ(moved.status, REPRISE_OK) << moved.message;
+    // A run object stays where it was bound until it is bound again.
+    EXPECT_EQ(run->submit().status, REPRISE_OK);
+    EXPECT_EQ(run->wait_only().status, REPRISE_OK);
+    EXPECT_EQ(run->bind(in, out).status, REPRISE_OK);
+    y.assign(3, -1);
+    EXPECT_EQ(run->submit().status, REPRISE_OK);
+    EXPECT_EQ(run->wait_only().status, REPRISE_OK);
+    EXPECT_EQ(y[1], expected(id, 2)) << id;
+    auto blocking = session_->run(in);
+    ASSERT_TRUE(blocking) << blocking.error().message;
+    EXPECT_EQ(blocking->front().as<float>()[1], expected(id, 2)) << id;
+    reprise_session_info info = REPRISE_SESSION_INFO_INIT;
+    ASSERT_EQ(reprise_session_get_info(session_->get(), &info, nullptr), REPRISE_OK);
+    EXPECT_EQ(std::string(info.variant) == "host", id == "host");
+  }
+  EXPECT_EQ(before.variant, variant);  // texts live as long as the session
+  reprise_error error{};
+  EXPECT_EQ(reprise_session_reopen(session_->get(), nullptr, &error), REPRISE_USAGE);
+  EXPECT_TRUE(session_->run(in));
+}
+
+TEST_P(Embedding, TheBudgetLimitsSessionsAndBuffers) {
+  if (GetParam() == "host") {
+    EXPECT_EQ(device_->set_memory_budget(1).status, REPRISE_OK);
+    EXPECT_FALSE(Buffer::create(*device_, 64));
+    return;
+  }
+  auto kept = Buffer::create(*device_, 1 << 20);
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(device_->set_memory_budget((1 << 20) + 100).status, REPRISE_OK);
+  auto refused = Buffer::create(*device_, 4096);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, REPRISE_OUT_OF_MEMORY);
+  EXPECT_NE(refused.error().message.find("budget"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(device_->set_memory_budget(0).status, REPRISE_OK);
+  EXPECT_TRUE(Buffer::create(*device_, 4096));
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  options.memory_budget = 1000;
+  auto small = Device::open(GetParam(), &options);
+  ASSERT_TRUE(small) << small.error().message;
+  EXPECT_FALSE(Buffer::create(*small, 1001));
+  EXPECT_TRUE(Buffer::create(*small, 1000));
+}
+
+TEST_P(Embedding, AnExecutorReplacesThreads) {
+  struct Pool {
+    std::mutex mutex;
+    int calls = 0;
+    static void run(void* user, void (*task)(void*, size_t), void* context, size_t count) {
+      auto& pool = *static_cast<Pool*>(user);
+      {
+        const std::lock_guard lock(pool.mutex);
+        ++pool.calls;
+      }
+      std::vector<std::thread> workers;
+      for (size_t i = count; i-- > 0;) workers.emplace_back([=] { task(context, i); });
+      for (auto& w : workers) w.join();
+    }
+  } pool;
+  reprise_executor executor = REPRISE_EXECUTOR_INIT;
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  options.executor = &executor;
+  auto refused = Device::open(GetParam(), &options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("`run` is null"), std::string::npos)
+      << refused.error().message;
+  executor.run = Pool::run;
+  executor.user = &pool;
+  auto device = Device::open(GetParam(), &options);
+  ASSERT_TRUE(device) << device.error().message;
+  const Package several(package_of_kernels(3));
+  auto session = Session::create(several, *device);
+  ASSERT_TRUE(session) << session.error().message;
+  EXPECT_EQ(pool.calls, GetParam() == "host" ? 0 : 1);
+  const std::vector<float> x{1, 2, 3};
+  auto y = session->run({{"x", x.data(), {3}}});
+  ASSERT_TRUE(y) << y.error().message;
+  EXPECT_EQ(y->front().as<float>()[0], 4.0F);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Embedding, testing::ValuesIn(session_devices()),
+                         [](const auto& which) { return as_test_name(which.param); });
+
+}  // namespace
+}  // namespace reprise::test
