@@ -59,6 +59,7 @@ const reprise_functions* reprise_get_functions(uint32_t abi_version) {
       reprise_session_save_states,
       reprise_session_load_states,
       reprise_session_reset_states,
+      reprise_package_open_part,
   };
   return abi_version == REPRISE_ABI_VERSION ? &table : nullptr;
 }

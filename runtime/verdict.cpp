@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "runtime/base/cache_folder.h"
+#include "runtime/platform/cache_folder.h"
 #include "runtime/check.h"
 
 namespace reprise {

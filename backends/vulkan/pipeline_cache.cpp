@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "runtime/base/cache_folder.h"
+#include "runtime/platform/cache_folder.h"
 #include "runtime/package/package.h"
 
 namespace reprise::vulkan {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/base/cache_folder.h"
+#include "runtime/platform/cache_folder.h"
 #include "runtime/package/package.h"
 
 namespace reprise::nvrtc {
