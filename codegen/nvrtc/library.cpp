@@ -75,8 +75,7 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path,
   }
   for (const std::string& name : tried) {
     const auto opened = platform::Library::open(name);
-    if (!opened && !path.empty())
-      wrong = "and '" + path + "' cannot be loaded: " + opened.error();
+    if (!opened && !path.empty()) wrong = "and '" + path + "' cannot be loaded: " + opened.error();
     if (!opened) continue;
     auto library = std::make_shared<Library>();
     const std::string unfit = library->load(opened, name);

@@ -15,18 +15,18 @@ extern "C" {
  * relies on, and checksums detect damage. Nevertheless, malicious kernels can crash a driver or the
  * process: open packages only from sources from which you would run a program.
  *
- * An open package keeps its file open. Its metadata is copied; weights are read, and their checksums
- * are compared, when a session needs them. A file that is replaced as reprise_package_save does may
- * be replaced at any time. If the contents of the file are changed or truncated, sessions fail with
- * REPRISE_CORRUPT_PACKAGE or REPRISE_IO from then on. */
+ * An open package keeps its file open. Its metadata is copied; weights are read, and their
+ * checksums are compared, when a session needs them. A file that is replaced as
+ * reprise_package_save does may be replaced at any time. If the contents of the file are changed or
+ * truncated, sessions fail with REPRISE_CORRUPT_PACKAGE or REPRISE_IO from then on. */
 typedef struct reprise_package reprise_package;
 
 REPRISE_API reprise_status reprise_package_open(const char* path, reprise_package** out,
                                                 reprise_error* error);
 /* Opens a package that is a part of another file, such as an asset of an Android application or a
- * section of a program: `length` bytes from `offset` on, or all bytes up to the end if `length` is 0.
- * `file` is a file descriptor, on Windows a HANDLE, that can be read. The library uses one of its
- * own, so the caller may close it afterwards. */
+ * section of a program: `length` bytes from `offset` on, or all bytes up to the end if `length` is
+ * 0. `file` is a file descriptor, on Windows a HANDLE, that can be read. The library uses one of
+ * its own, so the caller may close it afterwards. */
 REPRISE_API reprise_status reprise_package_open_part(intptr_t file, uint64_t offset,
                                                      uint64_t length, reprise_package** out,
                                                      reprise_error* error);

@@ -16,9 +16,10 @@ namespace reprise::python {
 template <typename T>
 std::shared_ptr<T> of_process(std::shared_ptr<T> object) {
   T* const raw = object.get();
-  return std::shared_ptr<T>(raw, [held = std::move(object), process = platform::process_id()](T*) mutable {
-    if (platform::process_id() != process) new std::shared_ptr<T>(std::move(held));
-  });
+  return std::shared_ptr<T>(
+      raw, [held = std::move(object), process = platform::process_id()](T*) mutable {
+        if (platform::process_id() != process) new std::shared_ptr<T>(std::move(held));
+      });
 }
 
 /// An open device, or the host.

@@ -70,7 +70,8 @@ Result<HostTensor> decode(const HostTensor& file) {
                                       error.data(),
                                       error.size()};
   if (library.decode(kRepriseImagesVersion, &request) != 0) return pixels;
-  if (error[0] == 0) return unsupported(platform::library_name(kLibrary) + " is of another version");
+  if (error[0] == 0)
+    return unsupported(platform::library_name(kLibrary) + " is of another version");
   return invalid_input("the image cannot be decoded: " + std::string(error.data()));
 }
 

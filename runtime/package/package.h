@@ -88,8 +88,8 @@ struct Package {
   /// Raw segments. Those of a package that was read have no bytes: load_weight() gets them.
   std::vector<HostTensor> weights;
   std::vector<uint64_t> weight_hashes;  // may be empty if the package was compiled in this process
-  std::vector<Variant> variants;  // in order of preference
-  plan::Plan host_plan;           // the reference: host calls of the imported graph, unfused
+  std::vector<Variant> variants;        // in order of preference
+  plan::Plan host_plan;                 // the reference: host calls of the imported graph, unfused
   /// Bodies of the control flow in all plans. A body calls only bodies before it.
   std::vector<plan::Body> bodies;
   Explanation explanation;

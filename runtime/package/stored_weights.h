@@ -56,7 +56,7 @@ class StoredWeights {
  public:
   struct Entry {
     uint64_t offset = 0, size = 0;  // in the source
-    std::optional<Scaled> scaled;  // the file has no bytes of it
+    std::optional<Scaled> scaled;   // the file has no bytes of it
   };
   explicit StoredWeights(Source source) : source_(std::move(source)) {}
 

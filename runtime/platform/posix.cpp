@@ -105,15 +105,13 @@ Result<size_t> InputFile::read_some(uint64_t offset, std::span<std::byte> out) c
 Result<std::shared_ptr<const std::span<const std::byte>>> InputFile::map() const {
   using Bytes = std::span<const std::byte>;
   if (size_ == 0) return std::make_shared<const Bytes>();
-  void* const data =
-      ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, static_cast<int>(file_), 0);
+  void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, static_cast<int>(file_), 0);
   if (data == MAP_FAILED) return failure("cannot be mapped");
-  return std::shared_ptr<const Bytes>(new Bytes(static_cast<const std::byte*>(data), size_),
-                                      [](const Bytes* bytes) {
-                                        ::munmap(const_cast<std::byte*>(bytes->data()),
-                                                 bytes->size());
-                                        delete bytes;
-                                      });
+  return std::shared_ptr<const Bytes>(
+      new Bytes(static_cast<const std::byte*>(data), size_), [](const Bytes* bytes) {
+        ::munmap(const_cast<std::byte*>(bytes->data()), bytes->size());
+        delete bytes;
+      });
 }
 
 File open_stream(const std::string& path, const char* mode) {
@@ -260,8 +258,8 @@ bool OutputFile::write(const void* data, uint64_t size) {
 
 bool OutputFile::finish() {
   if (impl_->target.empty()) return true;
-  impl_->kept = ::fsync(impl_->fd) == 0 &&
-                ::rename(impl_->temporary.c_str(), impl_->target.c_str()) == 0;
+  impl_->kept =
+      ::fsync(impl_->fd) == 0 && ::rename(impl_->temporary.c_str(), impl_->target.c_str()) == 0;
   if (!impl_->kept) impl_->error = errno;
   return impl_->kept;
 }

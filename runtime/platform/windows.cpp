@@ -25,8 +25,8 @@ namespace reprise::platform {
 namespace fs = std::filesystem;
 
 std::wstring to_utf16(const std::string& text) {
-  const int size = ::MultiByteToWideChar(CP_UTF8, 0, text.data(), static_cast<int>(text.size()),
-                                         nullptr, 0);
+  const int size =
+      ::MultiByteToWideChar(CP_UTF8, 0, text.data(), static_cast<int>(text.size()), nullptr, 0);
   std::wstring out(static_cast<size_t>(std::max(size, 0)), L'\0');
   ::MultiByteToWideChar(CP_UTF8, 0, text.data(), static_cast<int>(text.size()), out.data(), size);
   return out;
@@ -146,10 +146,10 @@ class OwnAccess {
     const User me;
     Local<wchar_t> name;
     if (!me.id() || !::ConvertSidToStringSidW(me.id(), &name.data)) return;
-    const std::wstring text = std::wstring(L"D:P(A;OICI;FA;;;") + name.data +
-                              L")(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
-    if (!::ConvertStringSecurityDescriptorToSecurityDescriptorW(
-            text.c_str(), SDDL_REVISION_1, &descriptor_.data, nullptr))
+    const std::wstring text =
+        std::wstring(L"D:P(A;OICI;FA;;;") + name.data + L")(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
+    if (!::ConvertStringSecurityDescriptorToSecurityDescriptorW(text.c_str(), SDDL_REVISION_1,
+                                                                &descriptor_.data, nullptr))
       return;
     attributes_ = {sizeof attributes_, descriptor_.data, FALSE};
   }
@@ -201,8 +201,7 @@ void InputFile::close() {
 
 Status InputFile::inspect() {
   LARGE_INTEGER size{};
-  if (::GetFileType(handle_of(file_)) != FILE_TYPE_DISK)
-    return {Code::Io, "is not a regular file"};
+  if (::GetFileType(handle_of(file_)) != FILE_TYPE_DISK) return {Code::Io, "is not a regular file"};
   if (!::GetFileSizeEx(handle_of(file_), &size)) return failure("cannot be read");
   size_ = static_cast<uint64_t>(size.QuadPart);
   return {};
@@ -251,9 +250,8 @@ File open_stream(const std::string& path, const char* mode) {
 
 File open_own_file(const std::string& path, std::string& wrong) {
   wrong.clear();
-  HANDLE const file =
-      ::CreateFileW(to_utf16(path).c_str(), GENERIC_READ | READ_CONTROL, kShareAll, nullptr,
-                    OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
+  HANDLE const file = ::CreateFileW(to_utf16(path).c_str(), GENERIC_READ | READ_CONTROL, kShareAll,
+                                    nullptr, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
   if (file == INVALID_HANDLE_VALUE) return nullptr;
   wrong = why_distrusted(file);
   if (wrong.empty()) return stream_of(file, _O_RDONLY, "rb");
@@ -312,8 +310,8 @@ struct OutputFile::Impl {
     if (file == INVALID_HANDLE_VALUE) return false;
     if (::GetFileType(file) != FILE_TYPE_DISK) return true;
     std::array<wchar_t, 4096> name{};  // follows symbolic links
-    const DWORD size = ::GetFinalPathNameByHandleW(file, name.data(),
-                                                   static_cast<DWORD>(name.size()), 0);
+    const DWORD size =
+        ::GetFinalPathNameByHandleW(file, name.data(), static_cast<DWORD>(name.size()), 0);
     if (size > 0 && size < name.size()) target.assign(name.data(), size);
     close();
     return false;
@@ -399,8 +397,8 @@ Library Library::open(const std::string& name) {
   if (!out.handle_ && !fs::path(path).has_parent_path()) {
     std::wstring folders(32768, L'\0'), found(32768, L'\0');
     folders.resize(::GetEnvironmentVariableW(L"PATH", folders.data(), 32768));
-    found.resize(::SearchPathW(folders.c_str(), path.c_str(), nullptr, 32768, found.data(),
-                               nullptr));
+    found.resize(
+        ::SearchPathW(folders.c_str(), path.c_str(), nullptr, 32768, found.data(), nullptr));
     if (!found.empty() && fs::path(found).is_absolute()) {
       out.handle_ =
           ::LoadLibraryExW(found.c_str(), nullptr, flags | LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR);

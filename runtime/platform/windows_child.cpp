@@ -28,9 +28,8 @@ std::wstring quoted(const std::string& argument) {
 
 Result<int> run_program(const std::vector<std::string>& arguments, const std::string& output) {
   SECURITY_ATTRIBUTES inherited{sizeof inherited, nullptr, TRUE};
-  HANDLE const file =
-      ::CreateFileW(to_utf16(output).c_str(), GENERIC_WRITE, FILE_SHARE_READ, &inherited,
-                    CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
+  HANDLE const file = ::CreateFileW(to_utf16(output).c_str(), GENERIC_WRITE, FILE_SHARE_READ,
+                                    &inherited, CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL, nullptr);
   if (file == INVALID_HANDLE_VALUE) return failure(output);
   std::wstring line;
   for (const std::string& a : arguments) line += (line.empty() ? L"" : L" ") + quoted(a);

@@ -106,22 +106,21 @@ bool is_standard(const Include& include) {
   if (include.quoted) return false;
   const std::string& t = include.target;
   if (t.find('.') == std::string::npos) return t.find('/') == std::string::npos;
-  static const std::vector<std::string> c = {"errno.h",  "math.h",   "stddef.h", "stdint.h",
-                                             "stdio.h",  "stdlib.h", "string.h", "time.h"};
+  static const std::vector<std::string> c = {"errno.h", "math.h",   "stddef.h", "stdint.h",
+                                             "stdio.h", "stdlib.h", "string.h", "time.h"};
   return std::find(c.begin(), c.end(), t) != c.end();
 }
 
 /// A header of an operating system.
 bool is_of_system(const Include& include) {
-  static const std::vector<std::string> names = {
-      "aclapi.h", "dlfcn.h", "fcntl.h",   "io.h",   "poll.h",   "pthread.h",
-      "sddl.h",   "signal.h", "spawn.h", "unistd.h", "windows.h"};
+  static const std::vector<std::string> names = {"aclapi.h", "dlfcn.h",   "fcntl.h",  "io.h",
+                                                 "poll.h",   "pthread.h", "sddl.h",   "signal.h",
+                                                 "spawn.h",  "unistd.h",  "windows.h"};
   static const std::vector<std::string> folders = {"sys/", "mach-o/"};
   const std::string& t = include.target;
   return !include.quoted && (std::find(names.begin(), names.end(), t) != names.end() ||
-                             std::any_of(folders.begin(), folders.end(), [&](const std::string& f) {
-                               return starts_with(t, f);
-                             }));
+                             std::any_of(folders.begin(), folders.end(),
+                                         [&](const std::string& f) { return starts_with(t, f); }));
 }
 
 bool allowed(const Row& row, const Include& include) {

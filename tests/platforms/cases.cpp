@@ -134,8 +134,7 @@ std::string read_tensor(const fs::path& path, Data& to) {
   return {};
 }
 
-std::string read_tensors(const fs::path& folder, const std::string& prefix,
-                         std::vector<Data>& to) {
+std::string read_tensors(const fs::path& folder, const std::string& prefix, std::vector<Data>& to) {
   for (size_t i = 0;; ++i) {
     const fs::path path = folder / (prefix + "_" + std::to_string(i) + ".pb");
     if (!fs::exists(path)) return {};

@@ -1,6 +1,6 @@
 // reprise_replay FOLDER [DEVICE...]: runs each package FOLDER/CASE/model.rpk on each device, and
-// compares with the expected outputs. Checks that packages open from paths with any characters, from
-// a part of a file and from memory as well. Exits with 0 if everything is right.
+// compares with the expected outputs. Checks that packages open from paths with any characters,
+// from a part of a file and from memory as well. Exits with 0 if everything is right.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -31,16 +31,24 @@ class Native {
       : file_(CreateFileW(path.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr, OPEN_EXISTING, 0,
                           nullptr)) {
   }
-  ~Native() { CloseHandle(file_); }
-  intptr_t get() const { return reinterpret_cast<intptr_t>(file_); }
+  ~Native() {
+    CloseHandle(file_);
+  }
+  intptr_t get() const {
+    return reinterpret_cast<intptr_t>(file_);
+  }
 
  private:
   HANDLE file_;
 #else
       : file_(open(path.c_str(), O_RDONLY)) {
   }
-  ~Native() { close(file_); }
-  intptr_t get() const { return file_; }
+  ~Native() {
+    close(file_);
+  }
+  intptr_t get() const {
+    return file_;
+  }
 
  private:
   int file_;
@@ -57,7 +65,8 @@ struct Counts {
 void report(Counts& counts, const std::string& name, const std::string& device,
             const std::string& wrong) {
   ++(wrong.empty() ? counts.right : counts.wrong);
-  if (!wrong.empty()) std::printf("WRONG %s on %s: %s\n", name.c_str(), device.c_str(), wrong.c_str());
+  if (!wrong.empty())
+    std::printf("WRONG %s on %s: %s\n", name.c_str(), device.c_str(), wrong.c_str());
 }
 
 std::string run_package(const Package& package, const Device& device, const fs::path& folder) {
@@ -106,7 +115,8 @@ void check_files(const fs::path& folder, const Device& host, Counts& counts) {
   fs::create_directories(copies);
   const std::vector<unsigned char> bytes = read_file(folder / "model.rpk");
   std::ofstream(copies / "model.rpk", std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
   {
     std::ofstream inside(copies / "assets.bin", std::ios::binary);
     inside << "1234567";
