@@ -21,7 +21,7 @@ reprise_package_info describe(const package::Package& p) {
   reprise_package_info out = REPRISE_PACKAGE_INFO_INIT;
   out.model = p.model_name.c_str();
   out.producer = p.producer.c_str();
-  for (const HostTensor& w : p.weights) out.weight_bytes += w.bytes().size();
+  for (const HostTensor& w : p.weights) out.weight_bytes += package::weight_bytes(w);
   out.input_count = static_cast<uint32_t>(p.io.inputs.size());
   out.output_count = static_cast<uint32_t>(p.io.outputs.size());
   out.state_count = static_cast<uint32_t>(p.io.states.size());
@@ -50,6 +50,16 @@ reprise_status reprise_package_open_memory(const void* bytes, size_t size, repri
     if (!bytes || !out) return missing("bytes or out");
     RP_ASSIGN(auto package,
               package::read_memory({static_cast<const std::byte*>(bytes), size}, nullptr));
+    *out = make_handle(std::make_shared<reprise_package>(std::move(package)));
+    return {};
+  });
+}
+
+reprise_status reprise_package_open_part(intptr_t file, uint64_t offset, uint64_t length,
+                                         reprise_package** out, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!out) return missing("out");
+    RP_ASSIGN(auto package, package::read_part(file, offset, length));
     *out = make_handle(std::make_shared<reprise_package>(std::move(package)));
     return {};
   });

@@ -21,7 +21,11 @@ endif()
 add_compile_options(-ffp-contract=off -fno-math-errno)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   add_compile_options(-O2 -ffunction-sections -fdata-sections)
-  add_link_options(-Wl,--gc-sections)
+  if(APPLE)
+    add_link_options(-Wl,-dead_strip)
+  else()
+    add_link_options(-Wl,--gc-sections)
+  endif()
 endif()
 if(REPRISE_ASAN)
   add_compile_options(-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -68,14 +72,18 @@ function(reprise_keep_libraries target)
   endif()
 endfunction()
 
-# reprise_library(NAME DIRS dir... DEPS target...): a static library of all sources in the folders.
+# reprise_library(NAME DIRS dir... DEPS target...): a static library of all sources in the folders,
+# without those whose path matches EXCLUDE.
 function(reprise_library name)
-  cmake_parse_arguments(ARG "" "" "DIRS;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "DIRS;DEPS;PRIVATE_DEPS" ${ARGN})
   set(sources)
   foreach(dir ${ARG_DIRS})
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cpp)
     list(APPEND sources ${found})
   endforeach()
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${ARG_EXCLUDE}")
+  endif()
   if(NOT sources)
     message(FATAL_ERROR "${name}: no sources in ${ARG_DIRS}")
   endif()
@@ -83,6 +91,7 @@ function(reprise_library name)
   # Shared libraries export only what REPRISE_API marks.
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   add_library(reprise::${name} ALIAS ${name})
+  target_compile_definitions(${name} PRIVATE REPRISE_STATIC)  # of the libraries, not of their users
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                              $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE $<BUILD_INTERFACE:reprise_warnings> ${ARG_PRIVATE_DEPS})

@@ -2,13 +2,13 @@
 // calls the table of libreprise.
 #include "runtime/api_handles.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+
+#include "runtime/platform/process.h"
 
 namespace reprise::capi {
 namespace {
@@ -42,7 +42,8 @@ void in_child() {
 Table* table() {
   static const bool made = [] {
     current = new Table;  // never freed: handles may be freed while the process ends
-    ::pthread_atfork(nullptr, nullptr, in_child);
+    platform::call_in_forked_child(in_child);
+    platform::stay_loaded();
     return true;
   }();
   return made ? current.load() : nullptr;

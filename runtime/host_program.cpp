@@ -53,7 +53,6 @@ Status HostProgram::load_weights(const package::Package& package) {
   for (const plan::BufferId b : plan_->buffers.ids()) {
     const plan::Buffer& buffer = plan_->buffers[b];
     if (buffer.kind != plan::BufferKind::Weight) continue;
-    RP_TRY(check_segment(package, plan_->weights[static_cast<size_t>(buffer.index)]));
     RP_ASSIGN(weights_[b], raw_weight(package, *plan_, buffer));
   }
   return {};

@@ -61,6 +61,7 @@ struct SessionShared {
   std::vector<plan::Segment> segments;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   DeviceWeights weights;
+  HostWeights host_weights;
   PreparedCalls prepared;
   /// How the plan uses a buffer.
   struct BufferUse {
@@ -91,6 +92,10 @@ struct SessionShared {
 
   const plan::Interface& io() const { return interface; }
   const BufferUse& use(plan::BufferId id) const { return uses[id]; }
+  /// The value of a weight on the host.
+  Result<HostTensor> host_weight(plan::BufferId id) const {
+    return host_weights.get(*base.package, *plan, id);
+  }
   /// Computes what follows from the plan.
   Status index();
   /// Prepares host calls and uploads the weights.

@@ -79,7 +79,7 @@ Status RunContext::LoopRun::read_condition() {
   const plan::Buffer& buffer = state_.plan->buffers[origin];
   form_.fixed = buffer.kind == plan::BufferKind::Input && buffer.index == 1;
   if (buffer.kind != plan::BufferKind::Weight) return {};
-  RP_ASSIGN(const HostTensor value, raw_weight(*s_.base.package, *state_.plan, buffer));
+  RP_ASSIGN(const HostTensor value, state_.host_weight(origin));
   RP_ASSIGN(const int64_t going, scalar_of(value, DType::Bool, "the condition of the body"));
   form_.fixed = true;
   if (going == 0) form_.trips = std::min<int64_t>(form_.trips, 1);

@@ -11,7 +11,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   const plan::Buffer& buffer = s_.plan->buffers[id];
   if (run.buffers[id].host) return *run.buffers[id].host;
   if (buffer.kind == plan::BufferKind::Weight) {
-    RP_ASSIGN(run.buffers[id].host, raw_weight(*s_.base.package, *s_.plan, buffer));
+    RP_ASSIGN(run.buffers[id].host, s_.host_weight(id));
     return *run.buffers[id].host;
   }
   const Binding* input = buffer.kind == plan::BufferKind::Input

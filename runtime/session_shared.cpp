@@ -102,7 +102,7 @@ Status SessionShared::check_buffers() const {
                            std::string(name_of(plan->buffers[b].dtype)));
     // Kernels rely on weights having the sizes that the plan states.
     if (plan->buffers[b].kind == plan::BufferKind::Weight)
-      RP_TRY(raw_weight(*base.package, *plan, plan->buffers[b]).status());
+      RP_TRY(check_weight(*base.package, *plan, plan->buffers[b]));
   }
   return {};
 }
@@ -127,9 +127,8 @@ Status SessionShared::index() {
 }
 
 Status SessionShared::load_weights() {
-  prepared = PreparedCalls::create(*plan, [this](plan::BufferId b) {
-    return raw_weight(*base.package, *plan, plan->buffers[b]);
-  });
+  RP_TRY(host_weights.load(*base.package, *plan));
+  prepared = PreparedCalls::create(*plan, [this](plan::BufferId b) { return host_weight(b); });
   RP_ASSIGN(weights, upload_weights(*base.package, *plan, *base.device));
   base.totals.device_bytes += weights.bytes;
   return {};

@@ -29,16 +29,10 @@ Result<HostTensor> initial_state(const package::Package& package, const plan::St
   std::vector<int64_t> dims = static_dims(slot.shape);
   RP_TRY(checked_element_count(dims, slot.dtype).status());
   if (slot.initial == plan::StateSlot::kZeros) return HostTensor(slot.dtype, std::move(dims));
-  if (slot.initial >= package.weights.size())
-    return invalid_model("state '" + slot.name + "': its initial value does not exist");
-  const HostTensor& raw = package.weights[slot.initial];
-  if (slot.initial < package.weight_hashes.size() &&
-      package::hash_bytes(raw.bytes()) != package.weight_hashes[slot.initial]) {
-    return invalid_model("state '" + slot.name +
-                         "': its initial value does not match its checksum; the package is "
-                         "damaged, compile it again");
-  }
-  return raw;
+  auto value = package::load_weight(package, slot.initial);
+  if (!value.ok())
+    return value.status().with_context("state '" + slot.name + "': its initial value");
+  return value;
 }
 
 Status StateMemory::allocate(const plan::Interface& io, bool isolate) {

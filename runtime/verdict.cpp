@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <optional>
 
-#include "runtime/base/cache_folder.h"
 #include "runtime/check.h"
+#include "runtime/platform/cache_folder.h"
 
 namespace reprise {
 namespace {

@@ -94,6 +94,12 @@ std::vector<bool> read_by_launches(const plan::Plan& plan) {
   return used;
 }
 
+Result<HostTensor> load_weight(const package::Package& package, const plan::Weight& w) {
+  auto raw = package::load_weight(package, w.segment);
+  if (!raw.ok()) return raw.status().with_context(subject(w));
+  return raw;
+}
+
 /// Writes weights to memory that the host may not be able to map. Each transfer waits for earlier
 /// work of the device, so neighbouring small weights are transferred together.
 class Uploader {
@@ -135,32 +141,51 @@ class Uploader {
 
 }  // namespace
 
-Status check_segment(const package::Package& package, const plan::Weight& weight) {
-  if (weight.segment >= package.weights.size()) {
-    return corrupt_package(subject(weight) + ": segment " + std::to_string(weight.segment) +
-                           " of " + std::to_string(package.weights.size()));
+Status check_weight(const package::Package& package, const plan::Plan& plan,
+                    const plan::Buffer& buffer) {
+  const plan::Weight& w = plan.weights[static_cast<size_t>(buffer.index)];
+  if (w.segment >= package.weights.size()) {
+    return corrupt_package(subject(w) + ": segment " + std::to_string(w.segment) + " of " +
+                           std::to_string(package.weights.size()));
   }
-  if (weight.segment >= package.weight_hashes.size()) return {};
-  if (package::hash_bytes(package.weights[weight.segment].bytes()) ==
-      package.weight_hashes[weight.segment])
-    return {};
-  return corrupt_package(subject(weight) +
-                         ": its bytes do not match their checksum; the package is "
-                         "damaged, compile it again");
+  const HostTensor& raw = package.weights[w.segment];
+  RP_ASSIGN(auto dims, plan::eval_dims({}, buffer.shape, {}, buffer.name));
+  RP_ASSIGN(const int64_t count, checked_element_count(dims, buffer.dtype));
+  if (raw.dtype() == buffer.dtype && raw.count() == count) return {};
+  return corrupt_package(subject(w) + " is " + describe(raw.dtype(), raw.dims()) +
+                         ", the plan expects " + describe(buffer.dtype, dims));
 }
 
 Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan& plan,
                               const plan::Buffer& buffer) {
-  const plan::Weight& w = plan.weights[static_cast<size_t>(buffer.index)];
-  if (w.segment >= package.weights.size()) return corrupt_package(subject(w) + ": no such segment");
-  const HostTensor& raw = package.weights[w.segment];
+  RP_TRY(check_weight(package, plan, buffer));
+  RP_ASSIGN(const HostTensor raw,
+            load_weight(package, plan.weights[static_cast<size_t>(buffer.index)]));
   RP_ASSIGN(auto dims, plan::eval_dims({}, buffer.shape, {}, buffer.name));
-  RP_ASSIGN(const int64_t count, checked_element_count(dims, buffer.dtype));
-  if (raw.dtype() != buffer.dtype || raw.count() != count) {
-    return corrupt_package(subject(w) + " is " + describe(raw.dtype(), raw.dims()) +
-                           ", the plan expects " + describe(buffer.dtype, dims));
-  }
   return raw.reshaped(std::move(dims));
+}
+
+Status HostWeights::load(const package::Package& package, const plan::Plan& plan) {
+  for (const plan::Step& step : plan.steps) {
+    const auto* call = std::get_if<plan::HostCall>(&step.what);
+    if (!call) continue;
+    for (const plan::BufferId b : call->inputs) {
+      if (!b.is_none() && plan.buffers[b].kind == plan::BufferKind::Weight)
+        RP_TRY(get(package, plan, b).status());
+    }
+  }
+  return {};
+}
+
+Result<HostTensor> HostWeights::get(const package::Package& package, const plan::Plan& plan,
+                                    plan::BufferId buffer) const {
+  const std::lock_guard lock(mutex_);
+  known_.resize(plan.buffers.size());
+  std::optional<HostTensor>& known = known_[buffer];
+  if (!known) {
+    RP_ASSIGN(known, raw_weight(package, plan, plan.buffers[buffer]));
+  }
+  return *known;
 }
 
 Status pack_weight(const plan::Weight& w, const HostTensor& raw, std::span<std::byte> out) {
@@ -200,12 +225,13 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
   for (size_t i = 0; i < plan.weights.size(); ++i) {
     if (!used[i]) continue;
     const plan::Weight& w = plan.weights[i];
-    RP_TRY(check_segment(package, w));
+    if (w.segment >= package.weights.size())
+      return corrupt_package(subject(w) + ": there is no segment " + std::to_string(w.segment));
     const HostTensor& raw = package.weights[w.segment];
     RP_TRY(check_recipe(w, raw));
-    const uint64_t bytes =
-        align_up(plan::readable_bytes(w.packed_bytes(raw.bytes().size(), size_of(raw.dtype()))),
-                 plan::kBufferAlignment);
+    const uint64_t bytes = align_up(
+        plan::readable_bytes(w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()))),
+        plan::kBufferAlignment);
     if (pool_bytes.empty() || pool_bytes.back() + bytes > pool_limit) pool_bytes.push_back(0);
     pool_of[i] = pool_bytes.size() - 1;
     out.places[i].offset = pool_bytes.back();
@@ -222,7 +248,8 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
     if (!used[i]) continue;
     out.places[i].buffer = out.pools[pool_of[i]].get();
     const plan::Weight& w = plan.weights[i];
-    const Status added = uploader.add(w, package.weights[w.segment], out.places[i]);
+    RP_ASSIGN(const HostTensor raw, load_weight(package, w));
+    const Status added = uploader.add(w, raw, out.places[i]);
     if (!added.ok()) return added.with_context(subject(w));
   }
   RP_TRY(uploader.flush().with_context("weights"));

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "runtime/backend.h"
@@ -25,11 +27,26 @@ struct DeviceWeights {
 Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
                                      Device& device);
 
-/// Checks that the weight's segment exists and, if the package has hashes, that it is unaltered.
-Status check_segment(const package::Package& package, const plan::Weight& weight);
-/// The raw tensor of a weight, with the dims of the buffer.
+/// Checks that the weight of a buffer exists and has its dtype and dims.
+Status check_weight(const package::Package& package, const plan::Plan& plan,
+                    const plan::Buffer& buffer);
+/// The raw tensor of a weight, with the dims of the buffer, after checking its hash.
 Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan& plan,
                               const plan::Buffer& buffer);
+
+/// The weights that the host needs in runs on a device. They stay in memory once they were needed.
+/// Thread-safe.
+class HostWeights {
+ public:
+  /// Gets those that host calls read.
+  Status load(const package::Package& package, const plan::Plan& plan);
+  Result<HostTensor> get(const package::Package& package, const plan::Plan& plan,
+                         plan::BufferId buffer) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable IdVector<plan::BufferId, std::optional<HostTensor>> known_;
+};
 /// Packs `raw` by the weight's recipe. `out` must have Weight::packed_bytes() bytes.
 Status pack_weight(const plan::Weight& weight, const HostTensor& raw, std::span<std::byte> out);
 

@@ -59,6 +59,7 @@ class Isolation {
     const package::Package& p = *compiled.package;
     package_->model_name = p.model_name;
     package_->weights = p.weights;
+    package_->stored_weights = p.stored_weights;
     package_->explanation.precision = p.explanation.precision;
     package_->variants.push_back(p.variants.front());
     package_->variants.front().plan = {};
@@ -204,7 +205,7 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
     std::copy(given.begin(), given.end(), memory[b].begin());
     if (buffer.kind != plan::BufferKind::Weight) continue;
     const plan::Weight& w = p.weights[static_cast<size_t>(buffer.index)];
-    const HostTensor& raw = alone.package->weights[w.segment];
+    RP_ASSIGN(const HostTensor raw, package::load_weight(*alone.package, w.segment));
     memory[b].resize(align_up(w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())), 4));
     RP_TRY(pack_weight(w, raw, memory[b]));
   }

@@ -1,19 +1,12 @@
 #include "apps/bisect/onnxruntime.h"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "apps/common/npy.h"
 #include "apps/common/status.h"
-
-extern char** environ;
+#include "runtime/platform/child.h"
+#include "runtime/platform/file.h"
 
 namespace reprise::app {
 
@@ -47,8 +40,7 @@ except Exception as error:
 class Folder {
  public:
   static Result<Folder> make() {
-    std::string name = fs::temp_directory_path() / "reprise-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) return file_error("cannot create", name);
+    RP_ASSIGN(std::string name, platform::create_temporary_folder());
     return Folder(std::move(name));
   }
   Folder(Folder&& o) noexcept : path_(std::exchange(o.path_, {})) {}
@@ -74,22 +66,10 @@ std::string contents(const fs::path& path) {
 
 /// Runs python3. If it fails, the error has its output on standard error.
 Status run_python(const Folder& folder) {
-  const std::string path = folder.path(), errors = folder / "errors";
-  const char* argv[] = {"python3", "-c", kScript, path.c_str(), nullptr};
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT,
-                                   0600);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  pid_t child = 0;
-  const int failed =
-      posix_spawnp(&child, argv[0], &actions, nullptr, const_cast<char**>(argv), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) return unsupported("cannot run python3: " + std::string(std::strerror(failed)));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  const auto status = platform::run_program({"python3", "-c", kScript, folder.path().string()},
+                                            (folder / "errors").string());
+  if (!status.ok()) return unsupported("cannot run python3: " + status.status().message());
+  if (*status == 0) return {};
   const std::string messages = contents(folder / "errors");
   return unsupported("ONNX Runtime cannot be the reference: " +
                      (messages.empty() ? "python3 failed without a message" : messages));
@@ -102,15 +82,15 @@ Result<std::vector<HostTensor>> run_onnxruntime(const std::string& model, const 
   std::ofstream file(folder / "model.onnx", std::ios::binary);
   file << model;
   file.close();
-  if (!file) return file_error("cannot write", folder / "model.onnx");
+  if (!file) return file_error("cannot write", (folder / "model.onnx").string());
   for (size_t i = 0; i < inputs.tensors.size(); ++i)
-    RP_TRY(write_npy(inputs.tensors[i], folder / ("in" + std::to_string(i) + ".npy")));
+    RP_TRY(write_npy(inputs.tensors[i], (folder / ("in" + std::to_string(i) + ".npy")).string()));
   RP_TRY(run_python(folder));
   std::vector<HostTensor> out;
   for (size_t i = 0;; ++i) {
     const fs::path path = folder / ("out" + std::to_string(i) + ".npy");
     if (!fs::exists(path)) return out;
-    RP_ASSIGN(HostTensor t, read_npy(path));
+    RP_ASSIGN(HostTensor t, read_npy(path.string()));
     out.push_back(std::move(t));
   }
 }

@@ -1,7 +1,5 @@
 #include "apps/common/status.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +7,8 @@
 #include <map>
 #include <mutex>
 #include <new>
+
+#include "runtime/platform/process.h"
 
 namespace reprise::app {
 
@@ -89,7 +89,7 @@ void note(const std::string& text) {
   std::fprintf(stderr, "note: %s\n", text.c_str());
 }
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
+ProgressLine::ProgressLine() : terminal_(platform::is_terminal(stderr)) {}
 
 void ProgressLine::show(const std::string& text) {
   clear();

@@ -1,8 +1,6 @@
 #include "backends/cuda/library.h"
 
-#include <dlfcn.h>
-
-#include "runtime/base/descriptors.h"
+#include "runtime/platform/process.h"
 
 namespace reprise::cuda {
 namespace {
@@ -63,10 +61,10 @@ Status Library::check_version(const std::string& name) {
 }
 
 // Checks the version first, because it explains best why an old driver lacks symbols.
-Status Library::resolve(void* handle, const std::string& name) {
+Status Library::resolve(const platform::Library& from, const std::string& name) {
   std::string missing;
 #define REPRISE_CUDA_FIND(symbol, parameters) \
-  fn_.symbol = reinterpret_cast<decltype(fn_.symbol)>(dlsym(handle, #symbol));
+  fn_.symbol = from.function<decltype(fn_.symbol)>(#symbol);
 #define REPRISE_CUDA_REQUIRE(symbol, parameters) \
   REPRISE_CUDA_FIND(symbol, parameters)          \
   if (!fn_.symbol && missing.empty()) missing = #symbol;
@@ -90,17 +88,15 @@ Status Library::initialise() const {
 
 Result<std::shared_ptr<const Library>> Library::open(const std::string& name,
                                                      const TableHook& hook) {
-  // Never closed: the driver starts threads and does not survive being unloaded.
-  void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char* why = dlerror();
-    RP_TRY(check_descriptors());
-    return absent("the driver library " + name + " cannot be loaded (" + (why ? why : "unknown") +
+  const auto opened = platform::Library::open(name);
+  if (!opened) {
+    RP_TRY(platform::check_open_files());
+    return absent("the driver library " + name + " cannot be loaded (" + opened.error() +
                   "); for an NVIDIA GPU install NVIDIA's driver, in a container also "
                   "nvidia-container-toolkit");
   }
   auto library = std::make_shared<Library>();
-  RP_TRY(library->resolve(handle, name));
+  RP_TRY(library->resolve(opened, name));
   if (hook) hook(library->fn_);
   RP_TRY(library->initialise());
   return Result<std::shared_ptr<const Library>>(std::move(library));

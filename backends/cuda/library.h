@@ -6,6 +6,7 @@
 
 #include "backends/cuda/api.h"
 #include "backends/cuda/cuda.h"
+#include "runtime/platform/library.h"
 
 namespace reprise::cuda {
 
@@ -32,7 +33,7 @@ class Library {
   std::string describe(CUresult error) const;
 
  private:
-  Status resolve(void* handle, const std::string& name);
+  Status resolve(const platform::Library& from, const std::string& name);
   Status check_version(const std::string& name);
   Status initialise() const;
 

@@ -1,6 +1,6 @@
 #include "backends/vulkan/device.h"
 #include "backends/vulkan/vulkan.h"
-#include "runtime/base/descriptors.h"
+#include "runtime/platform/process.h"
 
 namespace reprise::vulkan {
 namespace {
@@ -55,7 +55,7 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
     RP_ASSIGN(instance, Instance::create(options.validation, options.log));
     RP_ASSIGN(auto handles, instance->physical_devices());
     if (index >= handles.size()) {
-      RP_TRY(check_descriptors());
+      RP_TRY(platform::check_open_files());
       return Status(Code::Usage, "there is no device vulkan:" + std::to_string(index) + "; found " +
                                      std::to_string(handles.size()) + " Vulkan device" +
                                      (handles.size() == 1 ? "" : "s"));

@@ -1,13 +1,25 @@
 #include "backends/vulkan/instance.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
 
-#include "runtime/base/descriptors.h"
+#include "runtime/platform/library.h"
+#include "runtime/platform/process.h"
 
 namespace reprise::vulkan {
 namespace {
+
+/// The names under which the loader is looked for. MoltenVK also works without one.
+#if defined(_WIN32)
+const std::array<std::string, 1> kLoaders{"vulkan-1.dll"};
+#elif defined(__APPLE__)
+const std::array<std::string, 3> kLoaders{"libvulkan.1.dylib", "libvulkan.dylib",
+                                          "libMoltenVK.dylib"};
+#else
+const std::array<std::string, 2> kLoaders{"libvulkan.so.1", "libvulkan.so"};
+#endif
 
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 
@@ -21,11 +33,16 @@ std::mutex& volk_mutex() {
 Status load_loader() {
   const std::lock_guard lock(volk_mutex());
   if (volkGetInstanceVersion() != 0) return {};
-  if (volkInitialize() == VK_SUCCESS) return {};
-  RP_TRY(check_descriptors());
-  return {Code::Device,
-          "no Vulkan loader (libvulkan.so.1) on this machine; install it with a driver for the GPU "
-          "(Debian: libvulkan1 and mesa-vulkan-drivers)"};
+  const auto loader = platform::Library::open_first(kLoaders);
+  const auto get = loader.function<PFN_vkGetInstanceProcAddr>("vkGetInstanceProcAddr");
+  if (get) volkInitializeCustom(get);
+  if (get && volkGetInstanceVersion() != 0) return {};
+  RP_TRY(platform::check_open_files());
+  const std::string why = loader ? "it is none" : loader.error();
+  return {Code::Device, "no Vulkan loader (" + kLoaders.front() +
+                            ") can be used on this machine (" + why +
+                            "); install it with a driver for the GPU"
+                            " (Debian: libvulkan1 and mesa-vulkan-drivers)"};
 }
 
 std::vector<VkExtensionProperties> instance_extensions(const char* layer) {
@@ -179,7 +196,7 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log) {
   auto self = std::shared_ptr<Instance>(new Instance);
   self->log_ = std::move(log);
   const VkResult r = vkCreateInstance(&info, nullptr, &self->handle_);
-  if (r != VK_SUCCESS) RP_TRY(check_descriptors());
+  if (r != VK_SUCCESS) RP_TRY(platform::check_open_files());
   if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
     return Status(
         Code::Device,
@@ -221,7 +238,7 @@ Result<std::vector<VkPhysicalDevice>> Instance::physical_devices() const {
   if (r == VK_SUCCESS && n > 0) r = fn_.enumerate_physical_devices(handle_, &n, all.data());
   if (r < 0) return Status(Code::Device, "vkEnumeratePhysicalDevices failed: " + name_of(r));
   all.resize(n);
-  if (all.empty()) RP_TRY(check_descriptors());
+  if (all.empty()) RP_TRY(platform::check_open_files());
   return all;
 }
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "runtime/base/cache_folder.h"
 #include "runtime/package/package.h"
+#include "runtime/platform/cache_folder.h"
 
 namespace reprise::vulkan {
 namespace {

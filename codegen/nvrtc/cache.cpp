@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/base/cache_folder.h"
 #include "runtime/package/package.h"
+#include "runtime/platform/cache_folder.h"
 
 namespace reprise::nvrtc {
 namespace {

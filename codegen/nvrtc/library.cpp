@@ -1,7 +1,5 @@
 #include "codegen/nvrtc/library.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <type_traits>
 #include <utility>
@@ -54,15 +52,6 @@ Status lacking(const std::vector<std::string>& lacks, bool several) {
   return unsupported(text);
 }
 
-void* open_library(const char* name) {
-  return dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-}
-
-std::string last_error() {
-  const char* text = dlerror();
-  return text ? text : "unknown error";
-}
-
 }  // namespace
 
 std::vector<std::string> Library::names(uint32_t driver) {
@@ -85,12 +74,11 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path,
     tried.push_back(path);
   }
   for (const std::string& name : tried) {
-    void* handle = open_library(name.c_str());
-    if (handle == nullptr && !path.empty())
-      wrong = "and '" + path + "' cannot be loaded: " + last_error();
-    if (handle == nullptr) continue;
+    const auto opened = platform::Library::open(name);
+    if (!opened && !path.empty()) wrong = "and '" + path + "' cannot be loaded: " + opened.error();
+    if (!opened) continue;
     auto library = std::make_shared<Library>();
-    const std::string unfit = library->load(handle, name);
+    const std::string unfit = library->load(opened, name);
     if (!unfit.empty()) {
       wrong = "and " + unfit;
       continue;
@@ -113,12 +101,11 @@ std::string Library::caveat(uint32_t driver) const {
          major + " with --nvrtc PATH (PyPI's nvidia-cuda-nvrtc-cu" + major + ")";
 }
 
-std::string Library::load(void* handle, const std::string& name) {
+std::string Library::load(const platform::Library& from, const std::string& name) {
   std::string absent;
   const auto find = [&](auto& function, const char* symbol) {
-    void* address = dlsym(handle, symbol);
-    if (address == nullptr && absent.empty()) absent = symbol;
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(address);
+    function = from.function<std::decay_t<decltype(function)>>(symbol);
+    if (function == nullptr && absent.empty()) absent = symbol;
   };
   find(f_.error_string, "nvrtcGetErrorString");
   find(f_.version, "nvrtcVersion");

@@ -10,6 +10,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/cuda_arch.h"
+#include "runtime/platform/library.h"
 
 namespace reprise::nvrtc {
 
@@ -65,7 +66,7 @@ class Library {
 
  private:
   // These return what is wrong, or nothing.
-  std::string load(void* handle, const std::string& name);
+  std::string load(const platform::Library& from, const std::string& name);
   std::string read_facts(const std::string& name);
   // "NVRTC 13.0 does not compile for ..."; empty if it compiles for all of them.
   std::string lacks(const std::vector<CudaArch>& archs) const;

@@ -1,21 +1,17 @@
 #include "codegen/onnx/file.h"
 
-#include <fcntl.h>
 #include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <system_error>
 
 #include "runtime/base/file_kind.h"
+#include "runtime/platform/file.h"
 
 namespace reprise::onnx {
 
@@ -27,40 +23,30 @@ constexpr int64_t kMaxProtobuf = std::numeric_limits<int32_t>::max();  // protob
 // A body inside a body takes three levels. This also bounds our own recursion.
 constexpr int kMaxDepth = 100;
 
-std::string system_message(int error) {
-  return std::generic_category().message(error);
-}
+using platform::InputFile;
 
-/// An open regular file.
-class File {
+/// The bytes of a file, as protobuf reads them.
+class Stream : public google::protobuf::io::CopyingInputStream {
  public:
-  static Result<File> open(const std::string& path) {
-    // O_NONBLOCK: opening a pipe must not wait for a writer.
-    File f(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (f.fd_ < 0) return Status(Code::Io, path + ": " + system_message(errno));
-    struct stat info {};
-    if (fstat(f.fd_, &info) != 0) return Status(Code::Io, path + ": " + system_message(errno));
-    if (!S_ISREG(info.st_mode)) return Status(Code::Io, path + ": is not a regular file");
-    f.size_ = info.st_size;
-    return f;
+  explicit Stream(const InputFile& file) : file_(file) {}
+  int Read(void* buffer, int size) override {
+    const auto n = file_.read_some(
+        at_, {static_cast<std::byte*>(buffer), static_cast<size_t>(std::max(size, 0))});
+    if (!n.ok()) return -1;
+    at_ += *n;
+    return static_cast<int>(*n);
   }
-  File(File&& o) noexcept : fd_(std::exchange(o.fd_, -1)), size_(o.size_) {}
-  File& operator=(File&& o) noexcept {
-    std::swap(fd_, o.fd_);
-    std::swap(size_, o.size_);
-    return *this;
-  }
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int fd() const { return fd_; }
-  int64_t size() const { return size_; }
 
  private:
-  explicit File(int fd) : fd_(fd) {}
-  int fd_ = -1;
-  int64_t size_ = 0;
+  const InputFile& file_;
+  uint64_t at_ = 0;
 };
+
+Result<InputFile> open_file(const std::string& path) {
+  auto file = InputFile::open(path);
+  if (!file.ok()) return file.status().with_context(path);
+  return file;
+}
 
 template <typename Message>
 bool parse(google::protobuf::io::CodedInputStream& in, Message& message) {
@@ -69,26 +55,27 @@ bool parse(google::protobuf::io::CodedInputStream& in, Message& message) {
 }
 
 /// What the file is instead of a protobuf; empty if that is not known.
-std::string kind_of(const File& file) {
+std::string kind_of(const InputFile& file) {
   std::array<std::byte, kFileKindBytes> start{};
-  const ssize_t size = ::pread(file.fd(), start.data(), start.size(), 0);
-  return file_kind(std::span(start).first(static_cast<size_t>(std::max<ssize_t>(size, 0))));
+  const auto size = file.read_some(0, start);
+  return file_kind(std::span(start).first(size.ok() ? *size : 0));
 }
 
 }  // namespace
 
 template <typename Message>
 Result<std::shared_ptr<const Message>> read_message(const std::string& path, const char* what) {
-  RP_ASSIGN(File file, File::open(path));
+  RP_ASSIGN(const InputFile file, open_file(path));
   if (file.size() == 0) return invalid_model(path + ": the file is empty");
-  if (file.size() > kMaxProtobuf) {
+  if (file.size() > static_cast<uint64_t>(kMaxProtobuf)) {
     return invalid_model(path +
                          ": larger than 2 GiB, which no protobuf file can be; store the "
                          "weights as external data");
   }
   const std::string other = kind_of(file);
   if (!other.empty()) return invalid_model(path + ": is not " + what + ", but " + other);
-  google::protobuf::io::FileInputStream stream(file.fd(), 1 << 20);
+  Stream bytes(file);
+  google::protobuf::io::CopyingInputStreamAdaptor stream(&bytes, 1 << 20);
   google::protobuf::io::CodedInputStream in(&stream);
   auto message = std::make_shared<Message>();
   if (!parse(in, *message)) {
@@ -180,18 +167,12 @@ Result<Mapped> ExternalData::open(const std::string& location) {
     return invalid_model("external data " + shown(location) +
                          " is a link that leaves the model's folder; copy the file there");
   }
-  RP_ASSIGN(File file, File::open(target.string()));
+  RP_ASSIGN(const InputFile file, open_file(target.string()));
+  auto bytes = file.map();
+  if (!bytes.ok()) return bytes.status().with_context(target.string());
   Mapped mapped;
-  if (file.size() > 0) {
-    const auto size = static_cast<size_t>(file.size());
-    void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd(), 0);
-    if (data == MAP_FAILED) {
-      return Status(Code::Io, target.string() + ": " + system_message(errno));
-    }
-    mapped.bytes = {static_cast<const std::byte*>(data), size};
-    mapped.owner = std::shared_ptr<const void>(
-        data, [size](const void* p) { munmap(const_cast<void*>(p), size); });
-  }
+  mapped.bytes = **bytes;
+  mapped.owner = std::move(*bytes);
   files_.emplace(location, mapped);
   return mapped;
 }

@@ -58,6 +58,13 @@ class Package {
     if (reprise_package_open(path.c_str(), &p, &e) != REPRISE_OK) return e;
     return Package(p);
   }
+  /// reprise_package_open_part says what `file` is; `length` 0: up to its end.
+  static Result<Package> open_part(intptr_t file, uint64_t offset, uint64_t length) {
+    reprise_error e{};
+    reprise_package* p = nullptr;
+    if (reprise_package_open_part(file, offset, length, &p, &e) != REPRISE_OK) return e;
+    return Package(p);
+  }
   /// Returns an Error with status REPRISE_OK on success.
   Error save(const std::string& path) const {
     reprise_error e{};

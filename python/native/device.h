@@ -2,13 +2,12 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <sys/types.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
 
 #include "backends/registry.h"
+#include "runtime/platform/process.h"
 
 namespace reprise::python {
 
@@ -17,9 +16,10 @@ namespace reprise::python {
 template <typename T>
 std::shared_ptr<T> of_process(std::shared_ptr<T> object) {
   T* const raw = object.get();
-  return std::shared_ptr<T>(raw, [held = std::move(object), process = getpid()](T*) mutable {
-    if (getpid() != process) new std::shared_ptr<T>(std::move(held));
-  });
+  return std::shared_ptr<T>(
+      raw, [held = std::move(object), process = platform::process_id()](T*) mutable {
+        if (platform::process_id() != process) new std::shared_ptr<T>(std::move(held));
+      });
 }
 
 /// An open device, or the host.
@@ -41,7 +41,7 @@ class Device {
   uint64_t stream() const { return stream_; }
   bool is_cuda() const { return info_.facts.api == Api::Cuda; }
   /// Whether this process opened it, not its parent.
-  bool owned_here() const { return getpid() == process_; }
+  bool owned_here() const { return platform::process_id() == process_; }
   /// Throws a UsageError if not.
   void check_process() const;
 
@@ -49,7 +49,7 @@ class Device {
   std::shared_ptr<reprise::Device> device_;
   DeviceInfo info_;
   uint64_t stream_;
-  pid_t process_ = getpid();
+  uint64_t process_ = platform::process_id();
 };
 
 /// From None ("auto"), the id of a device, or a Device.

@@ -97,7 +97,7 @@ HostTensor HostTensor::detached() const {
     for (const HostTensor& item : items()) detached_items.push_back(item.detached());
     return container(dtype_, std::move(detached_items));
   }
-  if (storage_ || owner_) return *this;
+  if (keeps_bytes()) return *this;
   HostTensor t(dtype_, dims_);
   if (!bytes_.empty()) std::memcpy(t.storage_->data(), bytes_.data(), bytes_.size());
   return t;

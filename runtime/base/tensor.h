@@ -51,6 +51,8 @@ class HostTensor {
   }
   /// The same bytes with other dims of equal count.
   HostTensor reshaped(std::vector<int64_t> dims) const;
+  /// Whether the bytes live as long as the tensor.
+  bool keeps_bytes() const { return storage_ || owner_; }
   /// The same values in bytes that live as long as the tensor. Copies them if they are borrowed
   /// from memory that nothing keeps alive.
   HostTensor detached() const;

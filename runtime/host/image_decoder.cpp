@@ -1,19 +1,17 @@
 // The shared library libreprise_images decodes files; it is opened when it is needed.
 #include "runtime/host/image_decoder.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <array>
 #include <string>
 
 #include "runtime/host/image_library.h"
+#include "runtime/platform/library.h"
 
 namespace reprise::host {
 
 namespace {
 
-constexpr const char* kLibrary = "libreprise_images.so";
+constexpr const char* kLibrary = "reprise_images";
 /// A small file may claim any size. This many pixels are 400 MB.
 constexpr uint64_t kMaxPixels = uint64_t{1} << 27;
 
@@ -22,29 +20,20 @@ struct Library {
   std::string missing;  // why it cannot be used
 };
 
-std::string folder_of_program() {
-  std::array<char, 4096> path{};
-  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
-  const std::string_view name(path.data(), size > 0 ? static_cast<size_t>(size) : 0);
-  return std::string(name.substr(0, name.rfind('/') + 1));
-}
-
 /// Looks beside the program, in the folder lib beside its folder, and where the dynamic loader
 /// does.
 Library open_library() {
-  const std::string folder = folder_of_program();
-  void* handle = nullptr;
-  if (!folder.empty()) handle = dlopen((folder + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr && !folder.empty())
-    handle = dlopen((folder + "../lib/" + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
-  Library library;
-  if (handle != nullptr) {
-    library.decode =
-        reinterpret_cast<reprise_images_decode_function>(dlsym(handle, "reprise_images_decode"));
+  const std::string folder = platform::program_folder(), name = platform::library_name(kLibrary);
+  std::vector<std::string> names{name};
+  if (!folder.empty()) names = {folder + name, folder + "../lib/" + name, name};
+  platform::Library opened;
+  for (const std::string& n : names) {
+    if (!opened) opened = platform::Library::open(n);
   }
-  const char* why = library.decode == nullptr ? dlerror() : nullptr;
-  if (library.decode == nullptr) library.missing = why != nullptr ? why : "unknown error";
+  Library library;
+  library.decode = opened.function<reprise_images_decode_function>("reprise_images_decode");
+  if (library.decode == nullptr)
+    library.missing = opened ? "it lacks reprise_images_decode" : opened.error();
   return library;
 }
 
@@ -64,7 +53,7 @@ uint8_t* allocate_pixels(void* user, uint32_t height, uint32_t width) {
 Result<HostTensor> decode(const HostTensor& file) {
   static const Library library = open_library();
   if (library.decode == nullptr) {
-    return unsupported("decoding images needs " + std::string(kLibrary) +
+    return unsupported("decoding images needs " + platform::library_name(kLibrary) +
                        ", which cannot be opened (" + library.missing +
                        "): install libpng-dev, libjpeg-dev, libwebp-dev, libtiff-dev and "
                        "libopenjp2-7-dev, build Reprise again, and put the library beside the "
@@ -81,7 +70,8 @@ Result<HostTensor> decode(const HostTensor& file) {
                                       error.data(),
                                       error.size()};
   if (library.decode(kRepriseImagesVersion, &request) != 0) return pixels;
-  if (error[0] == 0) return unsupported(std::string(kLibrary) + " is of another version");
+  if (error[0] == 0)
+    return unsupported(platform::library_name(kLibrary) + " is of another version");
   return invalid_input("the image cannot be decoded: " + std::string(error.data()));
 }
 

@@ -15,12 +15,13 @@ namespace {
 
 class Decoder : private MetadataReader {
  public:
-  Decoder(size_t metadata_bytes, std::span<const std::byte> weights,
-          std::shared_ptr<const void> owner, const std::string& where)
-      : MetadataReader(metadata_bytes),
+  Decoder(const Bytes& metadata, Source source, uint64_t weights_offset, const std::string& where)
+      : MetadataReader(metadata.bytes.size()),
         where_(where),
-        weights_(weights),
-        owner_(std::move(owner)) {}
+        owner_(metadata.owner),
+        weights_offset_(weights_offset),
+        weights_bytes_(source.size() - weights_offset),
+        stored_(std::make_shared<StoredWeights>(std::move(source))) {}
 
   Status package(const fb::Package& from, Package& to) {
     RP_TRY(string(from.model_name(), to.model_name));
@@ -37,6 +38,7 @@ class Decoder : private MetadataReader {
     RP_TRY(list(from.variants(), to.variants, one));
     RP_TRY(list(from.bodies(), to.bodies,
                 [this](const fb::Body& f, plan::Body& t) { return body(f, t); }));
+    to.stored_weights = stored_;
     return from.explanation() ? explanation(*from.explanation(), to.explanation) : Status();
   }
 
@@ -157,18 +159,18 @@ class Decoder : private MetadataReader {
   }
 
   Status segment(const fb::Segment& from, HostTensor& to) {
+    stored_->add({weights_offset_ + from.offset(), from.size(), {}});
     std::vector<int64_t> dims;
     RP_ASSIGN(const int64_t count, check_tensor(from, dims, from.size()));
     const auto dtype = static_cast<DType>(from.dtype());
     if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
-    if (from.factors()) return {};  // it is computed once its base is known
+    to = HostTensor::borrow(dtype, std::move(dims), {}, nullptr);
+    if (from.factors()) return {};
     const uint64_t alignment = from.size() >= kLargeWeight ? kSegmentAlignment : kWeightAlignment;
-    if (from.offset() > weights_.size() || from.size() > weights_.size() - from.offset()) {
-      return malformed(describe(dtype, dims) + " is outside the file");
+    if (from.offset() > weights_bytes_ || from.size() > weights_bytes_ - from.offset()) {
+      return malformed(describe(dtype, to.dims()) + " is outside the file");
     }
     if (count > 0 && from.offset() % alignment != 0) return malformed("a weight is not aligned");
-    to = HostTensor::borrow(dtype, std::move(dims), weights_.subspan(from.offset(), from.size()),
-                            owner_);
     return {};
   }
 
@@ -210,10 +212,10 @@ class Decoder : private MetadataReader {
       return malformed("its factors do not fit " + describe(base.dtype(), base.dims()));
     // Our writer uses each weight as a base at most once, so this holds for every file that it
     // writes.
-    scaled_bytes_ += base.bytes().size();
-    if (scaled_bytes_ > weights_.size())
+    scaled_bytes_ += weight_bytes(base);
+    if (scaled_bytes_ > weights_bytes_)
       return malformed("its products take more memory than the weights in the file");
-    to.weights[index] = scaled_tensor(base, from.axis(), factors);
+    stored_->set_scaled(index, {from.base(), from.axis(), std::move(factors)});
     return {};
   }
 
@@ -475,22 +477,21 @@ class Decoder : private MetadataReader {
   const std::string& where_;
   uint64_t scaled_bytes_ = 0;
   std::map<const fb::Attr*, std::shared_ptr<const Attr>> attrs_;
-  std::span<const std::byte> weights_;
   std::shared_ptr<const void> owner_;
+  uint64_t weights_offset_, weights_bytes_;
+  std::shared_ptr<StoredWeights> stored_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<const Package>> decode(std::span<const std::byte> metadata,
-                                              std::span<const std::byte> weights,
-                                              std::shared_ptr<const void> owner,
-                                              const std::string& where) {
+Result<std::shared_ptr<const Package>> decode(const Bytes& metadata, Source source,
+                                              uint64_t weights_offset, const std::string& where) {
   constexpr unsigned kMaxDepth = 16;
-  const auto* data = reinterpret_cast<const uint8_t*>(metadata.data());
-  flatbuffers::Verifier verifier(data, metadata.size(), kMaxDepth);
+  const auto* data = reinterpret_cast<const uint8_t*>(metadata.bytes.data());
+  flatbuffers::Verifier verifier(data, metadata.bytes.size(), kMaxDepth);
   if (!fb::VerifyPackageBuffer(verifier)) return malformed("its metadata is malformed");
   auto package = std::make_shared<Package>();
-  Decoder decoder(metadata.size(), weights, std::move(owner), where);
+  Decoder decoder(metadata, std::move(source), weights_offset, where);
   RP_TRY(decoder.package(*fb::GetPackage(data), *package));
   RP_TRY(verify(*package));
   return std::shared_ptr<const Package>(std::move(package));

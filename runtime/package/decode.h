@@ -5,6 +5,7 @@
 #include <span>
 
 #include "runtime/package/package.h"
+#include "runtime/package/stored_weights.h"
 
 namespace reprise::package {
 
@@ -13,13 +14,11 @@ inline Status as_corrupt(Status s) {
   return s.code() == Code::InvalidModel ? corrupt_package(s.message()) : std::move(s);
 }
 
-/// Checks and decodes the metadata. The weights borrow `weights`, the code borrows `metadata`, and
-/// `owner` keeps both alive. Both spans must be aligned to kWeightAlignment. `where` names the
-/// package in messages.
-Result<std::shared_ptr<const Package>> decode(std::span<const std::byte> metadata,
-                                              std::span<const std::byte> weights,
-                                              std::shared_ptr<const void> owner,
-                                              const std::string& where);
+/// Checks and decodes the metadata, which must be aligned to kWeightAlignment and which the code
+/// borrows. The weights begin at `weights_offset` of the source. `where` names the package in
+/// messages.
+Result<std::shared_ptr<const Package>> decode(const Bytes& metadata, Source source,
+                                              uint64_t weights_offset, const std::string& where);
 
 /// Checks that the code of a kernel may be given to a driver.
 Status verify_code(const Predicate& needs, const plan::KernelCode& k);

@@ -17,10 +17,12 @@
 #include "runtime/base/tensor.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/probe.h"
+#include "runtime/platform/file.h"
 
 namespace reprise::package {
 
 class CodeStore;
+class StoredWeights;
 
 /// The indices of a kernel's code in the CodeStore of a package that was read. UINT32_MAX: the
 /// kernel has no code of that form.
@@ -83,28 +85,43 @@ struct Package {
   std::string model_name;
   std::string producer;  // "reprise 0.1.0"
   plan::Interface io;
-  std::vector<HostTensor> weights;  // raw segments; borrowed from the mapped file when read
-  std::vector<uint64_t> weight_hashes;
-  std::vector<Variant> variants;  // in order of preference
-  plan::Plan host_plan;           // the reference: host calls of the imported graph, unfused
+  /// Raw segments. Those of a package that was read have no bytes: load_weight() gets them.
+  std::vector<HostTensor> weights;
+  std::vector<uint64_t> weight_hashes;  // may be empty if the package was compiled in this process
+  std::vector<Variant> variants;        // in order of preference
+  plan::Plan host_plan;                 // the reference: host calls of the imported graph, unfused
   /// Bodies of the control flow in all plans. A body calls only bodies before it.
   std::vector<plan::Body> bodies;
   Explanation explanation;
+  // Null if the package was compiled in this process.
   std::shared_ptr<const CodeStore> code;  // Variant::stored has indices into it
+  std::shared_ptr<const StoredWeights> stored_weights;
 };
 
-/// Verifies the package, writes a temporary file beside `path` and renames it. Computes the hashes
-/// of weights; does not read Package::weight_hashes.
+/// Verifies the package, writes a temporary file beside `path` and renames it.
 Status write(const Package& p, const std::string& path);
 /// Checks that plans, interface and weights fit each other. write() and read() do so, too.
 Status verify(const Package& p);
-/// Maps the file and checks everything except the hashes of weights, which are checked when weights
-/// are uploaded or by verify_weights(), and the code of kernels, which load_kernels() checks.
+/// Copies the metadata and checks everything except weights, which load_weight() copies and checks
+/// when they are needed, and the code of kernels, which load_kernels() checks. The file stays open
+/// as long as the package exists. If it is changed meanwhile, load_weight() fails.
 Result<std::shared_ptr<const Package>> read(const std::string& path);
-/// Reads a package from memory, such as bytes that an application embeds. The package borrows
-/// `bytes`, which `owner` keeps alive, or copies them if they are not aligned to 64.
+/// Reads the part of a file that the caller opened: `length` bytes from `offset` on, or up to the
+/// end if it is 0. The caller may close it afterwards.
+Result<std::shared_ptr<const Package>> read_part(platform::NativeFile file, uint64_t offset,
+                                                 uint64_t length);
+/// Reads a package from memory, such as bytes that an application embeds. The package copies the
+/// metadata, and weights that are not aligned to 64 when they are needed. It borrows the other
+/// weights from `bytes`, which `owner` keeps alive.
 Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> bytes,
                                                    std::shared_ptr<const void> owner);
+/// Returns a weight with its bytes, which are in memory as long as the result, and checks their
+/// hash.
+Result<HostTensor> load_weight(const Package& p, size_t index);
+/// The size of a weight.
+inline uint64_t weight_bytes(const HostTensor& weight) {
+  return static_cast<uint64_t>(weight.count()) * size_of(weight.dtype());
+}
 /// Checks the hashes of all weights.
 Status verify_weights(const Package& p);
 /// Returns the kernels of a plan of a variant with their code, after checking its hash and

@@ -1,77 +1,35 @@
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+// Reads a package from a file or from memory.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "runtime/base/file_kind.h"
 #include "runtime/package/decode.h"
 #include "runtime/package/header.h"
 #include "runtime/package/package.h"
+#include "runtime/package/stored_weights.h"
 
 namespace reprise::package {
 namespace {
-
-using Bytes = std::span<const std::byte>;
-
-struct Mapping {
-  void* address = MAP_FAILED;
-  size_t size = 0;
-  Mapping() = default;
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() {
-    if (address != MAP_FAILED) ::munmap(address, size);
-  }
-};
-
-Status io_error(const std::string& what) {
-  return {Code::Io, what + ": " + std::strerror(errno)};
-}
-
-Result<std::shared_ptr<Mapping>> map_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return io_error("cannot be opened");
-  auto mapping = std::make_shared<Mapping>();
-  struct stat info {};
-  Status status;
-  if (::fstat(fd, &info) != 0) {
-    status = io_error("cannot be read");
-  } else if (!S_ISREG(info.st_mode)) {
-    status = {Code::Io, "is not a regular file"};
-  } else if (info.st_size == 0) {
-    status = corrupt_package("is empty");
-  } else {
-    mapping->size = static_cast<size_t>(info.st_size);
-    mapping->address = ::mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (mapping->address == MAP_FAILED) status = io_error("cannot be mapped");
-  }
-  ::close(fd);
-  if (!status.ok()) return status;
-  return mapping;
-}
 
 std::string number(uint64_t v) {
   return std::to_string(v);
 }
 
-Result<Header> read_header(Bytes file) {
+/// `start` has the first bytes of a file of this size.
+Result<Header> read_header(std::span<const std::byte> start, uint64_t size) {
   Header h;
-  if (file.size() < kMagic.size() || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) {
-    if (looks_like_onnx(file))
+  if (start.size() < kMagic.size() ||
+      std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
+    if (looks_like_onnx(start))
       return invalid_model("is an ONNX model, not a compiled one; name it .onnx, or compile it");
-    const std::string other = file_kind(file);
+    const std::string other = file_kind(start);
     return corrupt_package("is not a compiled model (.rpk)" +
                            (other.empty() ? "" : ", but " + other));
   }
-  if (file.size() < sizeof h) {
-    return corrupt_package("is truncated: " + number(file.size()) + " bytes, less than its header");
-  }
-  std::memcpy(&h, file.data(), sizeof h);
-  if (h.header_hash != hash_bytes(file.first(offsetof(Header, header_hash)))) {
+  if (start.size() < sizeof h)
+    return corrupt_package("is truncated: " + number(size) + " bytes, less than its header");
+  std::memcpy(&h, start.data(), sizeof h);
+  if (h.header_hash != hash_bytes(start.first(offsetof(Header, header_hash)))) {
     return corrupt_package("is damaged: its header does not match its checksum");
   }
   if (h.version != kVersion) {
@@ -79,13 +37,12 @@ Result<Header> read_header(Bytes file) {
                                 ", this build reads version " + number(kVersion) +
                                 "; compile the model again");
   }
-  if (file.size() < h.file_bytes) {
-    return corrupt_package("is truncated: " + number(file.size()) + " of " + number(h.file_bytes) +
+  if (size < h.file_bytes) {
+    return corrupt_package("is truncated: " + number(size) + " of " + number(h.file_bytes) +
                            " bytes");
   }
-  if (file.size() > h.file_bytes) {
-    return corrupt_package("is damaged: " + number(file.size() - h.file_bytes) +
-                           " bytes follow its end");
+  if (size > h.file_bytes) {
+    return corrupt_package("is damaged: " + number(size - h.file_bytes) + " bytes follow its end");
   }
   const bool inside =
       h.metadata_offset == sizeof h && h.metadata_bytes <= kMaxMetadata &&
@@ -97,70 +54,47 @@ Result<Header> read_header(Bytes file) {
   return h;
 }
 
-Result<std::shared_ptr<const Package>> read_file_bytes(Bytes file,
-                                                       std::shared_ptr<const void> owner,
-                                                       const std::string& where) {
-  RP_ASSIGN(const Header h, read_header(file));
-  const Bytes metadata = file.subspan(sizeof h, h.metadata_bytes);
-  if (hash_bytes(metadata) != h.metadata_hash) {
+/// Everything that is checked here is a copy, so that nobody can change it between its check and
+/// its use.
+Result<std::shared_ptr<const Package>> read_source(Source source, const std::string& where) {
+  constexpr uint64_t kStart = std::max<uint64_t>(sizeof(Header), kFileKindBytes);
+  if (source.size() == 0) return corrupt_package("is empty");
+  RP_ASSIGN(const Bytes start, source.copy(0, std::min(source.size(), kStart)));
+  RP_ASSIGN(const Header h, read_header(start.bytes, source.size()));
+  RP_ASSIGN(const Bytes metadata, source.copy(sizeof h, h.metadata_bytes));
+  if (hash_bytes(metadata.bytes) != h.metadata_hash) {
     return corrupt_package("is damaged: its metadata does not match its checksum");
   }
-  auto package = decode(metadata, file.subspan(h.weights_offset), std::move(owner), where);
+  auto package = decode(metadata, std::move(source), h.weights_offset, where);
   if (!package.ok()) return as_corrupt(package.status());
   return package;
 }
 
-/// Weights and metadata are read in place, so they must be aligned as in a mapped file.
-bool aligned(Bytes bytes) {
-  return reinterpret_cast<uintptr_t>(bytes.data()) % kWeightAlignment == 0;
+Result<std::shared_ptr<const Package>> read_file(Result<platform::InputFile> file,
+                                                 const std::string& where) {
+  if (!file.ok()) return file.status().with_context(where);
+  auto package = read_source(Source(*std::move(file)), where);
+  if (!package.ok()) return package.status().with_context(where);
+  return package;
 }
-
-struct AlignedCopy {
-  static constexpr std::align_val_t kAlignment{kWeightAlignment};
-  std::byte* data;
-  explicit AlignedCopy(Bytes bytes)
-      : data(static_cast<std::byte*>(::operator new(bytes.size(), kAlignment))) {
-    std::memcpy(data, bytes.data(), bytes.size());
-  }
-  AlignedCopy(const AlignedCopy&) = delete;
-  AlignedCopy& operator=(const AlignedCopy&) = delete;
-  ~AlignedCopy() { ::operator delete(data, kAlignment); }
-};
 
 }  // namespace
 
 Result<std::shared_ptr<const Package>> read(const std::string& path) {
-  const std::string where = "package '" + path + "'";
-  auto mapping = map_file(path);
-  if (!mapping.ok()) return mapping.status().with_context(where);
-  const Bytes bytes(static_cast<const std::byte*>((*mapping)->address), (*mapping)->size);
-  auto package = read_file_bytes(bytes, *mapping, where);
-  if (!package.ok()) return package.status().with_context(where);
-  return package;
+  return read_file(platform::InputFile::open(path), "package '" + path + "'");
 }
 
-Result<std::shared_ptr<const Package>> read_memory(Bytes bytes, std::shared_ptr<const void> owner) {
+Result<std::shared_ptr<const Package>> read_part(platform::NativeFile file, uint64_t offset,
+                                                 uint64_t length) {
+  return read_file(platform::InputFile::part_of(file, offset, length), "package in an open file");
+}
+
+Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> bytes,
+                                                   std::shared_ptr<const void> owner) {
   const std::string where = "package in memory";
-  if (bytes.empty()) return corrupt_package("is empty").with_context(where);
-  if (!aligned(bytes)) {
-    auto copy = std::make_shared<AlignedCopy>(bytes);
-    bytes = {copy->data, bytes.size()};
-    owner = std::move(copy);
-  }
-  auto package = read_file_bytes(bytes, std::move(owner), where);
+  auto package = read_source(Source(bytes, std::move(owner)), where);
   if (!package.ok()) return package.status().with_context(where);
   return package;
-}
-
-Status verify_weights(const Package& p) {
-  for (size_t i = 0; i < p.weights.size(); ++i) {
-    if (i < p.weight_hashes.size() && hash_bytes(p.weights[i].bytes()) != p.weight_hashes[i]) {
-      return corrupt_package("weight " + number(i) + " (" +
-                             describe(p.weights[i].dtype(), p.weights[i].dims()) +
-                             ") does not match its checksum: the package is damaged");
-    }
-  }
-  return {};
 }
 
 }  // namespace reprise::package

@@ -10,9 +10,10 @@
 #include "runtime/base/align.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
-#include "runtime/package/output_file.h"
 #include "runtime/package/package.h"
 #include "runtime/package/scaled.h"
+#include "runtime/package/stored_weights.h"
+#include "runtime/platform/output_file.h"
 
 namespace reprise::package {
 namespace {
@@ -446,6 +447,11 @@ Status write(const Package& p, const std::string& path) {
     return write(*whole, path);
   }
   const std::string where = "package '" + path + "'";
+  if (p.stored_weights) {
+    const auto whole = with_weights({std::shared_ptr<void>(), &p});
+    if (!whole.ok()) return whole.status().with_context(where);
+    return write(**whole, path);
+  }
   RP_TRY(verify(p).with_context(where));
   RP_TRY(check_size(p).with_context(where));
   const Placement weights = place(p.weights, find_scaled(p));
@@ -462,7 +468,7 @@ Status write(const Package& p, const std::string& path) {
   header.header_hash =
       hash_bytes({reinterpret_cast<const std::byte*>(&header), offsetof(Header, header_hash)});
 
-  OutputFile file(path);
+  platform::OutputFile file(path);
   bool ok = file.open() && file.write(&header, sizeof header) &&
             file.write(metadata.data(), metadata.size()) && file.pad_to(header.weights_offset);
   for (size_t i = 0; ok && i < weights.order.size(); ++i) {
@@ -472,7 +478,7 @@ Status write(const Package& p, const std::string& path) {
          file.write(data.data(), data.size());
   }
   if (!ok || !file.finish()) {
-    return {Code::Io, where + " cannot be written: " + std::strerror(errno)};
+    return {Code::Io, where + " cannot be written: " + file.error()};
   }
   return {};
 }

@@ -34,6 +34,8 @@ const std::vector<Row>& table() {
       {"runtime/", {"runtime/", "reprise/"}, {"flatbuffers/"}},
       {"runtime/package/", {"runtime/", "reprise/"}, {"flatbuffers/", "xxhash.h", "zstd.h"}},
       {"runtime/base/", {"runtime/base/"}, {}},
+      // Operating systems, and nothing else of ours.
+      {"runtime/platform/", {"runtime/platform/", "runtime/base/status.h"}, {}},
       {"runtime/images/",
        {"runtime/images/", "runtime/host/image_library.h"},
        {"jerror.h", "jpeglib.h", "openjpeg.h", "png.h", "tiffio.h", "webp/"}},
@@ -99,21 +101,31 @@ const Row* row_of(const std::string& file) {
   return best;
 }
 
-/// A header of the language, the C library or POSIX.
-bool is_system(const Include& include) {
+/// A header of the language or the C library.
+bool is_standard(const Include& include) {
   if (include.quoted) return false;
   const std::string& t = include.target;
   if (t.find('.') == std::string::npos) return t.find('/') == std::string::npos;
-  static const std::vector<std::string> posix = {"unistd.h", "fcntl.h",   "dlfcn.h",  "errno.h",
-                                                 "glob.h",   "fnmatch.h", "poll.h",   "signal.h",
-                                                 "pwd.h",    "time.h",    "stdint.h", "stddef.h",
-                                                 "string.h", "stdlib.h",  "spawn.h",  "pthread.h"};
-  if (starts_with(t, "sys/")) return true;
-  return std::find(posix.begin(), posix.end(), t) != posix.end();
+  static const std::vector<std::string> c = {"errno.h", "math.h",   "stddef.h", "stdint.h",
+                                             "stdio.h", "stdlib.h", "string.h", "time.h"};
+  return std::find(c.begin(), c.end(), t) != c.end();
+}
+
+/// A header of an operating system.
+bool is_of_system(const Include& include) {
+  static const std::vector<std::string> names = {"aclapi.h", "dlfcn.h",   "fcntl.h",  "io.h",
+                                                 "poll.h",   "pthread.h", "sddl.h",   "signal.h",
+                                                 "spawn.h",  "unistd.h",  "windows.h"};
+  static const std::vector<std::string> folders = {"sys/", "mach-o/"};
+  const std::string& t = include.target;
+  return !include.quoted && (std::find(names.begin(), names.end(), t) != names.end() ||
+                             std::any_of(folders.begin(), folders.end(),
+                                         [&](const std::string& f) { return starts_with(t, f); }));
 }
 
 bool allowed(const Row& row, const Include& include) {
-  if (is_system(include)) return true;
+  if (is_standard(include)) return true;
+  if (is_of_system(include)) return row.from == "runtime/platform/";
   auto match = [&](const std::vector<std::string>& prefixes) {
     return std::any_of(prefixes.begin(), prefixes.end(),
                        [&](const std::string& p) { return starts_with(include.target, p); });
@@ -191,7 +203,12 @@ TEST(IncludeArrows, FindsAForbiddenArrow) {
   EXPECT_TRUE(bad("apps/filetype/main.cpp", "apps/common/status.h", true));
   EXPECT_FALSE(bad("codegen/compiler_api.cpp", "codegen/compiler.h", true));
   EXPECT_FALSE(bad("apps/reprise/main.cpp", "CLI/CLI.hpp", false));
-  EXPECT_FALSE(bad("runtime/package/mapped_file.cpp", "sys/mman.h", false));
+  EXPECT_FALSE(bad("runtime/platform/posix.cpp", "sys/mman.h", false));
+  EXPECT_TRUE(bad("runtime/package/read.cpp", "sys/mman.h", false));
+  EXPECT_TRUE(bad("backends/cuda/library.cpp", "dlfcn.h", false));
+  EXPECT_TRUE(bad("apps/reprise/worker_pool.cpp", "windows.h", false));
+  EXPECT_TRUE(bad("runtime/platform/posix.cpp", "runtime/session.h", true));
+  EXPECT_FALSE(bad("include/reprise/types.h", "stdint.h", false));
 }
 
 }  // namespace

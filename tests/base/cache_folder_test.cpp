@@ -1,4 +1,4 @@
-#include "runtime/base/cache_folder.h"
+#include "runtime/platform/cache_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -46,11 +46,29 @@ TEST_F(CacheFile, WhatIsNoRegularFileIsRefusedAtOnce) {
   EXPECT_EQ(wrong(false), "it is a symbolic link");
 }
 
+TEST_F(CacheFile, OnlyTheUserCanReadWhatIsWritten) {
+  path_ = dir_ / "a/b/c.cache";
+  const mode_t before = ::umask(0);
+  const bool written = write();
+  ::umask(before);
+  ASSERT_TRUE(written);
+  const auto mode = [](const fs::path& path) {
+    struct stat info {};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0);
+    return info.st_mode & 07777;
+  };
+  EXPECT_EQ(mode(path_), 0600u);
+  EXPECT_EQ(mode(dir_ / "a"), 0700u);
+  EXPECT_EQ(mode(dir_ / "a/b"), 0700u);
+}
+
 TEST_F(CacheFile, WhatOthersMayHaveWrittenIsRefused) {
   ASSERT_TRUE(write());
   ASSERT_EQ(::chmod(path_.c_str(), 0666), 0);
-  EXPECT_EQ(wrong(false), "everyone may write to it");
+  EXPECT_EQ(wrong(false), "others than its owner may write to it");
   ASSERT_EQ(::chmod(path_.c_str(), 0664), 0);
+  EXPECT_EQ(wrong(false), "others than its owner may write to it");
+  ASSERT_EQ(::chmod(path_.c_str(), 0644), 0);
   EXPECT_EQ(wrong(true), "");
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of another user";
   ASSERT_EQ(::chown(path_.c_str(), 12345, 12345), 0);

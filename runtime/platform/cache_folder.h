@@ -1,24 +1,21 @@
-// Files of a cache on disk. Readers see a file completely or not at all, and the size of a folder
-// is bounded.
+// Files of a cache on disk. Readers see a file completely or not at all, only this user can read
+// and write them, and the size of a folder is bounded.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "runtime/platform/file.h"
+
 namespace reprise {
 
-struct FileCloser {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-using File = std::unique_ptr<std::FILE, FileCloser>;
+using platform::File;
 
 /// Opens a cache file for reading. Returns null if there is none or if it cannot be trusted. In the
-/// second case `wrong` says why: it is not a regular file, belongs to another user, or everyone may
+/// second case `wrong` says why: it is not a regular file, belongs to another user, or others may
 /// write to it.
 File open_cache_file(const std::filesystem::path& path, std::string& wrong);
 

@@ -1,0 +1,82 @@
+// The weights of a package that was read. Their bytes are read when they are needed. Internal to
+// runtime/package.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/package/scaled.h"
+#include "runtime/platform/file.h"
+
+namespace reprise::package {
+
+/// Bytes that are valid as long as `owner` exists; without an owner, as long as the caller says.
+struct Bytes {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// Memory that is aligned as kernels of the host and FlatBuffers expect it.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(uint64_t size);
+  ~AlignedBytes();
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+/// A file, or memory of the application, that holds a package.
+class Source {
+ public:
+  explicit Source(platform::InputFile file) : file_(std::move(file)) {}
+  Source(std::span<const std::byte> memory, std::shared_ptr<const void> owner)
+      : memory_(memory), owner_(std::move(owner)) {}
+  uint64_t size() const { return file_ ? file_->size() : memory_.size(); }
+  /// A copy, which no other process can change.
+  Result<Bytes> copy(uint64_t offset, uint64_t size) const;
+  /// Aligned memory of the application in place, and a copy of everything else.
+  Result<Bytes> get(uint64_t offset, uint64_t size) const;
+
+ private:
+  std::optional<platform::InputFile> file_;
+  std::span<const std::byte> memory_;
+  std::shared_ptr<const void> owner_;
+};
+
+/// Immutable after it was decoded, and thread-safe.
+class StoredWeights {
+ public:
+  struct Entry {
+    uint64_t offset = 0, size = 0;  // in the source
+    std::optional<Scaled> scaled;   // the file has no bytes of it
+  };
+  explicit StoredWeights(Source source) : source_(std::move(source)) {}
+
+  uint64_t source_bytes() const { return source_.size(); }
+  void add(Entry entry) { entries_.push_back(std::move(entry)); }
+  void set_scaled(size_t index, Scaled scaled) { entries_[index].scaled = std::move(scaled); }
+  /// A weight of the package with its bytes, after checking their hash. They are in memory as long
+  /// as someone has the result, and all who have it at the same time share them.
+  Result<HostTensor> load(const Package& package, size_t index) const;
+
+ private:
+  Result<HostTensor> read(const Package& package, size_t index) const;
+
+  Source source_;
+  std::vector<Entry> entries_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::weak_ptr<const HostTensor>> known_;  // those that are in memory
+};
+
+/// The package with the bytes of all weights.
+Result<std::shared_ptr<const Package>> with_weights(std::shared_ptr<const Package> p);
+
+}  // namespace reprise::package

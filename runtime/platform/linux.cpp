@@ -1,0 +1,22 @@
+// What Linux and Android have that POSIX has not.
+#include <unistd.h>
+
+#include <array>
+#include <string_view>
+
+#include "runtime/platform/library.h"
+
+namespace reprise::platform {
+
+std::string library_name(const std::string& name) {
+  return "lib" + name + ".so";
+}
+
+std::string program_folder() {
+  std::array<char, 4096> path{};
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  const std::string_view name(path.data(), size > 0 ? static_cast<size_t>(size) : 0);
+  return std::string(name.substr(0, name.rfind('/') + 1));
+}
+
+}  // namespace reprise::platform
