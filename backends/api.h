@@ -36,6 +36,7 @@ Status describe_slot(const plan::Slot& slot, const std::string& shape, reprise_s
 /// allocate nothing on the heap.
 struct CallBindings {
   std::vector<HostTensor> hosts;                         // inputs in host memory
+  std::vector<DeviceImage> images;                       // of inputs, then of outputs
   std::vector<std::shared_ptr<reprise_buffer>> buffers;  // keeps them alive until the run ends
   std::vector<Binding> inputs, outputs;
   std::vector<HostTensor> results;

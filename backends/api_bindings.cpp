@@ -12,12 +12,33 @@ Status check_tensor(const reprise_tensor& t) {
   if (t.rank > REPRISE_MAX_RANK) return refuse("a rank over 16");
   if ((t.buffer && t.data) || (t.value && (t.buffer || t.data)))
     return refuse("more than one of `data`, `buffer` and `value`; give one of them");
+  if (t.image && (t.buffer || t.value || t.data || t.row_pitch != 0))
+    return refuse("an image and also memory, a value or a row pitch; give one of them");
   if (t.bytes > 0 && !t.data) return refuse("bytes but no data");
   return {};
 }
 
+Result<DeviceImage> read_image(const reprise_vulkan_image* given) {
+  RP_ASSIGN(const auto i, read_struct(given, reprise_vulkan_image REPRISE_VULKAN_IMAGE_INIT,
+                                      "reprise_vulkan_image"));
+  DeviceImage out;
+  out.handle = i.image;
+  out.second = i.second;
+  out.format = i.format;
+  out.usage = i.usage;
+  out.width = i.width;
+  out.height = i.height;
+  out.mip_level = i.mip_level;
+  out.layer = i.array_layer;
+  out.layout = i.layout;
+  out.final_layout = i.final_layout;
+  out.acquire_from = i.acquire_from;
+  out.release_to = i.release_to;
+  return out;
+}
+
 // Converts a tensor to a binding. Reuses the memory of the binding's strings and vectors.
-Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
+Status bind(const reprise_tensor& t, CallBindings& call, Binding& b, DeviceImage& image) {
   RP_TRY(check_tensor(t));
   b.name = t.name;
   b.host = nullptr;
@@ -25,6 +46,13 @@ Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
   b.device = nullptr;
   b.device_offset = t.offset;
   b.dims.clear();
+  b.image = nullptr;
+  b.row_pitch = t.row_pitch;
+  if (t.image) {
+    RP_ASSIGN(image, read_image(t.image));
+    b.image = &image;
+    return {};
+  }
   if (!t.buffer) return {};
   auto held = find_handle(t.buffer);
   if (!held.ok()) return held.status().with_context("tensor '" + b.name + "'");
@@ -35,7 +63,8 @@ Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
 
 Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.inputs[i];
-  RP_TRY(bind(t, call, b));
+  RP_TRY(bind(t, call, b, call.images[i]));
+  if (t.image) return {};
   if (t.buffer) {
     const int32_t number = dtype_number(t);
     if (reprise_dtype_size(static_cast<reprise_dtype>(number)) == 0)
@@ -51,13 +80,13 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
 
 Status bind_output(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.outputs[i];
-  RP_TRY(bind(t, call, b));
+  RP_TRY(bind(t, call, b, call.images[call.inputs.size() + i]));
   if (t.value) {
     return {Code::Usage, "output '" + b.name +
                              "' has a value; results that are no tensors are "
                              "returned, not written to the caller's memory"};
   }
-  if (!t.buffer) b.host_output = {static_cast<std::byte*>(t.data), t.bytes};
+  if (!t.buffer && !t.image) b.host_output = {static_cast<std::byte*>(t.data), t.bytes};
   return {};
 }
 
@@ -72,6 +101,7 @@ Status bind_all(const Tensors& given, CallBindings& call) {
   call.hosts.resize(n_inputs);
   call.inputs.resize(n_inputs);
   call.outputs.resize(n_outputs);
+  call.images.resize(n_inputs + n_outputs);
   for (size_t i = 0; i < n_inputs; ++i) {
     RP_ASSIGN(const reprise_tensor t, read_struct(element(inputs, i), fresh, "reprise_tensor"));
     RP_TRY(bind_input(t, call, i));

@@ -22,6 +22,8 @@ Status describe_slot(const plan::Slot& slot, const std::string& shape, reprise_s
   s.rank = static_cast<uint32_t>(slot.shape.size());
   for (size_t a = 0; a < slot.shape.size(); ++a)
     s.dims[a] = slot.shape[a].is_const() ? slot.shape[a].value() : -1;
+  s.image = static_cast<reprise_image_format>(slot.image);
+  s.processing = slot.processing.c_str();
   write_struct(s, out);
   return {};
 }

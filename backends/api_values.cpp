@@ -49,8 +49,9 @@ Status read_value(const reprise_tensor& from, const std::string& subject, HostTe
   const auto count = checked_element_count(dims, dtype);
   if (!count.ok()) return invalid_input(subject + ": " + count.status().message());
   const bool strings = dtype == DType::String;
-  const size_t bytes =
-      static_cast<size_t>(*count) * (strings ? sizeof(reprise_string) : size_of(dtype));
+  size_t bytes = static_cast<size_t>(*count) * (strings ? sizeof(reprise_string) : size_of(dtype));
+  if (from.row_pitch != 0 && !strings)
+    bytes = static_cast<size_t>(rows_of(dims, dtype, from.row_pitch).extent());
   to.borrow_again(dtype, dims, {static_cast<const std::byte*>(from.data), strings ? 0 : bytes});
   if (from.bytes != bytes) return wrong_size(subject, to, bytes, from.bytes);
   if (!strings) return {};
@@ -101,6 +102,8 @@ reprise_status reprise_value_from_tensor(const reprise_tensor* tensor, reprise_v
               read_struct(tensor, reprise_tensor REPRISE_TENSOR_INIT, "reprise_tensor"));
     if (t.buffer)
       return {Code::Usage, "a value is made of a tensor in host memory, not of a buffer"};
+    if (t.image || t.row_pitch != 0)
+      return {Code::Usage, "a value is made of dense rows in host memory"};
     if (t.rank > REPRISE_MAX_RANK) return invalid_input("the tensor has a rank over 16");
     if (t.bytes > 0 && !t.data) return missing("data");
     HostTensor value;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
+#include "codegen/image_option.h"
 #include "codegen/lower/fusion_decision.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
@@ -45,6 +46,7 @@ struct CompileOptions {
   std::optional<DeviceFacts> device;
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<StateOption> states;
+  std::vector<ImageOption> images;           // inputs and outputs that are images
   std::vector<std::string> disabled_passes;  // unknown names are Code::Usage
   /// The dtype in memory of large weights and of tensors between kernels, where that is safe
   /// (codegen/passes/autocast.h): F32, F16 or BF16.

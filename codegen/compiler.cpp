@@ -4,6 +4,7 @@
 
 #include "codegen/compile_context.h"
 #include "codegen/compile_model.h"
+#include "codegen/images.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
@@ -137,6 +138,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   CompileContext context(g, p, options, std::move(targets), out);
   p.model_name = g.name;
   p.producer = "reprise 0.1.0";
+  RP_TRY(add_images(g, options.images));
   RP_TRY(order_states(g, options.states));
   context.state_count = options.states.size();
   RP_ASSIGN(p.host_plan, host_plan_of(context));
@@ -150,6 +152,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   ops::resolve_guards(g);
   p.io = make_interface(g, context.state_count);
   RP_TRY(finish_states(g, options.states, context.weights, p.io));
+  describe_images(options.images, p.io);
   adopt_interface(p.io, p.host_plan);
   const lower::FusionOptions fusing = fusion_options(context);
   RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));

@@ -39,6 +39,11 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
     o.targets.clear();
     RP_TRY(append(given.targets, given.target_count, "targets", o.targets));
   }
+  std::vector<std::string> images;
+  RP_TRY(append(given.images, given.image_count, "images", images));
+  for (const std::string& image : images) {
+    RP_ASSIGN(o.images.emplace_back(), parse_image(image));
+  }
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
   RP_ASSIGN(o.threads.executor, read_executor(given.executor));

@@ -18,6 +18,7 @@
 #include "runtime/device_facts.h"
 #include "runtime/device_memory.h"
 #include "runtime/end_watcher.h"
+#include "runtime/pixels.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise {
@@ -84,6 +85,8 @@ struct RecordingDesc {
   const DeviceBuffer* blocks = nullptr;  // Upload buffer with parameter blocks and indirect grids
   bool timestamps = false;               // measure each dispatch, which makes runs a little slower
   bool once = false;  // submitted only once, so preparing it for replay would not pay
+  /// Copies before and after the commands; only for Device::record_into.
+  std::vector<PixelCopy> to_tensors = {}, from_tensors = {};
 };
 
 /// What a submission waits for and signals on the device: values of timeline semaphores of the
@@ -131,6 +134,13 @@ class Recording {
   /// From the next submission on, the Copy with number `copy` moves only the first `bytes` of its
   /// bytes. A device that cannot change a recording moves all.
   virtual void limit_copy(size_t /*copy*/, uint64_t /*bytes*/) {}
+  /// From the next submission on, these copies come before and after the commands. Only called with
+  /// copies if Device::check_image or check_rows accepted them. Allocates nothing on the heap if
+  /// they are those of the last call.
+  virtual Status set_pixels(std::span<const PixelCopy> /*before*/,
+                            std::span<const PixelCopy> /*after*/) {
+    return {};
+  }
   /// Nanoseconds of each dispatch in the last run that ended; empty without timestamps.
   virtual Result<std::vector<double>> dispatch_ns() = 0;
 };
@@ -171,6 +181,19 @@ class Device {
   /// between two barriers: one makes all earlier writes visible to them, and one makes their writes
   /// visible to everything later.
   virtual Status record_into(void* command_buffer, const RecordingDesc& desc) = 0;
+  /// Whether recordings can copy the image; `written` by the run, or else read.
+  virtual Status check_image(const DeviceImage& /*image*/, ImageFormat /*format*/,
+                             bool /*written*/) const {
+    return unsupported(info().id +
+                       " has no VkImages; copy the pixels to a buffer or to host memory");
+  }
+  /// Whether recordings can copy rows with a pitch.
+  virtual Status check_rows() const {
+    return unsupported(
+        info().id +
+        " copies no rows with a pitch between buffers; pass dense rows, or pixels in "
+        "host memory");
+  }
   /// Blocking transfers; `offset` is in bytes. Memory that is not mapped is copied through staging
   /// memory.
   virtual Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) = 0;

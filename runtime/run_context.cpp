@@ -148,12 +148,16 @@ Status RunContext::place_late(Run& run) {
   return {};
 }
 
-Status RunContext::ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging) {
+Status RunContext::ensure_device_memory(HostBound& tensor, uint64_t bytes) {
   if (tensor.device && tensor.device->size() < bytes) {  // recorded copies refer to the old buffers
     for (SegmentState& s : segments_)
       if (!s.recorded.staged.copies.empty()) s.recorded.recording.reset();
   }
-  RP_TRY(grow(tensor.device, bytes, MemoryUse::Device));
+  return grow(tensor.device, bytes, MemoryUse::Device);
+}
+
+Status RunContext::ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging) {
+  RP_TRY(ensure_device_memory(tensor, bytes));
   tensor.staged = tensor.device->mapped() == nullptr;
   if (!tensor.staged) return {};
   return grow(tensor.staging, tensor.device->size(), staging);
@@ -163,6 +167,8 @@ Status RunContext::bind_input(size_t i, Run& run) {
   const Binding& b = *run.io.inputs[i];
   HostBound& input = inputs_[i];
   input.staged = false;
+  const Rows rows = rows_of(run.io.dims(i), s_.io().inputs[i].dtype, b.row_pitch);
+  if (b.image || (b.device && !rows.dense())) return bind_pixels_in(i, b, rows);
   for (const plan::BufferId id : s_.of_input[i]) {
     if (!s_.use(id).on_device) continue;
     if (b.device) {
@@ -178,9 +184,13 @@ Status RunContext::bind_input(size_t i, Run& run) {
   const auto bytes = b.host->bytes();
   if (bytes.empty()) return {};
   const CopyTimer timer(run);
-  std::memcpy(input.staged ? input.staging->mapped() : input.device->mapped(), bytes.data(),
-              bytes.size());
-  run.stats.bytes_copied += bytes.size();
+  void* to = input.staged ? input.staging->mapped() : input.device->mapped();
+  if (rows.dense()) {
+    std::memcpy(to, bytes.data(), bytes.size());
+  } else {
+    pack_rows(rows, bytes.data(), static_cast<std::byte*>(to));
+  }
+  run.stats.bytes_copied += rows.dense() ? bytes.size() : rows.count * rows.bytes;
   return {};
 }
 
@@ -189,6 +199,7 @@ Status RunContext::bind_output(size_t i, Run& run) {
   const Binding* b = run.io.outputs[i];
   HostBound& output = outputs_[i];
   output.staged = false;
+  if (b && (b->image || (b->device && b->row_pitch != 0))) return bind_pixels_out(i, *b);
   if (id.is_none() || !s_.use(id).on_device) return {};
   if (b && b->device) {
     RP_TRY(check_room(*b, bytes_[id], "output"));

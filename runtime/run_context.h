@@ -197,6 +197,7 @@ class RunContext {
   struct Recorded {
     std::unique_ptr<Recording> recording;
     Staged staged;
+    bool copies_pixels = false;
     uint64_t barriers = 0, dispatches = 0;
   };
   struct Location {
@@ -225,6 +226,12 @@ class RunContext {
   Status bind_input(size_t i, Run& run);
   Status bind_output(size_t i, Run& run);
   Status ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging);
+  Status ensure_device_memory(HostBound& tensor, uint64_t bytes);
+  Status bind_pixels_in(size_t i, const Binding& b, const Rows& rows);
+  Status bind_pixels_out(size_t o, const Binding& b);
+  PixelCopy pixel_copy(const Binding& b, const plan::Slot& slot, const Rows& rows,
+                       const HostBound& tensor) const;
+  Status set_pixels(size_t index, Recorded& r);
 
   Status begin_segment(size_t index, Run& run);
   Status end_segment(size_t index, Run& run);
@@ -310,6 +317,10 @@ class RunContext {
   std::vector<int64_t> sized_for_;  // the symbols for which bytes_ and the arenas were computed
   std::vector<int64_t> symbols_;    // of this run
   Staged staged_;                   // of the current segment
+  // Copies of this run between its memory and images, or rows with a pitch, of the caller.
+  std::vector<PixelCopy> pixels_in_;
+  std::vector<std::pair<size_t, PixelCopy>> pixels_out_;  // with the segment that they follow
+  std::vector<PixelCopy> pixels_after_;                   // of the current segment
   std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false, submitted_ = false;
   State state_ = State::Free;

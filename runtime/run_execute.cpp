@@ -285,6 +285,7 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   RP_TRY(write_segment(index, run.symbols));
   RP_TRY(record_segment(index));
   Recorded& r = segments_[index].recorded;
+  RP_TRY(set_pixels(index, r));
   RP_TRY(submit(*r.recording, run));
   ++s_.base.totals.submits;
   s_.base.totals.dispatches += r.dispatches;
@@ -365,6 +366,8 @@ Status RunContext::accept(plan::BufferId id, HostTensor value, Run& run) {
 Status RunContext::prepare(Run& run) {
   RP_TRY(resize(run.io.symbols));
   bind_states();
+  pixels_in_.clear();
+  pixels_out_.clear();
   if (s_.keeps_host_values) {
     run.buffers.resize(s_.plan->buffers.size());
   }
@@ -429,6 +432,8 @@ Status RunContext::begin_in(void* command_buffer, const BoundIo& io, Clock::time
   desc.blocks = blocks_.get();
   Recorded counts;
   append_commands(order_of(0, staged_.in, staged_.out), desc, counts);
+  desc.to_tensors = pixels_in_;
+  for (const auto& [segment, copy] : pixels_out_) desc.from_tensors.push_back(copy);
   RP_TRY(s_.base.device->record_into(command_buffer, desc));
   ++s_.base.totals.recordings;
   ongoing_->recorded = submitted_ = true;

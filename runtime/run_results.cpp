@@ -17,11 +17,11 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   const Binding* input = buffer.kind == plan::BufferKind::Input
                              ? run.io.inputs[static_cast<size_t>(buffer.index)]
                              : nullptr;
-  if (input && input->host) return *input->host;
+  if (input && input->host) return dense_tensor(*input);
   RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), buffer.shape, run.symbols, buffer.name));
   RP_TRY(checked_element_count(dims, buffer.dtype).status());
   HostTensor t(buffer.dtype, std::move(dims));
-  if (input) {
+  if (input && input->device && input->row_pitch == 0) {
     RP_TRY(check_room(*input, t.bytes().size(), "input"));
     RP_TRY(s_.base.device->download(*input->device, input->device_offset, t.mutable_bytes()));
   } else {
@@ -97,6 +97,10 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
     RP_ASSIGN(told, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
   }
   const std::vector<int64_t>& dims = known ? *known : told;
+  if (b && b->image) {  // copied on the device
+    result.borrow_again(slot.dtype, dims, {});
+    return {};
+  }
   if (b && b->device) {
     RP_TRY(deliver_to_device(id, source, *b, run));
     result.borrow_again(slot.dtype, dims, {});
@@ -104,19 +108,24 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   }
   RP_ASSIGN(const int64_t count, checked_element_count(dims, slot.dtype));
   const size_t bytes = static_cast<size_t>(count) * size_of(slot.dtype);
+  const Rows rows = rows_of(dims, slot.dtype, b ? b->row_pitch : 0);
+  std::vector<std::byte> dense(b && !rows.dense() ? bytes : 0);
   if (b) {
-    RP_TRY(check_room(*b, bytes, "output"));
+    RP_TRY(check_rows(*b, rows, bytes));
     result.borrow_again(slot.dtype, dims, {});
   } else {
     result = HostTensor(slot.dtype, dims);
   }
-  const std::span<std::byte> out = b ? b->host_output.first(bytes) : result.mutable_bytes();
+  const std::span<std::byte> out = !b             ? result.mutable_bytes()
+                                   : rows.dense() ? b->host_output.first(bytes)
+                                                  : std::span(dense);
   if (computed) {
     RP_TRY(read(id, out, run));
   } else {
     RP_ASSIGN(const HostTensor value, fetch(id, run));
     if (!out.empty()) std::memcpy(out.data(), value.bytes().data(), out.size());
   }
+  if (!dense.empty()) unpack_rows(rows, dense.data(), b->host_output.data());
   run.stats.bytes_copied += bytes;
   return {};
 }

@@ -44,8 +44,9 @@ struct SessionOptions {
   uint64_t seed = 0;
 };
 
-/// A tensor of the caller: host memory, or a device buffer that a run uses in place. An input has
-/// `host` or `device`, an output has `host_output` or `device`. The memory must outlive the run.
+/// A tensor of the caller: host memory, or a device buffer that a run uses in place unless its rows
+/// have a pitch. An input has `host` or `device`, an output has `host_output` or `device`. The
+/// memory must outlive the run.
 struct Binding {
   std::string name;
   const HostTensor* host = nullptr;       // for inputs
@@ -53,6 +54,10 @@ struct Binding {
   DeviceBuffer* device = nullptr;         // for inputs and outputs
   uint64_t device_offset = 0;             // in bytes; a multiple of 16
   std::vector<int64_t> dims = {};         // of inputs in `device`
+  /// Instead of memory, if the slot is an image. It must outlive the run.
+  const DeviceImage* image = nullptr;
+  /// Bytes from one row, along the first axis, to the next in the memory; 0: the rows are dense.
+  uint64_t row_pitch = 0;
 };
 
 struct RunStats {

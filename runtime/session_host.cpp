@@ -105,8 +105,10 @@ Status HostSession::write_states(std::span<const size_t> which,
 Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound, const CancelFlag* cancelled) {
   std::unique_lock lock(states_mutex_, std::defer_lock);
   if (!states_.empty()) lock.lock();
+  std::vector<HostTensor> inputs;
+  for (const Binding* input : bound.inputs) inputs.push_back(dense_tensor(*input));
   std::vector<const HostTensor*> values;
-  for (const Binding* input : bound.inputs) values.push_back(&*input->host);
+  for (const HostTensor& input : inputs) values.push_back(&input);
   for (const HostTensor& state : states_) values.push_back(&state);
   HostRun run = HostRun::create(deadline_in(timeout_ns_), seed_, started_++);
   run.cancelled = cancelled;
@@ -122,8 +124,11 @@ Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound, const Cance
 
 Result<HostTensor> HostSession::deliver(HostTensor value, const Binding* binding) {
   if (!binding) return value;
-  RP_TRY(check_room(*binding, value.bytes().size(), "output"));
-  if (!value.bytes().empty()) {
+  const Rows rows = rows_of(value.dims(), value.dtype(), binding->row_pitch);
+  RP_TRY(check_rows(*binding, rows, value.bytes().size()));
+  if (!rows.dense()) {
+    unpack_rows(rows, value.bytes().data(), binding->host_output.data());
+  } else if (!value.bytes().empty()) {
     std::memcpy(binding->host_output.data(), value.bytes().data(), value.bytes().size());
   }
   HostTensor shape;

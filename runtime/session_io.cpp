@@ -1,6 +1,7 @@
 #include "runtime/session_io.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace reprise {
 namespace {
@@ -25,6 +26,28 @@ Status unknown_name(const std::string& kind, const std::string& name,
 
 std::span<const int64_t> dims_of(const Binding& b) {
   return b.host ? std::span<const int64_t>(b.host->dims()) : std::span<const int64_t>(b.dims);
+}
+
+/// The dims of a slot that has this image.
+std::span<const int64_t> dims_of(const plan::Slot& slot, const DeviceImage& image,
+                                 std::array<int64_t, 3>& dims) {
+  const bool planes = slot.image == ImageFormat::Nv12;
+  dims = {planes ? int64_t{image.height / 2} * 3 : int64_t{image.height}, image.width,
+          slot.image == ImageFormat::R8 ? 1 : 4};
+  return std::span(dims).first(planes ? 2 : 3);
+}
+
+Status check_pitch(const char* kind, const Binding& b, std::span<const int64_t> dims, DType dtype) {
+  if (b.row_pitch == 0) return {};
+  const Rows rows = rows_of(dims, dtype, b.row_pitch);
+  const std::string subject = std::string(kind) + " '" + b.name + "'";
+  if (is_host_only(dtype) || is_container(dtype) || dims.empty())
+    return invalid_input(subject + " has no rows, but a row pitch");
+  if (rows.pitch < rows.bytes || rows.pitch > (uint64_t{1} << 32)) {
+    return invalid_input(subject + " has a row pitch of " + std::to_string(rows.pitch) +
+                         " bytes, but its rows have " + std::to_string(rows.bytes));
+  }
+  return {};
 }
 
 Status check_device(const char* kind, const Binding& b, const Device* device) {
@@ -115,6 +138,7 @@ Status IoBinder::place(std::span<const Binding> given, bool is_input,
 
 Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Device* device) const {
   const auto subject = [&] { return "input '" + slot.name + "'"; };
+  if (b.image) return check_image(slot, b, device, false);
   if (!b.host && !b.device) return invalid_input(subject() + " has neither host nor device memory");
   if (b.host && b.device) return invalid_input(subject() + " has both host and device memory");
   if (b.device) RP_TRY(check_device("input", b, device));
@@ -127,7 +151,27 @@ Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Dev
   for (const int64_t d : dims_of(b)) {
     if (d < 0) return invalid_input(subject() + " has a negative dimension, " + std::to_string(d));
   }
+  RP_TRY(check_pitch("input", b, dims_of(b), slot.dtype));
+  if (b.device && !rows_of(dims_of(b), slot.dtype, b.row_pitch).dense())
+    return device->check_rows().with_context(subject());
   return {};
+}
+
+Status IoBinder::check_image(const plan::Slot& slot, const Binding& b, const Device* device,
+                             bool written) const {
+  const std::string subject = (written ? "output '" : "input '") + b.name + "'";
+  if (b.host || b.device || !b.host_output.empty())
+    return invalid_input(subject + " has both an image and memory");
+  if (slot.image == ImageFormat::None) {
+    return invalid_input(subject + " is " + std::string(name_of(slot.dtype)) + " " +
+                         shape_str(slot.shape, io_.symbols) +
+                         ", not an image; name it as one when the model is compiled");
+  }
+  if (!device) {
+    return invalid_input(subject +
+                         " is a VkImage, but the session runs on the host; pass the pixels");
+  }
+  return device->check_image(*b.image, slot.image, written).with_context(subject);
 }
 
 Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
@@ -138,7 +182,10 @@ Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
     return unsupported(subject() + " is of type " + std::string(name_of(slot.dtype)) +
                        ", which cannot be written to bound memory");
   }
-  return b.device ? check_device("output", b, device) : Status();
+  if (b.image) return check_image(slot, b, device, true);
+  if (!b.device) return {};
+  RP_TRY(check_device("output", b, device));
+  return b.row_pitch == 0 ? Status() : device->check_rows().with_context(subject());
 }
 
 Status IoBinder::check_disjoint(std::vector<BoundIo::Extent>& extents) {
@@ -174,12 +221,13 @@ Status IoBinder::check_overlaps(BoundIo& bound) const {
   device.clear();
   host.clear();
   const auto add = [&](const Binding& b, const Size& size, bool written) {
-    if (!b.device && !written) return;
+    if ((!b.device && !written) || b.image) return;
     const uint64_t offset = b.device ? std::min(b.device_offset, b.device->size()) : 0;
     const uint64_t room = b.device ? b.device->size() - offset : b.host_output.size();
+    const uint64_t used = b.row_pitch == 0 ? bytes(size, room) : room;
     const uint64_t begin =
         b.device ? b.device->address() + offset : reinterpret_cast<uint64_t>(b.host_output.data());
-    const BoundIo::Extent extent{begin, begin + bytes(size, room), written, &b};
+    const BoundIo::Extent extent{begin, begin + used, written, &b};
     if (extent.begin < extent.end) (b.device ? device : host).push_back(extent);
   };
   for (size_t o = 0; o < bound.outputs.size(); ++o)
@@ -210,6 +258,7 @@ Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> 
   RP_TRY(place(inputs, true, bound.inputs));
   RP_TRY(place(outputs, false, bound.outputs));
   bound.dims_.clear();
+  bound.image_dims_.resize(io_.inputs.size());
   for (size_t i = 0; i < io_.inputs.size(); ++i) {
     const plan::Slot& slot = io_.inputs[i];
     if (!bound.inputs[i]) {
@@ -217,7 +266,9 @@ Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> 
                            shape_str(slot.shape, io_.symbols) + ") is missing");
     }
     RP_TRY(check_input(slot, *bound.inputs[i], device));
-    bound.dims_.push_back(dims_of(*bound.inputs[i]));
+    const DeviceImage* image = bound.inputs[i]->image;
+    bound.dims_.push_back(image ? dims_of(slot, *image, bound.image_dims_[i])
+                                : dims_of(*bound.inputs[i]));
   }
   for (size_t o = 0; o < io_.outputs.size(); ++o) {
     const Binding* b = bound.outputs[o];
@@ -233,6 +284,41 @@ Status check_room(const Binding& b, uint64_t bytes, const char* what) {
   if (bytes <= room) return {};
   return invalid_input(std::string(what) + " '" + b.name + "' needs " + std::to_string(bytes) +
                        " bytes, the memory bound to it has " + std::to_string(room));
+}
+
+Rows rows_of(std::span<const int64_t> dims, DType dtype, uint64_t pitch) {
+  Rows rows;
+  if (dims.empty()) return rows;
+  rows.count = static_cast<uint64_t>(dims[0]);
+  rows.bytes = size_of(dtype);
+  for (const int64_t d : dims.subspan(1)) rows.bytes *= static_cast<uint64_t>(d);
+  rows.pitch = pitch == 0 ? rows.bytes : pitch;
+  return rows;
+}
+
+Status check_rows(const Binding& b, const Rows& rows, uint64_t bytes) {
+  if (b.row_pitch == 0) return check_room(b, bytes, "output");
+  if (rows.pitch >= rows.bytes) return check_room(b, rows.extent(), "output");
+  return invalid_input("output '" + b.name + "' has a row pitch of " + std::to_string(rows.pitch) +
+                       " bytes, but its rows have " + std::to_string(rows.bytes));
+}
+
+void pack_rows(const Rows& rows, const std::byte* from, std::byte* dense) {
+  for (uint64_t i = 0; i < rows.count && rows.bytes > 0; ++i)
+    std::memcpy(dense + i * rows.bytes, from + i * rows.pitch, rows.bytes);
+}
+
+void unpack_rows(const Rows& rows, const std::byte* dense, std::byte* to) {
+  for (uint64_t i = 0; i < rows.count && rows.bytes > 0; ++i)
+    std::memcpy(to + i * rows.pitch, dense + i * rows.bytes, rows.bytes);
+}
+
+HostTensor dense_tensor(const Binding& b) {
+  if (b.row_pitch == 0) return *b.host;
+  HostTensor t(b.host->dtype(), b.host->dims());
+  pack_rows(rows_of(t.dims(), t.dtype(), b.row_pitch), b.host->bytes().data(),
+            t.mutable_bytes().data());
+  return t;
 }
 
 }  // namespace reprise

@@ -1,6 +1,7 @@
 // The bindings of a run, checked against the model's interface.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +18,9 @@ struct BoundIo {
   std::vector<const Binding*> outputs;  // null: the output is returned as a host tensor
   std::vector<int64_t> symbols;         // plan::kUnbound if a host call determines the value
 
+  /// The dims of input i, whatever is bound to it.
+  std::span<const int64_t> dims(size_t i) const { return dims_[i]; }
+
  private:
   friend class IoBinder;
   /// A range of addresses that a run reads or writes.
@@ -26,7 +30,8 @@ struct BoundIo {
     const Binding* binding = nullptr;
   };
   std::vector<std::span<const int64_t>> dims_;  // per input
-  std::vector<int64_t> dims_of_symbols_;        // the ranks and dims from which `symbols` follow
+  std::vector<std::array<int64_t, 3>> image_dims_;
+  std::vector<int64_t> dims_of_symbols_;  // the ranks and dims from which `symbols` follow
   bool has_symbols_ = false;
   std::vector<Extent> device_, host_;
 };
@@ -52,6 +57,8 @@ class IoBinder {
   static std::vector<Size> sizes_of(const std::vector<plan::Slot>& slots);
   Status check_input(const plan::Slot& slot, const Binding& b, const Device* device) const;
   Status check_output(const plan::Slot& slot, const Binding& b, const Device* device) const;
+  Status check_image(const plan::Slot& slot, const Binding& b, const Device* device,
+                     bool written) const;
   Status bind_symbols(BoundIo& bound) const;
   Status check_overlaps(BoundIo& bound) const;
   static Status check_disjoint(std::vector<BoundIo::Extent>& extents);
@@ -66,5 +73,24 @@ Status check_items(const HostTensor& t);
 
 /// Code::InvalidInput if `bytes` bytes do not fit into the memory of the binding.
 Status check_room(const Binding& b, uint64_t bytes, const char* what);
+
+/// The rows of a tensor along its first axis.
+struct Rows {
+  uint64_t count = 0, bytes = 0;  // of rows, and of each
+  uint64_t pitch = 0;             // from one to the next; `bytes` if they are dense
+
+  bool dense() const { return pitch == bytes || count < 2; }
+  /// From the first byte to the last.
+  uint64_t extent() const { return count == 0 ? 0 : (count - 1) * pitch + bytes; }
+};
+/// `pitch`: Binding::row_pitch.
+Rows rows_of(std::span<const int64_t> dims, DType dtype, uint64_t pitch);
+/// Code::InvalidInput unless an output of `bytes` bytes fits into the host memory of the binding.
+Status check_rows(const Binding& b, const Rows& rows, uint64_t bytes);
+/// Copy between dense bytes and rows.
+void pack_rows(const Rows& rows, const std::byte* from, std::byte* dense);
+void unpack_rows(const Rows& rows, const std::byte* dense, std::byte* to);
+/// The tensor of an input in host memory. Copies it if its rows have a pitch.
+HostTensor dense_tensor(const Binding& b);
 
 }  // namespace reprise

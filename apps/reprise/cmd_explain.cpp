@@ -276,6 +276,35 @@ Json bodies_json(const std::vector<BodySections>& bodies) {
   return out;
 }
 
+/// Calls `f` with the direction and the slot of each image.
+template <typename F>
+void for_images(const plan::Interface& io, const F& f) {
+  for (const plan::Slot& s : io.inputs)
+    if (s.image != ImageFormat::None) f("input", s);
+  for (const plan::Slot& s : io.outputs)
+    if (s.image != ImageFormat::None) f("output", s);
+}
+
+Json images_json(const plan::Interface& io) {
+  Json out = Json::array();
+  for_images(io, [&](const char* direction, const plan::Slot& s) {
+    out.push_back({{"name", s.name},
+                   {"direction", direction},
+                   {"format", name_of(s.image)},
+                   {"shape", shape_str(s.shape, io.symbols)},
+                   {"processing", s.processing}});
+  });
+  return out;
+}
+
+void print_images(const Output& out, const plan::Interface& io) {
+  for_images(io, [&](const char* direction, const plan::Slot& s) {
+    out.text("image " + std::string(direction) + " '" + s.name + "': " +
+             std::string(name_of(s.image)) + " " + shape_str(s.shape, io.symbols) +
+             (s.processing.empty() ? "" : ", " + s.processing) + "\n");
+  });
+}
+
 void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
                 const Sections& sections, const std::vector<BodySections>& bodies) {
   const StepCounts counts = count_steps(*chosen.plan);
@@ -286,6 +315,7 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
   }
   out.text("variant " + chosen.variant + "\n");
   for (const std::string& line : chosen.notes) out.text("  not " + line + "\n");
+  print_images(out, model.package->io);
   out.text(std::to_string(e.model_nodes) + " nodes, " + std::to_string(e.launches_unfused) +
            " launches without fusion, " + std::to_string(counts.launches) + " with\n");
   out.text(run_text(count_run(chosen)));
@@ -424,6 +454,7 @@ Status run_explain(const ExplainOptions& o) {
                    {"barriers", run.barriers},
                    {"host_calls", run.host_calls},
                    {"copies", 0},
+                   {"images", images_json(model.package->io)},
                    {"groups", sections.groups_json},
                    {"kernels", std::move(kernels)},
                    {"unfused", std::move(unfused)},

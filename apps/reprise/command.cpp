@@ -63,6 +63,9 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   RP_ASSIGN(o.shapes, parsed_shapes());
   RP_ASSIGN(o.precision, parse_precision(precision));
   RP_ASSIGN(o.states, parse_states(states));
+  for (const std::string& text : images) {
+    RP_ASSIGN(o.images.emplace_back(), parse_image(text));
+  }
   o.disabled_passes = disabled_passes;
   for (const std::string& text : pass_options) {
     const size_t equals = std::min(text.find('='), text.size());
@@ -167,6 +170,17 @@ void add_compile(CLI::App& command, CommonOptions& o) {
       .add_option("--state", o.states,
                   "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
                   "next value. An initialiser of that name is the first value, by default zeros")
+      ->allow_extra_args(false);
+  command
+      .add_option("--image", o.images,
+                  "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "
+                  "rgba16f, r8 or (inputs) nv12, and the first or last kernel converts it, as in "
+                  "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225. A pixel "
+                  "is 0 to 1; the model gets (pixel * scale - mean) / std. Keys: resize=nearest or "
+                  "bilinear (to the model's size), mean, std, scale, colors=rgb, bgr, gray or rgba "
+                  "(of the model), layout=nchw or nhwc, crop=X:Y:WIDTH:HEIGHT or run (another "
+                  "input, NAME.crop, has the rectangle), size=WIDTHxHEIGHT (by default each run "
+                  "has its own), and for nv12 matrix=bt601 or bt709 and range=limited or full")
       ->allow_extra_args(false);
   command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
       ->allow_extra_args(false);
@@ -297,6 +311,7 @@ Status check_package_options(const Model& model, const CommonOptions& options) {
   const char* option = !options.disabled_passes.empty() ? "--disable-pass"
                        : !options.pass_options.empty()  ? "--pass-option"
                        : !options.states.empty()        ? "--state"
+                       : !options.images.empty()        ? "--image"
                        : options.precision != "fp32"    ? "--precision"
                                                         : nullptr;
   if (model.compiled || option == nullptr) return {};

@@ -114,6 +114,10 @@ Status VulkanDevice::record_into(void* command_buffer, const RecordingDesc& desc
   return write_to(*driver_, static_cast<VkCommandBuffer>(command_buffer), desc);
 }
 
+Status VulkanDevice::check_image(const DeviceImage& image, ImageFormat format, bool written) const {
+  return vulkan::check_image(*driver_, image, format, written);
+}
+
 Status VulkanDevice::staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot) {
   if (slot) return {};
   RP_ASSIGN(slot, VulkanBuffer::create(driver_, kStagingBytes, use));

@@ -85,7 +85,7 @@ void Driver::give_up(uint64_t waited_ns) {
   lost = true;
 }
 
-Status Driver::submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run,
+Status Driver::submit(std::span<const VkCommandBuffer> commands, VkFence fence, SubmittedRun& run,
                       const SubmitSync& sync, uint64_t timeout_ns) {
   RP_TRY(alive());
   if (!sync.empty() && owned) {
@@ -95,8 +95,8 @@ Status Driver::submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run
   }
   VkSubmitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
-  info.commandBufferCount = 1;
-  info.pCommandBuffers = &commands;
+  info.commandBufferCount = static_cast<uint32_t>(commands.size());
+  info.pCommandBuffers = commands.data();
   TimelinePoints waits, signals;
   VkTimelineSemaphoreSubmitInfo values{};
   if (!sync.empty()) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "backends/counters.h"
@@ -42,8 +43,8 @@ struct Driver {
   Status check(VkResult r, const char* call);
   /// An error if the device was lost.
   Status alive() const;
-  Status submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run, const SubmitSync& sync,
-                uint64_t timeout_ns);
+  Status submit(std::span<const VkCommandBuffer> commands, VkFence fence, SubmittedRun& run,
+                const SubmitSync& sync, uint64_t timeout_ns);
   /// Destroys the handle of an Owned, unless a run was given up.
   template <auto Destroy, typename T>
   void destroy(T handle) {

@@ -1,6 +1,7 @@
 #include "backends/vulkan/recording.h"
 
 #include <algorithm>
+#include <array>
 
 #include "backends/vulkan/memory.h"
 
@@ -131,7 +132,9 @@ Status write_to(Driver& driver, VkCommandBuffer commands, const RecordingDesc& d
       VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
   const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
   barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, ours, all);
+  write_to_tensors(driver, commands, desc.to_tensors);
   CommandWriter(driver, commands, VK_NULL_HANDLE, has_copies(desc)).write(desc);
+  write_from_tensors(driver, commands, desc.from_tensors);
   barrier(ours, VK_ACCESS_MEMORY_WRITE_BIT,
           VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all);
   ++driver.counters.recordings;
@@ -218,9 +221,19 @@ Status VulkanRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
   }
   const VkFence fence = fence_.get();
   RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
-  RP_TRY(driver_->submit(commands_, fence, run_, sync, timeout_ns));
+  std::array<VkCommandBuffer, 3> all{};
+  size_t count = 0;
+  for (VkCommandBuffer commands : {pixels_.before(), commands_, pixels_.after()})
+    if (commands) all[count++] = commands;
+  RP_TRY(driver_->submit(std::span(all).first(count), fence, run_, sync, timeout_ns));
   pending_ = true;
   return {};
+}
+
+Status VulkanRecording::set_pixels(std::span<const PixelCopy> before,
+                                   std::span<const PixelCopy> after) {
+  if (pending_) return {Code::Device, "this recording is still in flight"};
+  return pixels_.set(before, after);
 }
 
 Status VulkanRecording::over(VkResult r) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/vulkan/driver.h"
+#include "backends/vulkan/images.h"
 #include "runtime/backend.h"
 
 namespace reprise::vulkan {
@@ -33,12 +34,14 @@ class VulkanRecording final : public Recording {
   uint64_t ran_ns() const override { return ran_ns_; }
   bool watch(uint64_t ns) override;
   Result<bool> ended() override;
+  Status set_pixels(std::span<const PixelCopy> before, std::span<const PixelCopy> after) override;
   /// Waits without a time limit. If a run before it hangs, that run is given up.
   Status wait_for_transfer();
 
  private:
   explicit VulkanRecording(std::shared_ptr<Driver> driver)
       : driver_(std::move(driver)),
+        pixels_(driver_),
         run_(driver_->runs, [this] { return wait_for_fence(0) != VK_TIMEOUT; }) {}
   Status make_objects(const RecordingDesc& desc);
   VkResult wait_for_fence(uint64_t timeout_ns) const;
@@ -49,6 +52,7 @@ class VulkanRecording final : public Recording {
   OwnedCommandPool pool_;
   OwnedFence fence_;
   OwnedQueryPool queries_;
+  PixelCommands pixels_;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   uint32_t dispatches_ = 0, stamps_ = 0;
   uint64_t ran_ns_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/graph/image_origin.h"
 #include "runtime/base/driver_workarounds.h"
 
 namespace reprise::lower {
@@ -183,6 +184,9 @@ std::string inline_cost(const Graph& g, const Node& n, const std::vector<const G
   for (const Group* user : users) {
     if (std::string why = refusal(g, n, *user); !why.empty()) return why;
   }
+  // The pixels of an image are converted where the first kernel loads them. A kernel of its own
+  // would write and read a tensor that is larger than the image, and cost a launch.
+  if (users.size() == 1 && graph::processes_image(n)) return {};
   const double cost = recompute_cost(g, n);
   const double count = count_hint(g, g.value(n.outputs[0]).shape);
   double executed = 0;

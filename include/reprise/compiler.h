@@ -50,11 +50,17 @@ typedef struct reprise_compile_options {
   int32_t (*progress)(void* user, const char* what, uint64_t done, uint64_t total);
   void* progress_user;
   const reprise_executor* executor; /* if not null: compiles on these threads, not on new ones */
+  /* Inputs and outputs that are images: "NAME=FORMAT,KEY=VALUE,...", as `reprise compile --image`
+   * takes it and `reprise compile --help` describes it, such as
+   * "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225". Kernels of the model
+   * convert the pixels. */
+  const char* const* images;
+  size_t image_count;
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL                                                                               \
+        NULL, NULL, NULL, 0                                                                      \
   }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */

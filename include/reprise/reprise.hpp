@@ -258,6 +258,19 @@ class Tensor {
     raw_.buffer = buffer.get();
     raw_.offset = offset;
   }
+  /// An image of the application's Vulkan device, for a slot that is an image.
+  Tensor(const char* name, const reprise_vulkan_image& image) : Tensor(name, {}) {
+    raw_.image = &image;
+  }
+  /// Makes `bytes` the distance from one row to the next.
+  Tensor& row_pitch(uint64_t bytes) {
+    if (raw_.data && raw_.rank > 0 && raw_.dims[0] > 0) {
+      const auto rows = static_cast<size_t>(raw_.dims[0]);
+      raw_.bytes = (rows - 1) * static_cast<size_t>(bytes) + raw_.bytes / rows;
+    }
+    raw_.row_pitch = bytes;
+    return *this;
+  }
   const reprise_tensor& raw() const { return raw_; }
 
  private:

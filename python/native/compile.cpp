@@ -32,6 +32,7 @@ struct Settings {
   std::string precision = "fp32";
   std::map<std::string, std::vector<int64_t>> shapes;
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
+  std::vector<std::string> images;  // codegen/image_option.h
   bool fullgraph = false;
   std::vector<std::string> disabled_passes;
   std::map<std::string, int64_t> pass_options;
@@ -73,6 +74,7 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   o.targets = s.targets;
   o.shapes = s.shapes;
   for (const auto& [input, output] : s.states) o.states.push_back({input, output});
+  for (const std::string& text : s.images) o.images.push_back(take(parse_image(text)));
   o.disabled_passes = s.disabled_passes;
   o.precision = take(parse_precision(s.precision));
   o.pass_options = {s.pass_options.begin(), s.pass_options.end()};
@@ -185,6 +187,7 @@ void bind_compiler(nb::module_& m) {
       .def_rw("precision", &Settings::precision)
       .def_rw("shapes", &Settings::shapes)
       .def_rw("states", &Settings::states)
+      .def_rw("images", &Settings::images)
       .def_rw("fullgraph", &Settings::fullgraph)
       .def_rw("disabled_passes", &Settings::disabled_passes)
       .def_rw("pass_options", &Settings::pass_options)

@@ -29,7 +29,9 @@ template <typename S>
 nb::list slots_of(const std::vector<S>& slots, std::span<const Symbol> symbols) {
   nb::list out;
   for (const plan::Slot& s : slots)
-    out.append(nb::cast(Slot{s.name, s.dtype, shape_of(s.shape, symbols)}));
+    out.append(nb::cast(
+        Slot{s.name, s.dtype, shape_of(s.shape, symbols),
+             s.image == ImageFormat::None ? std::string() : std::string(name_of(s.image))}));
   return out;
 }
 
@@ -97,6 +99,14 @@ void bind_packages(nb::module_& m) {
               nb::for_getter(nb::sig("def shape(self) -> tuple[int | str, ...]")),
               "The dims, in elements. One that depends on the inputs of a run is an expression, "
               "such as 'batch'.")
+      .def_prop_ro(
+          "image",
+          [](const Slot& s) -> nb::object {
+            if (s.image.empty()) return nb::none();
+            return nb::cast(s.image);
+          },
+          nb::sig("def image(self) -> str | None"),
+          "The format of an image, such as 'rgba8', or None.")
       .def("__repr__", [](const Slot& s) {
         return "<reprise.Slot '" + s.name + "' " + std::string(name_of(s.dtype)) + " " +
                nb::str(s.shape).c_str() + ">";

@@ -23,6 +23,7 @@ struct Slot {
   std::string name;
   DType dtype = DType::Invalid;
   nanobind::tuple shape;  // of ints, and of strs for dims that depend on the inputs
+  std::string image;      // the format, if it is an image
 };
 
 /// Lists of Slot.

@@ -30,6 +30,7 @@ def compile(
     precision: str = "fp32",
     shapes: Mapping[str, Sequence[int]] | None = None,
     states: Mapping[str, str] | None = None,
+    images: Mapping[str, str] | None = None,
     fullgraph: bool = False,
     disabled_passes: Sequence[str] = (),
     pass_options: Mapping[str, int] | None = None,
@@ -57,6 +58,9 @@ def compile(
         states: {'w': 'w_next'} makes an input (or an initialiser) a tensor that sessions keep from
             run to run, and an output its next value. An initialiser of that name is the initial
             value; others begin with zeros.
+        images: inputs and outputs that are images, whose pixels kernels of the model convert:
+            {'x': 'rgba8,resize=bilinear,mean=0.5,std=0.25'}. The inputs of a session are then
+            arrays of pixels. `reprise compile --help` lists the formats and keys.
         fullgraph: raise Unsupported if a node would run on the host.
         disabled_passes: names of passes to leave out; reprise.pass_names() lists them.
         pass_options: numbers for options of passes, such as {'fusion.limit': 10}.
@@ -93,6 +97,7 @@ def compile(
     settings.precision = precision
     settings.shapes = {name: list(dims) for name, dims in (shapes or {}).items()}
     settings.states = list((states or {}).items())
+    settings.images = [f"{name}={text}" for name, text in (images or {}).items()]
     settings.fullgraph = fullgraph
     settings.disabled_passes = list(disabled_passes)
     settings.pass_options = dict(pass_options or {})

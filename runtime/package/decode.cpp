@@ -108,8 +108,13 @@ class Decoder : private MetadataReader {
       RP_TRY(string(f.name(), t.name));
       return exprs(f.shape(), t.shape);
     };
-    RP_TRY(list(from.inputs(), to.inputs, slot));
-    RP_TRY(list(from.outputs(), to.outputs, slot));
+    const auto image_slot = [&](const fb::Slot& f, plan::Slot& t) {
+      RP_TRY(slot(f, t));
+      t.image = static_cast<ImageFormat>(f.image());
+      return f.processing() ? string(f.processing(), t.processing) : Status();
+    };
+    RP_TRY(list(from.inputs(), to.inputs, image_slot));
+    RP_TRY(list(from.outputs(), to.outputs, image_slot));
     RP_TRY(list(from.states(), to.states, [&](const fb::StateSlot& f, plan::StateSlot& t) {
       t.initial = f.initial();
       return slot(f, t);

@@ -150,7 +150,10 @@ class Serializer {
 
   Offset<fb::Slot> slot(const plan::Slot& s) {
     const auto name = string(s.name);
-    return fb::CreateSlot(b_, name, static_cast<uint8_t>(s.dtype), exprs(s.shape));
+    const auto shape = exprs(s.shape);
+    const auto processing = s.processing.empty() ? 0 : string(s.processing);
+    return fb::CreateSlot(b_, name, static_cast<uint8_t>(s.dtype), shape,
+                          static_cast<uint8_t>(s.image), processing);
   }
 
   Offset<fb::Interface> interface(const plan::Interface& io) {

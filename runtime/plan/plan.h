@@ -13,6 +13,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/expr.h"
 #include "runtime/base/id.h"
+#include "runtime/base/image_format.h"
 #include "runtime/base/symbols.h"
 #include "runtime/device_facts.h"
 
@@ -45,6 +46,8 @@ struct Slot {
   std::string name;
   DType dtype = DType::F32;
   Shape shape;
+  ImageFormat image = ImageFormat::None;  // if it is an image: the format of its pixels
+  std::string processing = {};            // of the pixels, for people
 };
 
 /// A tensor of fixed size that a session keeps: each run reads it and gives it its next value.

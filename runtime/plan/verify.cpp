@@ -49,6 +49,21 @@ Status check_type(DType dtype, const Shape& shape, const Interface& io, const st
   return {};
 }
 
+/// A session copies the pixels of images to tensors of these shapes.
+Status check_image(const Slot& slot, const std::string& where) {
+  if (slot.image == ImageFormat::None) return {};
+  if (slot.image > kLastImageFormat)
+    return malformed(
+        where, "image format " + number(static_cast<int64_t>(slot.image)) + " does not exist");
+  const bool half = slot.image == ImageFormat::Rgba16F, planes = slot.image == ImageFormat::Nv12;
+  const int64_t channels = slot.image == ImageFormat::R8 ? 1 : 4;
+  const bool fits =
+      planes ? slot.shape.size() == 2 : slot.shape.size() == 3 && slot.shape[2].is_const(channels);
+  if (fits && slot.dtype == (half ? DType::F16 : DType::U8)) return {};
+  return malformed(where,
+                   "its type is not that of an image in " + std::string(name_of(slot.image)));
+}
+
 template <typename S>
 Status check_slots(const std::vector<S>& slots, const Interface& io, const std::string& kind) {
   std::set<std::string_view> names;
@@ -56,6 +71,7 @@ Status check_slots(const std::vector<S>& slots, const Interface& io, const std::
     const std::string where = kind + " '" + slot.name + "'";
     if (!names.insert(slot.name).second) return malformed(where, "the name is used twice");
     RP_TRY(check_type(slot.dtype, slot.shape, io, where));
+    RP_TRY(check_image(slot, where));
   }
   return {};
 }

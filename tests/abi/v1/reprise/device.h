@@ -190,6 +190,42 @@ REPRISE_API reprise_status reprise_buffer_read(const reprise_buffer* buffer, uin
                                                void* data, uint64_t bytes, reprise_error* error);
 REPRISE_API void reprise_buffer_free(reprise_buffer* buffer);
 
+/* --- images of a renderer --- */
+
+/* An image of the application on the Vulkan device that it lends, for an input or output that the
+ * package has as an image (reprise_slot::image). Nothing takes ownership of it. The device copies
+ * its pixels to or from memory of the run, in the submission of the run and with the barriers that
+ * this struct states; kernels do the rest.
+ *
+ * The image must have one of these formats: for RGBA8, VK_FORMAT_R8G8B8A8_UNORM or _SRGB, or
+ * VK_FORMAT_A8B8G8R8_UNORM_PACK32 or _SRGB_PACK32; for BGRA8, VK_FORMAT_B8G8R8A8_UNORM or _SRGB;
+ * for RGBA16F, VK_FORMAT_R16G16B16A16_SFLOAT; for R8, VK_FORMAT_R8_UNORM; for NV12,
+ * VK_FORMAT_G8_B8R8_2PLANE_420_UNORM, or VK_FORMAT_R8_UNORM with a `second` image in
+ * VK_FORMAT_R8G8_UNORM. It is 2D, with one sample and any tiling. */
+typedef struct reprise_vulkan_image {
+  size_t struct_size;
+  uint64_t image;  /* VkImage */
+  uint64_t second; /* VkImage with U and V of NV12, or 0. Everything below applies to it, too; it
+                    * has half the width and height. */
+  uint32_t format; /* VkFormat of `image` */
+  uint32_t usage;  /* VkImageUsageFlags: TRANSFER_SRC for an input, TRANSFER_DST for an output */
+  uint32_t width;  /* of the mip level */
+  uint32_t height;
+  uint32_t mip_level;
+  uint32_t array_layer;
+  uint32_t layout;       /* VkImageLayout in which the run finds the image; UNDEFINED for an output
+                          * whose old pixels do not matter */
+  uint32_t final_layout; /* in which it leaves it; UNDEFINED: that in which it finds it */
+  /* The queue family that releases the image to the family of the lent queue before the run, and
+   * that to which the run releases it; VK_QUEUE_FAMILY_IGNORED: it stays with the family of the
+   * lent queue, or is shared. The application records the other half of each transfer, in which the
+   * old and the new layout are `layout`, or after the run `final_layout`. */
+  uint32_t acquire_from;
+  uint32_t release_to;
+} reprise_vulkan_image;
+#define REPRISE_VULKAN_IMAGE_INIT \
+  { sizeof(reprise_vulkan_image), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ~(uint32_t)0, ~(uint32_t)0 }
+
 #ifdef __cplusplus
 }
 #endif

@@ -53,12 +53,14 @@ typedef struct reprise_slot {
   uint32_t rank;
   uint32_t reserved;
   int64_t dims[REPRISE_MAX_RANK]; /* -1: depends on the inputs of a run */
+  reprise_image_format image;     /* if it is an image: the format of its pixels */
+  uint32_t reserved2;
+  const char* processing; /* of the image, for people: "resized bilinearly, mean 0.5" */
 } reprise_slot;
-#define REPRISE_SLOT_INIT                                                       \
-  {                                                                             \
-    sizeof(reprise_slot), NULL, NULL, REPRISE_KIND_TENSOR, REPRISE_F32, 0, 0, { \
-      0                                                                         \
-    }                                                                           \
+#define REPRISE_SLOT_INIT                                                          \
+  {                                                                                \
+    sizeof(reprise_slot), NULL, NULL, REPRISE_KIND_TENSOR, REPRISE_F32, 0, 0, {0}, \
+        REPRISE_IMAGE_NONE, 0, NULL                                                \
   }
 
 /* The inputs, outputs and states of a package, as reprise_session_input describes them. */
@@ -74,7 +76,7 @@ REPRISE_API reprise_status reprise_package_state(const reprise_package* package,
  * tensors are its own. */
 typedef struct reprise_value reprise_value;
 
-/* A dense, row-major tensor of the caller, in host memory or in a device buffer. */
+/* A row-major tensor of the caller, in host memory or in a device buffer, or an image. */
 typedef struct reprise_tensor {
   size_t struct_size;
   const char* name;
@@ -86,9 +88,15 @@ typedef struct reprise_tensor {
   reprise_buffer* buffer;         /* device memory; setting both this and `data` is an error */
   uint64_t offset;                /* in `buffer`, in bytes; a multiple of 16 */
   const reprise_value* value;     /* for inputs: a value instead of all of the above but the name */
+  /* An image instead of all of the above but the name, for a slot that is one. The call copies this
+   * struct. An image that is an output must have the size of the output. */
+  const reprise_vulkan_image* image;
+  /* Bytes from one row, along the first axis, to the next; 0: rows follow each other. Of a device
+   * buffer, rows with a pitch are copied on the device, which only Vulkan devices do. */
+  uint64_t row_pitch;
 } reprise_tensor;
 #define REPRISE_TENSOR_INIT \
-  { sizeof(reprise_tensor), NULL, REPRISE_F32, 0, {0}, NULL, 0, NULL, 0, NULL }
+  { sizeof(reprise_tensor), NULL, REPRISE_F32, 0, {0}, NULL, 0, NULL, 0, NULL, NULL, 0 }
 
 typedef struct reprise_value_info {
   size_t struct_size;

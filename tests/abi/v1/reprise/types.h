@@ -106,6 +106,20 @@ typedef enum reprise_kind {
   REPRISE_KIND_MAX_ENUM = 0x7FFFFFFF
 } reprise_kind;
 
+/* The formats of images, as their pixels lie in memory. An image of a model is a tensor of bytes,
+ * or of halves in RGBA16F. Bytes are taken as they are stored: nothing is converted to or from
+ * sRGB. */
+typedef enum reprise_image_format {
+  REPRISE_IMAGE_NONE = 0,    /* not an image */
+  REPRISE_IMAGE_RGBA8 = 1,   /* [height, width, 4]: red, green, blue, alpha */
+  REPRISE_IMAGE_BGRA8 = 2,   /* [height, width, 4]: blue, green, red, alpha */
+  REPRISE_IMAGE_RGBA16F = 3, /* [height, width, 4] */
+  REPRISE_IMAGE_R8 = 4,      /* [height, width, 1] */
+  REPRISE_IMAGE_NV12 = 5,    /* [height * 3/2, width]: a plane of brightness, then one of colour in
+                              * which each 2 x 2 pixels have a byte U and a byte V */
+  REPRISE_IMAGE_FORMAT_MAX_ENUM = 0x7FFFFFFF
+} reprise_image_format;
+
 /* How serious a message is. */
 typedef enum reprise_severity {
   REPRISE_SEVERITY_ERROR = 1,   /* results may be wrong, such as a message of a validation layer */

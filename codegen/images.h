@@ -1,0 +1,20 @@
+// Inputs and outputs that are images: their pixels become the model's numbers in nodes that the
+// compiler adds to the graph, which fusion makes a part of the model's first and last kernels.
+#pragma once
+
+#include <vector>
+
+#include "codegen/compile_options.h"
+#include "codegen/graph/graph.h"
+#include "runtime/plan/plan.h"
+
+namespace reprise {
+
+/// Makes the inputs and outputs that the options name images. Code::Usage if one does not exist or
+/// cannot be such an image.
+Status add_images(graph::Graph& g, const std::vector<ImageOption>& images);
+
+/// Marks the slots of images in the interface.
+void describe_images(const std::vector<ImageOption>& images, plan::Interface& io);
+
+}  // namespace reprise

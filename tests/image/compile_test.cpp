@@ -1,0 +1,118 @@
+// What the compiler makes of images: no kernel of its own, and clear errors.
+#include <gtest/gtest.h>
+
+#include "codegen/compile_model.h"
+#include "models.h"
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+size_t launches(const package::Package& p) {
+  size_t n = 0;
+  for (const plan::Step& s : p.variants.front().plan.steps)
+    n += std::holds_alternative<plan::Launch>(s.what) ? 1U : 0U;
+  return n;
+}
+
+TEST(CompiledImages, AddNoKernel) {
+  const auto plain = compiled(classifier(32), {});
+  ASSERT_TRUE(plain);
+  for (const char* image :
+       {"x=rgba8", "x=bgra8,mean=0.485:0.456:0.406,std=0.229:0.224:0.225",
+        "x=rgba8,resize=bilinear", "x=rgba8,resize=nearest", "x=rgba16f,resize=bilinear",
+        "x=nv12,resize=bilinear", "x=r8,resize=bilinear", "x=rgba8,resize=bilinear,crop=run",
+        "x=bgra8,crop=4:4:32:32"}) {
+    SCOPED_TRACE(image);
+    const auto package = compiled(classifier(32), {image});
+    ASSERT_TRUE(package);
+    EXPECT_EQ(launches(*package), launches(*plain));
+    for (size_t v = 0; v < package->variants.size(); ++v)
+      EXPECT_EQ(package->variants[v].plan.steps.size(), plain->variants[v].plan.steps.size());
+  }
+}
+
+TEST(CompiledImages, TheKernelOfAnImageListsIt) {
+  const auto package = compiled(classifier(16), {"x=rgba8,resize=bilinear"});
+  ASSERT_TRUE(package);
+  const auto& first = std::get<plan::Launch>(package->variants.front().plan.steps.front().what);
+  EXPECT_NE(std::ranges::find(first.nodes, "image 'x'"), first.nodes.end());
+}
+
+/// The message of a compilation that fails.
+std::string refusal(const OnnxWriter& model, const std::string& text) {
+  const auto image = parse_image(text);
+  if (!image.ok()) return image.status().message();
+  CompileOptions options;
+  options.images = {*image};
+  const std::string bytes = model.bytes();
+  const auto package = compile_bytes(std::as_bytes(std::span(bytes)), options);
+  EXPECT_FALSE(package.ok()) << text;
+  if (package.ok()) return {};
+  EXPECT_EQ(package.status().code(), Code::Usage) << package.status().message();
+  return package.status().message();
+}
+
+TEST(CompiledImages, MistakesAreNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"x", "NAME=FORMAT"},
+      {"=rgba8", "NAME=FORMAT"},
+      {"x=rgb8", "there is no format 'rgb8'"},
+      {"x=rgba8,resize=cubic", "'resize=cubic' is not understood"},
+      {"x=rgba8,mean=a", "'mean=a'"},
+      {"x=rgba8,std=0", "'std=0'"},
+      {"x=rgba8,scale=0", "'scale=0'"},
+      {"x=rgba8,scale=inf", "'scale=inf'"},
+      {"x=rgba8,size=0x5", "'size=0x5'"},
+      {"x=rgba8,crop=1:2:3", "'crop=1:2:3'"},
+      {"x=rgba8,what", "'what' is not understood"},
+      {"z=rgba8", "no input or output of this name"},
+      {"x=rgba8,mean=1:2", "one for each of the 3 channels"},
+      {"x=rgba8,crop=run", "needs resize="},
+      {"x=rgba8,crop=0:0:5:5", "needs resize="},
+      {"x=rgba8,size=5x5", "needs resize="},
+      {"x=rgba8,resize=nearest,size=9x9,crop=5:5:5:5", "not inside"},
+      {"x=rgba8,layout=nhwc", "no axis has 1, 3 or 4 channels"},
+      {"x=rgba8,colors=gray", "does not fit the colors"},
+      {"y=r8", "r8 has one channel"},
+      {"y=nv12", "cannot be nv12"},
+      {"y=rgba8,resize=nearest", "only inputs"},
+  };
+  for (const auto& [text, part] : cases) {
+    const std::string message = refusal(same({1, 3, 8, 8}), text);
+    EXPECT_NE(message.find(part), std::string::npos) << text << ": " << message;
+  }
+  EXPECT_NE(refusal(same({2, 3, 8, 8}), "x=rgba8").find("batch"), std::string::npos);
+  EXPECT_NE(refusal(same({1, 3, 7, 8}), "x=nv12").find("even"), std::string::npos);
+  EXPECT_NE(refusal(same({1, 4, 8, 8}), "x=r8").find("four channels"), std::string::npos);
+  EXPECT_NE(refusal(same({5}), "x=r8").find("2 to 4 dims"), std::string::npos);
+}
+
+TEST(CompiledImages, AModelOfAnySizeTakesImagesOfAnySize) {
+  OnnxWriter m;
+  m.input("x", DType::F32, {1, 3, std::string("h"), std::string("w")});
+  m.output("y", DType::F32, {1, 3, std::string("h"), std::string("w")});
+  m.node("Relu", {"x"}, {"y"});
+  const auto package = compiled(m, {"x=rgba8", "y=bgra8"});
+  ASSERT_TRUE(package);
+  EXPECT_EQ(shape_str(package->io.inputs[0].shape, package->io.symbols), "[h, w, 4]");
+  EXPECT_EQ(shape_str(package->io.outputs[0].shape, package->io.symbols), "[h, w, 4]");
+  EXPECT_EQ(launches(*package), 1U);
+}
+
+TEST(CompiledImages, PackagesKeepThem) {
+  const auto package = compiled(classifier(8), {"x=nv12,resize=bilinear,matrix=bt601,mean=0.5"});
+  ASSERT_TRUE(package);
+  const TempDir folder;
+  const std::string path = (folder / "image.rpk").string();
+  const Status written = package::write(*package, path);
+  ASSERT_TRUE(written.ok()) << written.message();
+  const auto read = package::read(path);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ((*read)->io.inputs[0].image, ImageFormat::Nv12);
+  EXPECT_EQ((*read)->io.inputs[0].processing, "resized bilinearly, BT.601 limited range, mean 0.5");
+  EXPECT_EQ((*read)->io.outputs[0].image, ImageFormat::None);
+}
+
+}  // namespace
+}  // namespace reprise::test
