@@ -46,11 +46,11 @@ struct PassedOver {
 };
 
 // The usable devices, best first.
-std::vector<Choice> usable(std::span<Backend* const> from, std::vector<PassedOver>& passed_over,
-                           const Refusal& refusal) {
+std::vector<Choice> usable(std::span<Backend* const> from, const HiddenFeatures& hidden,
+                           std::vector<PassedOver>& passed_over, const Refusal& refusal) {
   std::vector<Choice> found;
   for (Backend* backend : from) {
-    const auto devices = backend->devices();
+    const auto devices = backend->devices(hidden);
     for (size_t i = 0; i < devices.size(); ++i) {
       std::string reason = devices[i].reason;
       if (devices[i].usable) reason = refusal ? refusal(devices[i]) : std::string();
@@ -131,7 +131,7 @@ Result<OpenedDevice> open_best(std::span<Backend* const> from, const BackendOpti
                                const Refusal& refusal) {
   std::vector<PassedOver> passed_over;
   Status failed;
-  for (const Choice& c : usable(from, passed_over, refusal)) {
+  for (const Choice& c : usable(from, options.hidden, passed_over, refusal)) {
     auto opened = open(*c.backend, c.index, options);
     if (opened.ok()) {
       opened->passed_over = reasons(passed_over, true);
@@ -156,10 +156,10 @@ std::span<Backend* const> backends() {
   return table;
 }
 
-std::vector<DeviceInfo> list_devices() {
+std::vector<DeviceInfo> list_devices(const HiddenFeatures& hidden) {
   std::vector<DeviceInfo> all;
   for (Backend* backend : backends())
-    for (DeviceInfo& info : backend->devices()) all.push_back(std::move(info));
+    for (DeviceInfo& info : backend->devices(hidden)) all.push_back(std::move(info));
   all.push_back(host_info());
   return all;
 }

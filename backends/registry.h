@@ -16,7 +16,7 @@ namespace reprise {
 std::span<Backend* const> backends();
 
 /// All devices of all backends, then the host.
-std::vector<DeviceInfo> list_devices();
+std::vector<DeviceInfo> list_devices(const HiddenFeatures& hidden = {});
 
 struct OpenedDevice {
   std::shared_ptr<Device> device;  // null: the host

@@ -42,7 +42,12 @@ std::vector<lower::Target> vulkan_targets() {
   lower::Target cpu_small = small;
   cpu_small.name = "vulkan-cpu";
   cpu_small.predicate.cpu_type = true;
-  return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small};
+  // Of devices with Vulkan 1.1 and no buffer addresses, the Android Baseline Profile 2022 demands 35
+  // storage buffers; Adreno GPUs before it have 24.
+  lower::Target descriptors = small;
+  descriptors.name = "vulkan-descriptors";
+  descriptors.predicate.storage_buffers = 16;
+  return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small, descriptors};
 }
 
 lower::Target with_float64(lower::Target t) {

@@ -29,7 +29,8 @@ class DeviceBuffer {
   virtual ~DeviceBuffer() = default;
   /// In bytes.
   uint64_t size() const { return size_; }
-  /// The address that kernels use.
+  /// The address that kernels use, or a number for it on devices without buffer addresses. Sums with
+  /// offsets in the buffer are addresses too.
   uint64_t address() const { return address_; }
   /// The host pointer if the memory is host-visible and coherent, or else null.
   void* mapped() const { return mapped_; }
@@ -83,6 +84,9 @@ struct Command {
 struct RecordingDesc {
   std::vector<Command> commands;
   const DeviceBuffer* blocks = nullptr;  // Upload buffer with parameter blocks and indirect grids
+  /// A number that changes whenever an address in `blocks` changes. If it is null, a device without
+  /// buffer addresses compares all addresses before each submission.
+  const uint64_t* bindings_version = nullptr;
   bool timestamps = false;               // measure each dispatch, which makes runs a little slower
   bool once = false;  // submitted only once, so preparing it for replay would not pay
   /// Copies before and after the commands; only for Device::record_into.
@@ -131,6 +135,9 @@ class Recording {
   /// again. An error if this will never be known: after device loss, or if the run hangs. In the
   /// latter case the run is given up.
   virtual Result<bool> ended() = 0;
+  /// How often the commands were recorded. More than once only if the device has neither buffer
+  /// addresses nor descriptors that may change after they were recorded.
+  virtual uint64_t times_recorded() const { return 1; }
   /// From the next submission on, the Copy with number `copy` moves only the first `bytes` of its
   /// bytes. A device that cannot change a recording moves all.
   virtual void limit_copy(size_t /*copy*/, uint64_t /*bytes*/) {}
@@ -179,8 +186,9 @@ class Device {
   virtual Result<std::unique_ptr<Recording>> record(RecordingDesc desc) = 0;
   /// Writes the commands to a command buffer of the application on this device (VkCommandBuffer),
   /// between two barriers: one makes all earlier writes visible to them, and one makes their writes
-  /// visible to everything later.
-  virtual Status record_into(void* command_buffer, const RecordingDesc& desc) = 0;
+  /// visible to everything later. What it returns must live until the device has executed them.
+  virtual Result<std::shared_ptr<void>> record_into(void* command_buffer,
+                                                    const RecordingDesc& desc) = 0;
   /// Whether recordings can copy the image; `written` by the run, or else read.
   virtual Status check_image(const DeviceImage& /*image*/, ImageFormat /*format*/,
                              bool /*written*/) const {
@@ -221,12 +229,15 @@ struct BorrowedVulkan {
   void* queue = nullptr;
   uint32_t queue_family = 0;
   // Features that the application enabled when it created the device, besides bufferDeviceAddress,
-  // which is always required. Features that are not set here are not used.
+  // which is required unless `no_buffer_address` is set or the device lacks it. Features that are
+  // not set here are not used.
   bool int64 = false;      // shaderInt64
   bool float16 = false;    // shaderFloat16
   bool storage8 = false;   // storageBuffer8BitAccess and shaderInt8
   bool storage16 = false;  // storageBuffer16BitAccess and shaderInt16
   bool float64 = false;    // shaderFloat64
+  bool no_buffer_address = false;
+  bool update_after_bind = false;  // descriptorBindingStorageBufferUpdateAfterBind
   // Called around each queue submission, so that the application can use the queue as well.
   std::function<void()> lock_queue, unlock_queue;
 };
@@ -239,13 +250,22 @@ struct BorrowedCuda {
   void* stream = nullptr;
 };
 
+/// Features that a backend takes to be missing on its devices, so that an application sees what
+/// devices do that lack them.
+struct HiddenFeatures {
+  bool buffer_address = false;         // Vulkan: bufferDeviceAddress
+  bool update_after_bind = false;      // Vulkan: of the descriptors of storage buffers
+  bool newer_than_vulkan_1_1 = false;  // what is not an extension
+};
+
 struct BackendOptions {
   std::string cache_dir;    // folder of the pipeline cache; empty: no cache on disk
   bool validation = false;  // use Vulkan validation layers; their messages go to `log`
   Log log;
   BorrowedVulkan vulkan;  // used if vulkan.device is set
   BorrowedCuda cuda;      // used if cuda.context is set
-  Threads threads;        // for creating kernels
+  HiddenFeatures hidden;
+  Threads threads;  // for creating kernels
   /// The most device memory that is allocated for sessions and buffers, in bytes; 0: no limit.
   uint64_t memory_budget = 0;
   // A run that timed out counts as hung if it has not ended after this time, or after its time
@@ -263,7 +283,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;  // "vulkan", "cuda"
   /// Every device with its facts, or one entry that says why there is none. Never fails.
-  virtual std::vector<DeviceInfo> devices() = 0;
+  virtual std::vector<DeviceInfo> devices(const HiddenFeatures& hidden) = 0;
   /// `index` counts the entries of devices(). Ignored if the options lend a device.
   virtual Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options) = 0;
 };

@@ -23,7 +23,7 @@ struct DeviceFacts {
   bool float64 = false;   // fp64 arithmetic
   bool storage8 = false;  // 8-bit loads and stores in buffers
   bool storage16 = false;
-  bool buffer_address = false;
+  bool buffer_address = false;  // else kernels take descriptors
   bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
@@ -35,6 +35,7 @@ struct DeviceFacts {
   uint32_t max_grid[3] = {65535, 65535, 65535};  // workgroups
   uint64_t max_buffer_bytes = uint64_t{128} << 20;
   uint32_t max_push_constant_bytes = 128;
+  uint32_t max_storage_buffers = 4;  // descriptors of a kernel; without buffer addresses
   uint32_t cuda_arch = 0;  // compute capability, 10 * major + minor; CUDA devices only
   DriverTraits driver;
 
@@ -73,6 +74,9 @@ struct Predicate {
   MatrixShape matrix;                    // must be in DeviceFacts::matrices; if unset: none needed
   uint32_t workgroup_invocations = 128;  // minimum
   uint32_t shared_bytes = 16384;         // minimum
+  // For devices without buffer addresses: kernels take up to this many storage buffers. 0: the
+  // kernels use addresses.
+  uint32_t storage_buffers = 0;
   std::string cuda_arch;                 // "sm_90" (cubin) or "compute_80" (PTX); empty for Vulkan
 
   /// Empty if the facts satisfy the predicate; or else the first missing fact, for people.

@@ -63,6 +63,7 @@ void RunContext::set_location(plan::BufferId id, Location where) {
   const uint64_t address = where.buffer->address() + where.offset;
   if (address == buffers_[id].address) return;
   buffers_[id].address = address;
+  ++bindings_version_;
   for (const uint64_t use : s_.table.uses[id])
     std::memcpy(blocks().data() + use, &address, sizeof(address));
 }

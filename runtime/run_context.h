@@ -324,6 +324,8 @@ class RunContext {
   std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false, submitted_ = false;
   State state_ = State::Free;
+  uint64_t bindings_version_ = 0;         // RecordingDesc::bindings_version
+  std::shared_ptr<void> recorded_uses_;   // Device::record_into, for the last run that did it
   Recording* late_recording_ = nullptr;   // the device is still executing it ...
   std::vector<RunContext*> late_bodies_;  // ... or one of each of these bodies
   /// Per step that is a loop, and value that its iterations pass on: memory for two of its values.

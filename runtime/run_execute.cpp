@@ -174,6 +174,7 @@ Status RunContext::record_segment(size_t index) {
   }
   RecordingDesc desc;
   desc.blocks = blocks_.get();
+  desc.bindings_version = &bindings_version_;
   desc.timestamps = s_.base.options.timestamps;
   desc.once = !s_.base.options.replay;
   r = {};
@@ -261,8 +262,10 @@ Status RunContext::submit(Recording& recording, Run& run) {
   if (run.left.device_ns == 0) return check_time(run);
   const auto start = Clock::now();
   submitted_ = true;
+  const uint64_t recorded = recording.times_recorded();
   Status submitted = recording.submit(run.sync ? *run.sync : SubmitSync(), run.left.device_ns);
   run.stats.host_submit_us += us_since(run.start) - run.copy_us;
+  s_.base.totals.recordings += recording.times_recorded() - recorded;
   if (!submitted.ok() && !recording.wait(run.left.device_ns).ok()) wait_failed(recording);
   run.left.waited_ns += ns_since(start);
   return submitted;
@@ -430,11 +433,12 @@ Status RunContext::begin_in(void* command_buffer, const BoundIo& io, Clock::time
   find_staged(0, staged_);
   RecordingDesc desc;
   desc.blocks = blocks_.get();
+  desc.bindings_version = &bindings_version_;
   Recorded counts;
   append_commands(order_of(0, staged_.in, staged_.out), desc, counts);
   desc.to_tensors = pixels_in_;
   for (const auto& [segment, copy] : pixels_out_) desc.from_tensors.push_back(copy);
-  RP_TRY(s_.base.device->record_into(command_buffer, desc));
+  RP_ASSIGN(recorded_uses_, s_.base.device->record_into(command_buffer, desc));
   ++s_.base.totals.recordings;
   ongoing_->recorded = submitted_ = true;
   return {};

@@ -7,7 +7,9 @@
 namespace reprise {
 
 void SessionShared::index_segments() {
-  table = plan::layout_blocks(*plan);
+  table = plan::layout_blocks(*plan, base.device->info().facts.buffer_address
+                                         ? plan::kBufferAlignment
+                                         : plan::kDescriptorAlignment);
   segments = plan::cut_segments(*plan);
   while (first_recorded < segments.size() && segments[first_recorded].levels.empty())
     ++first_recorded;

@@ -19,7 +19,8 @@ class TargetFacts {
                 p.needs_storage16, p.needs_subgroup_shuffle,
                 p.subgroup_size,   p.workgroup_invocations,
                 p.shared_bytes,    p.matrix.rows,
-                p.matrix.columns,  p.matrix.depth} {}
+                p.matrix.columns,  p.matrix.depth,
+                p.storage_buffers} {}
 
   bool cpu_type() const { return ask(kCpuType) != 0; }
   bool slow_loads() const { return ask(kSlowLoads) != 0; }
@@ -31,6 +32,14 @@ class TargetFacts {
   uint32_t workgroup_invocations() const { return ask(kWorkgroupInvocations); }
   uint32_t shared_bytes() const { return ask(kSharedBytes); }
   MatrixShape matrix() const { return {ask(kMatrixRows), ask(kMatrixColumns), ask(kMatrixDepth)}; }
+
+  /// Whether a kernel may have so many buffers. Kernels with up to kAlwaysFit serve all devices.
+  bool fits_buffers(size_t n) const {
+    constexpr size_t kAlwaysFit = 15;
+    if (n <= kAlwaysFit) return true;
+    const uint32_t most = ask(kStorageBuffers);
+    return most == 0 || n < most;  // one is the error word
+  }
 
   /// Whether an answer depended on fp64 arithmetic.
   bool asked_for_float64() const { return asked_[kFloat64]; }
@@ -57,6 +66,7 @@ class TargetFacts {
     kMatrixRows,
     kMatrixColumns,
     kMatrixDepth,
+    kStorageBuffers,
     kFacts
   };
   uint32_t ask(Fact f) const {

@@ -32,6 +32,23 @@ BackendOptions default_backend_options() {
   return options;
 }
 
+Result<HiddenFeatures> parse_hidden(const std::vector<std::string>& names) {
+  HiddenFeatures hidden;
+  for (const std::string& name : names) {
+    if (name == "buffer-addresses") {
+      hidden.buffer_address = true;
+    } else if (name == "update-after-bind") {
+      hidden.update_after_bind = true;
+    } else if (name == "vulkan-1.2") {
+      hidden.newer_than_vulkan_1_1 = true;
+    } else {
+      return Status(Code::Usage, "--without takes buffer-addresses, update-after-bind and "
+                                 "vulkan-1.2, not '" + name + "'");
+    }
+  }
+  return hidden;
+}
+
 std::string cuda_cache_dir() {
   const std::string folder = default_backend_options().cache_dir;
   return folder.empty() ? folder : folder + "/cuda";

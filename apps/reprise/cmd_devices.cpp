@@ -30,7 +30,8 @@ Json facts_json(const DeviceFacts& f) {
           {"max_shared_bytes", f.max_shared_bytes},
           {"max_grid", {f.max_grid[0], f.max_grid[1], f.max_grid[2]}},
           {"max_buffer_bytes", f.max_buffer_bytes},
-          {"max_push_constant_bytes", f.max_push_constant_bytes}};
+          {"max_push_constant_bytes", f.max_push_constant_bytes},
+          {"max_storage_buffers", f.max_storage_buffers}};
 }
 
 std::string facts_text(const DeviceFacts& f) {
@@ -45,12 +46,18 @@ std::string facts_text(const DeviceFacts& f) {
   for (const auto& [has, name] : features) {
     if (has) out += std::string(", ") + name;
   }
-  return out;
+  if (f.api != Api::Vulkan) return out;
+  return out + "\n    " +
+         (f.buffer_address ? "buffer addresses"
+                           : "descriptors, up to " + std::to_string(f.max_storage_buffers) +
+                                 " storage buffers in a kernel (target vulkan-descriptors)");
 }
 
 int run_devices(const CommonOptions& options) {
   const Output out(options.json);
-  const std::vector<DeviceInfo> devices = list_devices();
+  const Result<HiddenFeatures> hidden = parse_hidden(options.without);
+  if (!hidden.ok()) return report(hidden.status());
+  const std::vector<DeviceInfo> devices = list_devices(*hidden);
   Json list = Json::array();
   for (const DeviceInfo& d : devices) {
     list.push_back({{"id", d.id},
@@ -79,6 +86,7 @@ void register_devices(CLI::App& root, int& status) {
   auto options = std::make_shared<CommonOptions>();
   CLI::App* command = root.add_subcommand("devices", "List devices, and why one cannot be used");
   add_common(*command, *options, kJson);
+  add_without(*command, *options);
   command->footer("Example: reprise devices --json -");
   command->callback([options, &status] { status = run_devices(*options); });
 }

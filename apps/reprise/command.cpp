@@ -95,6 +95,14 @@ std::vector<std::string> split_list(const std::string& text) {
   return out;
 }
 
+void add_without(CLI::App& command, CommonOptions& o) {
+  command
+      .add_option("--without", o.without,
+                  "Take features of devices to be missing: buffer-addresses, update-after-bind, "
+                  "vulkan-1.2. Shows what devices do that lack them")
+      ->delimiter(',');
+}
+
 namespace {
 
 void add_device(CLI::App& command, CommonOptions& o) {
@@ -104,6 +112,7 @@ void add_device(CLI::App& command, CommonOptions& o) {
       ->capture_default_str();
   command.add_flag("--validation", o.validation,
                    "Turn on the Vulkan validation layers; their messages are failures");
+  add_without(command, o);
 }
 
 void add_session(CLI::App& command, CommonOptions& o) {
@@ -292,6 +301,7 @@ Result<OpenedDevice> open_selected(const CommonOptions& options,
 Result<OpenedDevice> open_selected_if(const CommonOptions& options, const Refusal& refuses) {
   BackendOptions backend = default_backend_options();
   backend.validation = options.validation;
+  RP_ASSIGN(backend.hidden, parse_hidden(options.without));
   const bool validation = options.validation;
   const bool verbose = options.verbose;
   backend.log = [validation, verbose](Severity, const std::string& message) {

@@ -42,6 +42,7 @@ struct CommonOptions {
   std::vector<std::string> states;  // "INPUT=OUTPUT"
   std::vector<std::string> images;  // codegen/image_option.h
   std::vector<std::string> disabled_passes, pass_options;
+  std::vector<std::string> without;  // features of devices to hide
   std::string json;
   bool fullgraph = false;
   bool keep_source = false;
@@ -68,6 +69,7 @@ std::vector<std::string> split_list(const std::string& text);
 /// The groups of common options that a command has.
 enum OptionGroups : unsigned { kJson = 1, kDevice = 2, kCompile = 4, kSession = 8 };
 constexpr unsigned kAllGroups = kJson | kDevice | kCompile | kSession;
+void add_without(CLI::App& command, CommonOptions& options);
 void add_common(CLI::App& command, CommonOptions& options, unsigned groups = kAllGroups);
 
 /// Options for the inputs of a model.

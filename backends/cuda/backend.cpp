@@ -19,7 +19,9 @@ std::vector<DeviceInfo> none(std::string reason) {
 class CudaBackend final : public Backend {
  public:
   std::string_view name() const override { return "cuda"; }
-  std::vector<DeviceInfo> devices() override { return cuda::devices(); }
+  std::vector<DeviceInfo> devices(const HiddenFeatures& /*hidden*/) override {
+    return cuda::devices();
+  }
   Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options) override {
     return cuda::open(index, options);
   }

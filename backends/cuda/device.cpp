@@ -126,7 +126,8 @@ Result<std::unique_ptr<Recording>> CudaDevice::record(RecordingDesc desc) {
   return r;
 }
 
-Status CudaDevice::record_into(void* /*command_buffer*/, const RecordingDesc& /*desc*/) {
+Result<std::shared_ptr<void>> CudaDevice::record_into(void* /*command_buffer*/,
+                                                      const RecordingDesc& /*desc*/) {
   return unsupported(
       "CUDA has no command buffers; submit runs to the stream that the device was lent");
 }

@@ -22,7 +22,8 @@ class CudaDevice final : public Device {
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
-  Status record_into(void* command_buffer, const RecordingDesc& desc) override;
+  Result<std::shared_ptr<void>> record_into(void* command_buffer,
+                                            const RecordingDesc& desc) override;
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
   bool owns(const DeviceBuffer& buffer) const override;

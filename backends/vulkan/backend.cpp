@@ -19,14 +19,14 @@ class VulkanBackend final : public Backend {
  public:
   std::string_view name() const override { return "vulkan"; }
 
-  std::vector<DeviceInfo> devices() override {
-    auto instance = Instance::create(false, {});
+  std::vector<DeviceInfo> devices(const HiddenFeatures& hidden) override {
+    auto instance = Instance::create(false, {}, hidden);
     if (!instance.ok()) return none(instance.status().message());
     auto handles = (*instance)->physical_devices();
     if (!handles.ok()) return none(handles.status().message());
     std::vector<DeviceInfo> all;
     for (size_t i = 0; i < handles->size(); ++i)
-      all.push_back(PhysicalDevice::query(**instance, (*handles)[i], i).info);
+      all.push_back(PhysicalDevice::query(**instance, (*handles)[i], i, hidden).info);
     if (all.empty()) {
       return none(
           "the Vulkan loader found no device; install a driver for the GPU (Debian: "
@@ -49,10 +49,10 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
   if (options.vulkan.device) {
     RP_ASSIGN(instance, Instance::borrow(options.vulkan));
     physical = PhysicalDevice::query(
-        *instance, static_cast<VkPhysicalDevice>(options.vulkan.physical_device), 0);
+        *instance, static_cast<VkPhysicalDevice>(options.vulkan.physical_device), 0, options.hidden);
     physical.info.id = "vulkan";
   } else {
-    RP_ASSIGN(instance, Instance::create(options.validation, options.log));
+    RP_ASSIGN(instance, Instance::create(options.validation, options.log, options.hidden));
     RP_ASSIGN(auto handles, instance->physical_devices());
     if (index >= handles.size()) {
       RP_TRY(platform::check_open_files());
@@ -60,7 +60,7 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
                                      std::to_string(handles.size()) + " Vulkan device" +
                                      (handles.size() == 1 ? "" : "s"));
     }
-    physical = PhysicalDevice::query(*instance, handles[index], index);
+    physical = PhysicalDevice::query(*instance, handles[index], index, options.hidden);
   }
   RP_ASSIGN(
       std::unique_ptr<Device> device,

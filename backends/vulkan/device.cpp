@@ -20,7 +20,7 @@ Status out_of_range(const DeviceBuffer& b, uint64_t offset, uint64_t bytes) {
 Status create_device(Driver& d) {
   FeatureChain features;
   d.physical.query_features(*d.instance, features);
-  PhysicalDevice::keep_used(features);
+  d.physical.keep_used(features);
   const float priority = 1.0F;
   VkDeviceQueueCreateInfo queue{};
   queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
@@ -48,6 +48,8 @@ void adopt_device(Driver& d, const BorrowedVulkan& b) {
   d.lock_queue = b.lock_queue;
   d.unlock_queue = b.unlock_queue;
   DeviceFacts& f = d.physical.info.facts;
+  if (b.no_buffer_address && f.buffer_address) d.physical.use_descriptors();
+  d.physical.update_after_bind = d.physical.update_after_bind && b.update_after_bind;
   f.int64 = f.int64 && b.int64;
   f.float16 = f.float16 && b.float16;
   f.float64 = f.float64 && b.float64;
@@ -85,7 +87,7 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   if (hook) hook(d->vk);
   if (!d->queue) d->vk.vkGetDeviceQueue(d->device, d->queue_family, 0, &d->queue);
   std::unique_ptr<VulkanDevice> self(new VulkanDevice(std::move(d), options));
-  RP_TRY(self->make_pipeline_layout());
+  if (!self->driver_->uses_descriptors()) RP_TRY(self->make_pipeline_layout());
   RP_TRY(self->make_pipeline_cache());
   return self;
 }
@@ -101,17 +103,18 @@ Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::borrow(void* handle, uint64_
 }
 
 Result<std::unique_ptr<Recording>> VulkanDevice::record(RecordingDesc desc) {
-  RP_ASSIGN(std::unique_ptr<Recording> r, VulkanRecording::create(driver_, desc));
+  RP_ASSIGN(std::unique_ptr<Recording> r, VulkanRecording::create(driver_, std::move(desc)));
   return r;
 }
 
-Status VulkanDevice::record_into(void* command_buffer, const RecordingDesc& desc) {
+Result<std::shared_ptr<void>> VulkanDevice::record_into(void* command_buffer,
+                                                        const RecordingDesc& desc) {
   if (driver_->owned) {
-    return {Code::Usage,
-            "only an application that lends its own Vulkan device has command buffers of "
-            "this device"};
+    return Status(Code::Usage,
+                  "only an application that lends its own Vulkan device has command buffers of "
+                  "this device");
   }
-  return write_to(*driver_, static_cast<VkCommandBuffer>(command_buffer), desc);
+  return write_to(driver_, static_cast<VkCommandBuffer>(command_buffer), desc);
 }
 
 Status VulkanDevice::check_image(const DeviceImage& image, ImageFormat format, bool written) const {
@@ -138,7 +141,7 @@ Status VulkanDevice::copy_now(const DeviceBuffer& src, uint64_t src_offset, Devi
   to_host.kind = Command::Kind::HostBarrier;
   desc.commands = {copy, to_host};
   RP_TRY(driver_->runs.wait_before("a transfer", driver_->physical.info));
-  RP_ASSIGN(auto recording, VulkanRecording::create(driver_, desc));
+  RP_ASSIGN(auto recording, VulkanRecording::create(driver_, std::move(desc)));
   RP_TRY(recording->submit());
   return recording->wait_for_transfer();
 }

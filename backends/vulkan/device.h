@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "backends/vulkan/bindings.h"
 #include "backends/vulkan/driver.h"
 #include "backends/vulkan/memory.h"
 #include "backends/vulkan/pipeline_cache.h"
@@ -12,6 +13,8 @@
 #include "runtime/backend.h"
 
 namespace reprise::vulkan {
+
+class VulkanKernel;
 
 class VulkanDevice final : public Device {
  public:
@@ -27,7 +30,8 @@ class VulkanDevice final : public Device {
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
-  Status record_into(void* command_buffer, const RecordingDesc& desc) override;
+  Result<std::shared_ptr<void>> record_into(void* command_buffer,
+                                            const RecordingDesc& desc) override;
   Status check_image(const DeviceImage& image, ImageFormat format, bool written) const override;
   Status check_rows() const override { return {}; }
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
@@ -43,7 +47,9 @@ class VulkanDevice final : public Device {
   void save_pipeline_cache();
   CacheKey cache_key() const;
   Status check_code(const plan::KernelCode& code) const;
-  Result<OwnedPipeline> create_pipeline(const plan::KernelCode& code);
+  Result<std::unique_ptr<VulkanKernel>> create_kernel(const plan::KernelCode& code);
+  Result<std::shared_ptr<const BindingLayout>> layout_of(const plan::KernelCode& code);
+  Result<OwnedPipeline> create_pipeline(const plan::KernelCode& code, VkPipelineLayout layout);
   /// Copies between buffers and waits.
   Status copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
                   uint64_t dst_offset, uint64_t bytes);
@@ -52,6 +58,7 @@ class VulkanDevice final : public Device {
   std::shared_ptr<Driver> driver_;
   std::string cache_dir_;
   Threads threads_;
+  BindingLayouts layouts_;
   OwnedPipelineCache cache_;
   std::mutex cache_mutex_;
   uint64_t saved_hash_ = 0;  // of the cache on disk

@@ -11,6 +11,7 @@
 #include "backends/counters.h"
 #include "backends/owned.h"
 #include "backends/run_queue.h"
+#include "backends/vulkan/address_space.h"
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/instance.h"
 
@@ -27,7 +28,8 @@ struct Driver {
   uint32_t queue_family = 0;
   std::mutex queue_mutex;                          // vkQueueSubmit needs external synchronisation
   std::function<void()> lock_queue, unlock_queue;  // lock the application's queue; may be empty
-  VkPipelineLayout pipeline_layout = VK_NULL_HANDLE;
+  VkPipelineLayout pipeline_layout = VK_NULL_HANDLE;  // of kernels that use addresses
+  AddressSpace addresses;                             // without buffer addresses
   std::atomic<bool> lost = false;
   std::atomic<uint64_t> heap_bytes[VK_MAX_MEMORY_HEAPS] = {};  // allocated by this library
   AtomicCounters counters;
@@ -39,6 +41,8 @@ struct Driver {
   Driver& operator=(const Driver&) = delete;
   ~Driver();
 
+  /// Whether kernels take descriptors instead of buffer addresses.
+  bool uses_descriptors() const { return !physical.info.facts.buffer_address; }
   /// Code::Device, naming the call, unless `r` is a success. Device loss poisons the device.
   Status check(VkResult r, const char* call);
   /// An error if the device was lost.
@@ -68,6 +72,9 @@ using OwnedShader = Owned<VkShaderModule, &VolkDeviceTable::vkDestroyShaderModul
 using OwnedPipelineCache = Owned<VkPipelineCache, &VolkDeviceTable::vkDestroyPipelineCache>;
 using OwnedCommandPool = Owned<VkCommandPool, &VolkDeviceTable::vkDestroyCommandPool>;
 using OwnedFence = Owned<VkFence, &VolkDeviceTable::vkDestroyFence>;
+using OwnedSetLayout = Owned<VkDescriptorSetLayout, &VolkDeviceTable::vkDestroyDescriptorSetLayout>;
+using OwnedPipelineLayout = Owned<VkPipelineLayout, &VolkDeviceTable::vkDestroyPipelineLayout>;
+using OwnedDescriptorPool = Owned<VkDescriptorPool, &VolkDeviceTable::vkDestroyDescriptorPool>;
 using OwnedQueryPool = Owned<VkQueryPool, &VolkDeviceTable::vkDestroyQueryPool>;
 
 }  // namespace reprise::vulkan

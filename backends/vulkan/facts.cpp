@@ -8,6 +8,8 @@
 namespace reprise::vulkan {
 namespace {
 
+constexpr uint32_t kMaxOffsetAlignment = 256;  // of descriptors, on any device
+
 DeviceKind kind_of(VkPhysicalDeviceType type) {
   switch (type) {
     case VK_PHYSICAL_DEVICE_TYPE_CPU:
@@ -89,13 +91,16 @@ void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chai
     link(tail, chain.subgroup_size,
          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
   }
+  if (offers(VK_API_VERSION_1_2, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME)) {
+    link(tail, chain.indexing, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES);
+  }
   if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
     link(tail, chain.matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
   }
   instance.fn().features2(handle, &chain.core);
 }
 
-void PhysicalDevice::keep_used(FeatureChain& chain) {
+void PhysicalDevice::keep_used(FeatureChain& chain) const {
   const VkPhysicalDeviceFeatures all = chain.core.features;
   chain.core.features = {};
   chain.core.features.shaderInt64 = all.shaderInt64;
@@ -104,17 +109,25 @@ void PhysicalDevice::keep_used(FeatureChain& chain) {
   chain.storage16.storagePushConstant16 = VK_FALSE;
   chain.storage16.storageInputOutput16 = VK_FALSE;
   chain.storage8.storagePushConstant8 = VK_FALSE;
+  chain.address.bufferDeviceAddress = info.facts.buffer_address ? VK_TRUE : VK_FALSE;
   chain.address.bufferDeviceAddressCaptureReplay = VK_FALSE;
   chain.address.bufferDeviceAddressMultiDevice = VK_FALSE;
   chain.memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
   chain.matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+  VkPhysicalDeviceDescriptorIndexingFeatures none{};
+  none.sType = chain.indexing.sType;
+  none.pNext = chain.indexing.pNext;
+  none.descriptorBindingStorageBufferUpdateAfterBind = update_after_bind ? VK_TRUE : VK_FALSE;
+  chain.indexing = none;
 }
 
 PhysicalDevice PhysicalDevice::query(const Instance& instance, VkPhysicalDevice handle,
-                                     size_t index) {
+                                     size_t index, const HiddenFeatures& hidden) {
   PhysicalDevice d;
   d.handle = handle;
   instance.fn().properties(handle, &d.properties);
+  if (hidden.newer_than_vulkan_1_1 && d.properties.apiVersion >= VK_API_VERSION_1_2)
+    d.properties.apiVersion = VK_API_VERSION_1_1;
   uint32_t n = 0;
   std::vector<VkExtensionProperties> extensions;
   if (instance.fn().device_extensions(handle, nullptr, &n, nullptr) == VK_SUCCESS) {
@@ -139,7 +152,7 @@ PhysicalDevice PhysicalDevice::query(const Instance& instance, VkPhysicalDevice 
   d.fill_identity(instance);
   d.fill_limits(instance);
   d.choose_queue(instance);
-  d.fill_features(instance);
+  d.fill_features(instance, hidden);
   d.choose_extensions();
   d.info.usable = d.info.reason.empty();
   return d;
@@ -199,7 +212,9 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   std::copy(std::begin(l.maxComputeWorkGroupCount), std::end(l.maxComputeWorkGroupCount),
             std::begin(f.max_grid));
   f.max_push_constant_bytes = l.maxPushConstantsSize;
-  // Kernels access memory through pointers, so maxStorageBufferRange does not apply.
+  f.max_storage_buffers =
+      std::min(l.maxPerStageDescriptorStorageBuffers, l.maxDescriptorSetStorageBuffers);
+  // maxStorageBufferRange does not apply to memory that kernels access through pointers.
   f.max_buffer_bytes = maintenance3.maxMemoryAllocationSize;
   if (maintenance4.maxBufferSize > 0)
     f.max_buffer_bytes = std::min(f.max_buffer_bytes, maintenance4.maxBufferSize);
@@ -209,7 +224,16 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   }
 }
 
-void PhysicalDevice::fill_features(const Instance& instance) {
+// A descriptor covers a part of the memory only, and begins at a multiple of up to 256 bytes.
+void PhysicalDevice::use_descriptors() {
+  DeviceFacts& f = info.facts;
+  f.buffer_address = false;
+  f.max_buffer_bytes = std::min<uint64_t>(
+      f.max_buffer_bytes, properties.limits.maxStorageBufferRange - kMaxOffsetAlignment);
+  f.matrices.clear();
+}
+
+void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeatures& hidden) {
   FeatureChain chain;
   query_features(instance, chain);
   DeviceFacts& f = info.facts;
@@ -219,16 +243,14 @@ void PhysicalDevice::fill_features(const Instance& instance) {
   f.storage8 = chain.storage8.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = chain.storage16.storageBuffer16BitAccess != VK_FALSE;
   f.subgroup_extended_types = chain.subgroup_types.shaderSubgroupExtendedTypes != VK_FALSE;
-  f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE;
-  if (!f.buffer_address && info.reason.empty()) {
-    info.reason =
-        "the driver does not offer bufferDeviceAddress, through which kernels access tensors; "
-        "update it or use the host device";
-  }
+  f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE && !hidden.buffer_address;
+  update_after_bind = chain.indexing.descriptorBindingStorageBufferUpdateAfterBind != VK_FALSE &&
+                      !hidden.update_after_bind;
   // Modules with cooperative matrices use the Vulkan memory model.
   if (chain.matrix.cooperativeMatrix != VK_FALSE &&
       chain.memory_model.vulkanMemoryModel != VK_FALSE)
     fill_matrices(instance);
+  if (!f.buffer_address) use_descriptors();
   if (chain.subgroup_size.subgroupSizeControl == VK_FALSE)
     min_subgroup_size = max_subgroup_size = 0;
   full_subgroups = max_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
@@ -258,7 +280,11 @@ void PhysicalDevice::choose_extensions() {
   };
   add(VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
   add(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
-  add(VK_API_VERSION_1_2, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME);
+  if (info.facts.buffer_address) {
+    add(VK_API_VERSION_1_2, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME);
+  } else {
+    add(VK_API_VERSION_1_2, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME);
+  }
   add(VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
   add(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
   add(VK_API_VERSION_1_2, VK_EXT_SCALAR_BLOCK_LAYOUT_EXTENSION_NAME);

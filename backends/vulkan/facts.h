@@ -6,6 +6,7 @@
 
 #include "backends/vulkan/float_modes.h"
 #include "backends/vulkan/instance.h"
+#include "runtime/backend.h"
 #include "runtime/device_facts.h"
 
 namespace reprise::vulkan {
@@ -22,6 +23,7 @@ struct FeatureChain {
   VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{};
   VkPhysicalDeviceScalarBlockLayoutFeatures scalar_layout{};
   VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures subgroup_types{};
+  VkPhysicalDeviceDescriptorIndexingFeatures indexing{};
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
 };
 
@@ -36,20 +38,26 @@ struct PhysicalDevice {
   uint32_t min_subgroup_size = 0, max_subgroup_size = 0;
   PreservedFloats preserved;    // the float modes that modules may use
   bool full_subgroups = false;  // a pipeline may require full subgroups
+  // Whether descriptors of storage buffers may change after they were recorded. Used only if there
+  // are no buffer addresses.
+  bool update_after_bind = false;
 
   /// Queries a device; `index` is its number in the id ("vulkan:0"). Never fails: info.reason says
   /// why a device cannot be used.
-  static PhysicalDevice query(const Instance& instance, VkPhysicalDevice handle, size_t index);
+  static PhysicalDevice query(const Instance& instance, VkPhysicalDevice handle, size_t index,
+                              const HiddenFeatures& hidden = {});
+  /// Uses descriptors instead of buffer addresses from now on.
+  void use_descriptors();
   /// Links the structures that this device supports into `chain`, and fills it from the device.
   void query_features(const Instance& instance, FeatureChain& chain) const;
   /// Clears the features of a filled chain that this backend does not use.
-  static void keep_used(FeatureChain& chain);
+  void keep_used(FeatureChain& chain) const;
 
  private:
   bool has(const char* extension) const;
   bool offers(uint32_t core_version, const char* extension) const;
   void fill_identity(const Instance& instance);
-  void fill_features(const Instance& instance);
+  void fill_features(const Instance& instance, const HiddenFeatures& hidden);
   void fill_limits(const Instance& instance);
   void fill_matrices(const Instance& instance);
   void choose_extensions();

@@ -163,7 +163,8 @@ void keep_drivers_loaded(Instance& first) {
 
 }  // namespace
 
-Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log) {
+Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log,
+                                                   const HiddenFeatures& hidden) {
   RP_TRY(load_loader());
   if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {
     return Status(Code::Device, "the Vulkan loader is older than 1.1; update it");
@@ -176,7 +177,9 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log) {
   VkApplicationInfo app{};
   app.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
   app.pEngineName = "reprise";
-  app.apiVersion = std::min<uint32_t>(volkGetInstanceVersion(), VK_API_VERSION_1_3);
+  const uint32_t newest =
+      hidden.newer_than_vulkan_1_1 ? VK_API_VERSION_1_1 : VK_API_VERSION_1_3;
+  app.apiVersion = std::min(volkGetInstanceVersion(), newest);
   VkInstanceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &app;

@@ -39,7 +39,8 @@ class Instance {
  public:
   /// Creates an instance. `validation` needs the Khronos layer to be installed; its messages go to
   /// `log`.
-  static Result<std::shared_ptr<Instance>> create(bool validation, Log log);
+  static Result<std::shared_ptr<Instance>> create(bool validation, Log log,
+                                                  const HiddenFeatures& hidden = {});
   /// Uses the application's instance, which is never destroyed here.
   static Result<std::shared_ptr<Instance>> borrow(const BorrowedVulkan& borrowed);
   ~Instance();

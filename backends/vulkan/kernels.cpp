@@ -3,9 +3,11 @@
 #include <cstring>
 
 #include "backends/vulkan/device.h"
+#include "backends/vulkan/module_form.h"
 #include "backends/vulkan/recording.h"
 #include "runtime/base/parallel.h"
 #include "runtime/package/package.h"
+#include "runtime/plan/block_layout.h"
 
 namespace reprise::vulkan {
 namespace {
@@ -93,8 +95,49 @@ Status VulkanDevice::check_code(const plan::KernelCode& code) const {
   return {};
 }
 
-Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code) {
+/// The layout of a kernel for this device; null if it uses addresses.
+Result<std::shared_ptr<const BindingLayout>> VulkanDevice::layout_of(const plan::KernelCode& code) {
+  using plan::BlockLayout;
+  const std::string subject = "kernel '" + code.name + "'";
+  const ModuleForm form = form_of(code.spirv);
+  if (!driver_->uses_descriptors()) {
+    if (form.addresses) return std::shared_ptr<const BindingLayout>();
+    return unsupported(subject + " is for devices without buffer addresses, which " + info().id +
+                       " has; compile for the target vulkan");
+  }
+  if (form.addresses) {
+    return unsupported(subject + " uses buffer addresses, which " + info().id +
+                       " does not have; compile for the target vulkan-descriptors");
+  }
+  const VkPhysicalDeviceLimits& limits = driver_->physical.properties.limits;
+  if (form.storage.size() > info().facts.max_storage_buffers) {
+    return unsupported(subject + " needs " + std::to_string(form.storage.size()) +
+                       " storage buffers, " + info().id + " allows " +
+                       std::to_string(info().facts.max_storage_buffers));
+  }
+  const uint32_t block = BlockLayout::size(code.n_buffers, code.n_scalars);
+  if (block > limits.maxUniformBufferRange) {
+    return unsupported(subject + " has parameters of " + std::to_string(block) + " bytes, " +
+                       info().id + " allows " + std::to_string(limits.maxUniformBufferRange));
+  }
+  const bool known = form.storage.empty() ||
+                     (form.storage.front() >= BlockLayout::kErrorBinding &&
+                      form.storage.back() < BlockLayout::buffer_binding(code.n_buffers));
+  if (!known) return invalid_model(subject + " binds memory that it has no parameter for");
+  return layouts_.of(driver_, form.storage);
+}
+
+Result<std::unique_ptr<VulkanKernel>> VulkanDevice::create_kernel(const plan::KernelCode& code) {
   RP_TRY(check_code(code));
+  RP_ASSIGN(auto layout, layout_of(code));
+  RP_ASSIGN(OwnedPipeline pipeline,
+            create_pipeline(code, layout ? layout->pipeline.get() : driver_->pipeline_layout));
+  return std::make_unique<VulkanKernel>(std::move(pipeline), std::move(layout),
+                                        plan::BlockLayout::size(code.n_buffers, code.n_scalars));
+}
+
+Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code,
+                                                    VkPipelineLayout layout) {
   Driver& d = *driver_;
   VkShaderModuleCreateInfo module_info{};
   module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
@@ -120,7 +163,7 @@ Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = module_handle;
   info.stage.pName = "main";
-  info.layout = d.pipeline_layout;
+  info.layout = layout;
   VkPipeline pipeline = VK_NULL_HANDLE;
   RP_TRY(
       d.check(d.vk.vkCreateComputePipelines(d.device, cache_.get(), 1, &info, nullptr, &pipeline),
@@ -136,11 +179,11 @@ Result<std::vector<std::unique_ptr<DeviceKernel>>> VulkanDevice::create_kernels(
   std::vector<std::unique_ptr<DeviceKernel>> kernels(code.size());
   std::vector<Status> failures(code.size());
   RP_TRY(in_parallel(code.size(), threads_, "kernels were built", [&](size_t i) {
-    auto pipeline = create_pipeline(code[i]);
-    if (pipeline.ok()) {
-      kernels[i] = std::make_unique<VulkanKernel>(std::move(*pipeline));
+    auto kernel = create_kernel(code[i]);
+    if (kernel.ok()) {
+      kernels[i] = std::move(*kernel);
     } else {
-      failures[i] = pipeline.status();
+      failures[i] = kernel.status();
     }
   }));
   for (const Status& s : failures) RP_TRY(s);

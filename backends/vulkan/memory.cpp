@@ -11,7 +11,8 @@ struct Wish {
 };
 
 // The property sets in order of preference. Memory types that have an earlier set are tried first.
-std::vector<Wish> wishes(MemoryUse use, DeviceKind kind) {
+// `reads_back`: the host reads the parameter blocks that it writes.
+std::vector<Wish> wishes(MemoryUse use, DeviceKind kind, bool reads_back) {
   constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
   constexpr VkMemoryPropertyFlags kMapped =
       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -22,6 +23,7 @@ std::vector<Wish> wishes(MemoryUse use, DeviceKind kind) {
         return {{kLocal | kMapped | kCached, 0}, {kLocal, 0}, {0, 0}};
       return {{kLocal, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT}, {kLocal, 0}, {0, 0}};
     case MemoryUse::Upload:
+      if (reads_back) return {{kMapped | kCached, 0}, {kMapped, 0}};
       return {{kLocal | kMapped, 0}, {kMapped, 0}};
     case MemoryUse::Readback:
       return {{kMapped | kCached, 0}, {kMapped, 0}};
@@ -36,8 +38,9 @@ Status VulkanBuffer::make_buffer(uint64_t bytes) {
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = bytes;
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-               VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
-               VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+               VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT;
+  info.usage |= driver_->uses_descriptors() ? VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT
+                                            : VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
   RP_TRY(driver_->check(driver_->vk.vkCreateBuffer(driver_->device, &info, nullptr, &handle_),
                         "vkCreateBuffer"));
@@ -58,7 +61,7 @@ VkResult VulkanBuffer::try_type(uint32_t type, uint64_t bytes) {
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
   VkMemoryAllocateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-  info.pNext = &flags;
+  if (!driver_->uses_descriptors()) info.pNext = &flags;
   info.allocationSize = bytes;
   info.memoryTypeIndex = type;
   VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -79,7 +82,8 @@ Status VulkanBuffer::make_memory(MemoryUse use) {
   VkResult last = VK_ERROR_OUT_OF_DEVICE_MEMORY;
   uint32_t tried = 0;
   VkMemoryPropertyFlags flags = 0;
-  for (const Wish& wish : wishes(use, driver_->physical.info.facts.kind)) {
+  for (const Wish& wish : wishes(use, driver_->physical.info.facts.kind,
+                                  driver_->uses_descriptors())) {
     for (uint32_t t = 0; t < driver_->memory.memoryTypeCount && !memory_.get(); ++t) {
       flags = driver_->memory.memoryTypes[t].propertyFlags;
       if ((needs.memoryTypeBits >> t & 1) == 0 || (tried >> t & 1) != 0) continue;
@@ -108,6 +112,10 @@ Status VulkanBuffer::make_memory(MemoryUse use) {
 }
 
 Status VulkanBuffer::finish() {
+  if (driver_->uses_descriptors()) {
+    address_ = driver_->addresses.add(handle_, size_);
+    return {};
+  }
   VkBufferDeviceAddressInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
   info.buffer = handle_;
@@ -148,6 +156,7 @@ Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::borrow(std::shared_ptr<Drive
 }
 
 VulkanBuffer::~VulkanBuffer() {
+  if (driver_->uses_descriptors() && address_ != 0) driver_->addresses.remove(address_);
   driver_->heap_bytes[heap_] -= charged_;
 }
 

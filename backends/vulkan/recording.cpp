@@ -9,12 +9,18 @@ namespace reprise::vulkan {
 
 namespace {
 
+// The takes that a recording keeps. Loops and states alternate between two places, and
+// applications between the few buffers of their frames.
+constexpr size_t kMostTakes = 8;
+
 /// Writes commands to a command buffer.
 class CommandWriter {
  public:
   /// `queries`: a pool with two timestamps for each dispatch, or none.
-  CommandWriter(Driver& driver, VkCommandBuffer commands, VkQueryPool queries, bool copies)
-      : driver_(driver), commands_(commands), queries_(queries), copies_(copies) {}
+  /// `sets`: those of the dispatches, or null if kernels use addresses.
+  CommandWriter(Driver& driver, VkCommandBuffer commands, VkQueryPool queries, bool copies,
+                const DescriptorSets* sets)
+      : driver_(driver), commands_(commands), queries_(queries), copies_(copies), sets_(sets) {}
 
   void write(const RecordingDesc& desc) {
     for (const Command& c : desc.commands) write(desc, c);
@@ -31,26 +37,40 @@ class CommandWriter {
   }
   void write(const RecordingDesc& desc, const Command& c);
   void dispatch(const RecordingDesc& desc, const Command& c);
+  void pass_block(const RecordingDesc& desc, const Command& c);
   void barrier(bool to_host);
 
   Driver& driver_;
   VkCommandBuffer commands_;
   VkQueryPool queries_;
   const bool copies_;
+  const DescriptorSets* sets_;
   VkPipeline bound_ = VK_NULL_HANDLE;
   uint32_t stamps_ = 0;
+  size_t dispatches_ = 0;
 };
+
+void CommandWriter::pass_block(const RecordingDesc& desc, const Command& c) {
+  if (sets_) {
+    const auto& layout = static_cast<const VulkanKernel*>(c.kernel)->layout();
+    const VkDescriptorSet set = sets_->of(dispatches_);
+    driver_.vk.vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                       layout->pipeline.get(), 0, 1, &set, 0, nullptr);
+    return;
+  }
+  // Kernels declare the address of the block twice, as pointers to two types.
+  const uint64_t block = desc.blocks->address() + c.block_offset;
+  const uint64_t push[] = {block, block};
+  driver_.vk.vkCmdPushConstants(commands_, driver_.pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                sizeof(push), push);
+}
 
 void CommandWriter::dispatch(const RecordingDesc& desc, const Command& c) {
   const VkPipeline pipeline = static_cast<const VulkanKernel*>(c.kernel)->pipeline();
   if (pipeline != bound_)
     driver_.vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   bound_ = pipeline;
-  // Kernels declare the address of the block twice, as pointers to two types.
-  const uint64_t block = desc.blocks->address() + c.block_offset;
-  const uint64_t push[] = {block, block};
-  driver_.vk.vkCmdPushConstants(commands_, driver_.pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                sizeof(push), push);
+  pass_block(desc, c);
   timestamp();
   if (c.kind == Command::Kind::Dispatch) {
     driver_.vk.vkCmdDispatch(commands_, c.grid[0], c.grid[1], c.grid[2]);
@@ -59,6 +79,7 @@ void CommandWriter::dispatch(const RecordingDesc& desc, const Command& c) {
         commands_, static_cast<const VulkanBuffer*>(desc.blocks)->handle(), c.indirect_offset);
   }
   timestamp();
+  ++dispatches_;
   ++driver_.counters.dispatches;
 }
 
@@ -118,45 +139,49 @@ bool has_copies(const RecordingDesc& desc) {
 
 }  // namespace
 
-Status write_to(Driver& driver, VkCommandBuffer commands, const RecordingDesc& desc) {
-  RP_TRY(driver.alive());
+Result<std::shared_ptr<void>> write_to(const std::shared_ptr<Driver>& driver,
+                                       VkCommandBuffer commands, const RecordingDesc& desc) {
+  RP_TRY(driver->alive());
+  std::shared_ptr<DescriptorSets> sets;
+  if (driver->uses_descriptors()) {
+    BoundMemory bound(driver, desc);
+    bool changed = false;
+    RP_TRY(bound.read(changed));
+    RP_ASSIGN(DescriptorSets made, DescriptorSets::create(driver, bound));
+    sets = std::make_shared<DescriptorSets>(std::move(made));
+    sets->write(bound, false);
+  }
   const auto barrier = [&](VkPipelineStageFlags from, VkAccessFlags written,
                            VkPipelineStageFlags to, VkAccessFlags used) {
     VkMemoryBarrier memory{};
     memory.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     memory.srcAccessMask = written;
     memory.dstAccessMask = used;
-    driver.vk.vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
+    driver->vk.vkCmdPipelineBarrier(commands, from, to, 0, 1, &memory, 0, nullptr, 0, nullptr);
   };
   const VkPipelineStageFlags ours =
       VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
   const VkAccessFlags all = VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT;
   barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_ACCESS_MEMORY_WRITE_BIT, ours, all);
-  write_to_tensors(driver, commands, desc.to_tensors);
-  CommandWriter(driver, commands, VK_NULL_HANDLE, has_copies(desc)).write(desc);
-  write_from_tensors(driver, commands, desc.from_tensors);
+  write_to_tensors(*driver, commands, desc.to_tensors);
+  CommandWriter(*driver, commands, VK_NULL_HANDLE, has_copies(desc), sets.get()).write(desc);
+  write_from_tensors(*driver, commands, desc.from_tensors);
   barrier(ours, VK_ACCESS_MEMORY_WRITE_BIT,
           VK_PIPELINE_STAGE_ALL_COMMANDS_BIT | VK_PIPELINE_STAGE_HOST_BIT, all);
-  ++driver.counters.recordings;
-  return {};
+  ++driver->counters.recordings;
+  return std::static_pointer_cast<void>(std::move(sets));
 }
 
 Status VulkanRecording::make_objects(const RecordingDesc& desc) {
   const VkDevice device = driver_->device;
   VkCommandPoolCreateInfo pool_info{};
   pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
   pool_info.queueFamilyIndex = driver_->queue_family;
   VkCommandPool pool = VK_NULL_HANDLE;
   RP_TRY(driver_->check(driver_->vk.vkCreateCommandPool(device, &pool_info, nullptr, &pool),
                         "vkCreateCommandPool"));
   pool_ = {driver_, pool};
-  VkCommandBufferAllocateInfo buffer_info{};
-  buffer_info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-  buffer_info.commandPool = pool;
-  buffer_info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-  buffer_info.commandBufferCount = 1;
-  RP_TRY(driver_->check(driver_->vk.vkAllocateCommandBuffers(device, &buffer_info, &commands_),
-                        "vkAllocateCommandBuffers"));
   VkFenceCreateInfo fence_info{};
   fence_info.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
   VkFence fence = VK_NULL_HANDLE;
@@ -178,7 +203,7 @@ Status VulkanRecording::make_objects(const RecordingDesc& desc) {
 }
 
 Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr<Driver> driver,
-                                                                 const RecordingDesc& desc) {
+                                                                 RecordingDesc desc) {
   RP_TRY(driver->alive());
   std::unique_ptr<VulkanRecording> r(new VulkanRecording(std::move(driver)));
   for (const Command& c : desc.commands) {
@@ -187,17 +212,72 @@ Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr
   }
   RP_TRY(r->make_objects(desc));
   Driver& d = *r->driver_;
+  if (d.uses_descriptors()) r->bound_.emplace(r->driver_, desc);
+  r->desc_ = std::move(desc);
+  bool changed = false;
+  if (r->bound_) RP_TRY(r->bound_->read(changed));
+  RP_TRY(r->write(r->takes_.emplace_back()));
+  // Without update-after-bind, other memory needs other sets, and so other commands.
+  if (!r->bound_ || d.physical.update_after_bind) r->desc_ = {};
+  return r;
+}
+
+/// Records the commands, for the memory that bound_ has read.
+Status VulkanRecording::write(Take& take) {
+  Driver& d = *driver_;
+  if (bound_) {
+    RP_ASSIGN(take.sets, DescriptorSets::create(driver_, *bound_));
+    take.sets->write(*bound_, false);
+    take.keys = bound_->keys();
+  }
+  if (!take.commands) {
+    VkCommandBufferAllocateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+    info.commandPool = pool_.get();
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    RP_TRY(d.check(d.vk.vkAllocateCommandBuffers(d.device, &info, &take.commands),
+                   "vkAllocateCommandBuffers"));
+  }
   VkCommandBufferBeginInfo begin{};
   begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-  RP_TRY(d.check(d.vk.vkBeginCommandBuffer(r->commands_, &begin), "vkBeginCommandBuffer"));
-  const VkQueryPool queries = r->queries_.get();
-  if (queries) d.vk.vkCmdResetQueryPool(r->commands_, queries, 0, 2 * r->dispatches_);
-  CommandWriter writer(d, r->commands_, queries, has_copies(desc));
-  writer.write(desc);
-  r->stamps_ = writer.stamps();
-  RP_TRY(d.check(d.vk.vkEndCommandBuffer(r->commands_), "vkEndCommandBuffer"));
+  RP_TRY(d.check(d.vk.vkBeginCommandBuffer(take.commands, &begin), "vkBeginCommandBuffer"));
+  const VkQueryPool queries = queries_.get();
+  if (queries) d.vk.vkCmdResetQueryPool(take.commands, queries, 0, 2 * dispatches_);
+  CommandWriter writer(d, take.commands, queries, has_copies(desc_),
+                       take.sets ? &*take.sets : nullptr);
+  writer.write(desc_);
+  stamps_ = writer.stamps();
+  RP_TRY(d.check(d.vk.vkEndCommandBuffer(take.commands), "vkEndCommandBuffer"));
   ++d.counters.recordings;
-  return r;
+  ++times_recorded_;
+  return {};
+}
+
+/// Binds the memory that the parameter blocks name now.
+Status VulkanRecording::bind_memory() {
+  bool changed = false;
+  if (bound_) RP_TRY(bound_->read(changed));
+  if (!changed) return {};
+  if (!driver_->physical.update_after_bind) return take_for_memory();
+  takes_[take_].sets->write(*bound_, true);
+  return {};
+}
+
+/// Chooses the take for the memory that bound_ has read, or records one. The one that was not used
+/// for the longest time makes room.
+Status VulkanRecording::take_for_memory() {
+  const auto known =
+      std::ranges::find_if(takes_, [&](const Take& t) { return t.keys == bound_->keys(); });
+  if (known != takes_.end()) {
+    take_ = static_cast<size_t>(known - takes_.begin());
+    return {};
+  }
+  if (takes_.size() < kMostTakes) takes_.emplace_back();
+  const auto oldest = std::ranges::min_element(takes_, {}, &Take::last_used);
+  take_ = static_cast<size_t>(oldest - takes_.begin());
+  oldest->keys.clear();
+  return write(*oldest);
 }
 
 VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
@@ -219,13 +299,15 @@ Status VulkanRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
     return {Code::Device, dead_ ? "this recording failed earlier; create another session"
                                 : "this recording is still in flight"};
   }
+  RP_TRY(bind_memory());
   const VkFence fence = fence_.get();
   RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
   std::array<VkCommandBuffer, 3> all{};
   size_t count = 0;
-  for (VkCommandBuffer commands : {pixels_.before(), commands_, pixels_.after()})
+  for (VkCommandBuffer commands : {pixels_.before(), takes_[take_].commands, pixels_.after()})
     if (commands) all[count++] = commands;
   RP_TRY(driver_->submit(std::span(all).first(count), fence, run_, sync, timeout_ns));
+  takes_[take_].last_used = ++submissions_;
   pending_ = true;
   return {};
 }

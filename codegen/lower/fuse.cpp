@@ -23,7 +23,7 @@ using graph::ValueId;
 class Fuser {
  public:
   Fuser(const Graph& g, const FusionOptions& options)
-      : g_(g), o_(options), device_(options.device), p_(g, options.limit) {}
+      : g_(g), o_(options), device_(options.device), p_(g, options.limit, &device_) {}
 
   Result<Fusion> run() {
     add_host_nodes();

@@ -102,7 +102,9 @@ class InjectiveNodes {
     if (a.sealed || b.sealed || a.outputs.size() + b.outputs.size() > kMaxOutputs) return false;
     Group both = a;
     for (Node* n : b.nodes) p_.insert(both, n);
-    if (!too_large(g_, both.kind, both.nodes).empty() || p_.creates_cycle(both.nodes)) return false;
+    if (!too_large(g_, both.kind, both.nodes).empty() || p_.creates_cycle(both.nodes) ||
+        !p_.too_many_buffers(both).empty())
+      return false;
     if (both.kind == GroupKind::Row) {
       both.outputs.insert(both.outputs.end(), b.outputs.begin(), b.outputs.end());
       const bool in_order =
@@ -123,11 +125,17 @@ class InjectiveNodes {
   }
 
   /// Empty when computing n inside all these kernels is cheap enough; else the reason.
-  std::string inlined(const Node* n, const std::set<int>& ids) {
+  std::string inlined(Node* n, const std::set<int>& ids) {
     std::vector<const Group*> users;
     users.reserve(ids.size());
     for (int id : ids) users.push_back(&p_.group(id));
-    return inline_cost(g_, *n, users);
+    if (std::string why = inline_cost(g_, *n, users); !why.empty()) return why;
+    for (const Group* user : users) {
+      Group grown = *user;
+      p_.insert(grown, n);
+      if (std::string why = p_.too_many_buffers(grown); !why.empty()) return why;
+    }
+    return {};
   }
 
   /// Whether the kernel runs the loops of n again for other elements than those that it stores.
@@ -149,7 +157,8 @@ class InjectiveNodes {
         if (!fits) continue;
         Group grown = gr;
         p_.insert(grown, n);
-        if (!too_large(g_, grown.kind, grown.nodes).empty()) continue;
+        if (!too_large(g_, grown.kind, grown.nodes).empty() || !p_.too_many_buffers(grown).empty())
+          continue;
         grown.outputs.push_back(n->outputs[0]);
         if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) ||
             !test_indices(g_, grown).ok() ||

@@ -98,6 +98,7 @@ class RegionGrower {
     Group grown = gr;
     for (Node* c : closure) p_.insert(grown, c);
     if (std::string r = too_large(g_, grown.kind, grown.nodes); !r.empty()) return r;
+    if (std::string r = p_.too_many_buffers(grown); !r.empty()) return r;
     if (p_.creates_cycle(grown.nodes)) {
       return "'" + n->name + "' waits for another kernel that needs this one's result";
     }

@@ -101,7 +101,9 @@ class RowMerger {
     if (kept_and_reduced(a.domain, a.reduced) != kept_and_reduced(b.domain, b.reduced)) return;
     Group both = a;
     for (Node* n : b.nodes) p_.insert(both, n);
-    if (!too_large(g_, both.kind, both.nodes).empty() || p_.creates_cycle(both.nodes)) return;
+    if (!too_large(g_, both.kind, both.nodes).empty() || p_.creates_cycle(both.nodes) ||
+        !p_.too_many_buffers(both).empty())
+      return;
     both.outputs = p_.outputs_of(both);
     if (!test_indices(g_, both).ok()) return;
     if (p_.decide(FusionDecision::Kind::Merge, *b.nodes.back(), a).empty()) p_.merge(into, from);

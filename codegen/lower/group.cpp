@@ -129,6 +129,26 @@ std::string kernel_name(const Group& g) {
   return out;
 }
 
+bool is_bound(const Graph& g, ValueId v) {
+  if (v == graph::kNone) return false;
+  const graph::Value& value = g.value(v);
+  return !value.constant || element_count(value.shape) != Expr(1);
+}
+
+namespace {
+
+/// The tensors that a kernel of the node alone reads and writes.
+size_t bound_tensors(const Graph& g, const Node& n) {
+  std::set<ValueId> all;
+  for (const ValueId v : n.inputs)
+    if (is_bound(g, v)) all.insert(v);
+  for (const ValueId v : n.outputs)
+    if (v != graph::kNone) all.insert(v);
+  return all.size();
+}
+
+}  // namespace
+
 std::string host_reason(const Graph& g, const Node& n, const shaders::TargetFacts& device) {
   const ops::OpDef* def = def_of(n);
   if (!n.subgraphs.empty()) return "control flow runs on the host";
@@ -165,6 +185,10 @@ std::string host_reason(const Graph& g, const Node& n, const shaders::TargetFact
   }
   for (ValueId v : n.outputs) {
     if (std::string r = dtype_reason(v); !r.empty()) return r;
+  }
+  if (const size_t tensors = bound_tensors(g, n); !device.fits_buffers(tensors)) {
+    return "it has " + std::to_string(tensors) +
+           " tensors, more than devices without buffer addresses can bind to a kernel";
   }
   // Kernels compute the numbers of shapes like indices, in 32 bits.
   if (!def->dims_only) return {};

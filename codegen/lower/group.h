@@ -84,6 +84,8 @@ std::string kernel_name(const Group& g);
 /// is -1 for a group that no longer exists.
 Result<std::vector<int>> run_order(const std::vector<std::set<int>>& before,
                                    const std::vector<int>& last);
+/// Whether a kernel that reads the value takes its memory: numbers are part of the code.
+bool is_bound(const graph::Graph& g, graph::ValueId v);
 /// Why the node cannot run on such a device; empty if it can.
 std::string host_reason(const graph::Graph& g, const graph::Node& n,
                         const shaders::TargetFacts& device);

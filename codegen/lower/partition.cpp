@@ -14,7 +14,8 @@ bool contains(const Group& group, const Node* n) {
   return std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
 }
 
-Partition::Partition(const graph::Graph& g, FusionLimit limit) : g_(g), limit_(std::move(limit)) {
+Partition::Partition(const graph::Graph& g, FusionLimit limit, const shaders::TargetFacts* device)
+    : g_(g), limit_(std::move(limit)), device_(device) {
   for (const auto& n : g.nodes()) {
     position_[n.get()] = static_cast<int>(order_.size());
     order_.push_back(n.get());
@@ -151,6 +152,21 @@ std::vector<ValueId> Partition::outputs_of(const Group& group) const {
     }
   }
   return out;
+}
+
+std::string Partition::too_many_buffers(const Group& group) const {
+  if (device_ == nullptr) return {};
+  std::set<ValueId> read;
+  for (const Node* n : group.nodes) {
+    for (const ValueId v : n->inputs) {
+      if (!is_bound(g_, v)) continue;
+      const Node* producer = g_.value(v).producer;
+      if (producer == nullptr || !contains(group, producer)) read.insert(v);
+    }
+  }
+  if (device_->fits_buffers(read.size() + kMaxOutputs)) return {};
+  if (device_->fits_buffers(read.size() + outputs_of(group).size())) return {};
+  return "the kernel would have more tensors than devices without buffer addresses can bind";
 }
 
 std::string Partition::decide(FusionDecision::Kind kind, const Node& n, const Group& group) {

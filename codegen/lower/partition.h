@@ -19,7 +19,9 @@ bool contains(const Group& group, const graph::Node* n);
 class Partition {
  public:
   /// The graph must outlive this and keep its nodes.
-  explicit Partition(const graph::Graph& g, FusionLimit limit = {});
+  /// So must the facts.
+  explicit Partition(const graph::Graph& g, FusionLimit limit = {},
+                     const shaders::TargetFacts* device = nullptr);
 
   const graph::Graph& graph() const { return g_; }
   const std::vector<graph::Node*>& users(graph::ValueId v) const { return g_.users(v); }
@@ -45,6 +47,9 @@ class Partition {
   void insert(Group& group, graph::Node* n) const;
   /// Values of the group that something outside it needs.
   std::vector<graph::ValueId> outputs_of(const Group& group) const;
+  /// Why the group would read and write more tensors than devices can bind to a kernel; empty if it
+  /// would not.
+  std::string too_many_buffers(const Group& group) const;
   /// Whether merging these nodes would create a cycle between kernels.
   bool creates_cycle(const std::vector<graph::Node*>& nodes);
 
@@ -78,6 +83,7 @@ class Partition {
 
   const graph::Graph& g_;
   const FusionLimit limit_;
+  const shaders::TargetFacts* device_;
   std::vector<FusionDecision> decisions_;
   std::vector<graph::Node*> order_;
   std::unordered_map<const graph::Node*, int> position_;

@@ -448,6 +448,7 @@ class Decoder : private MetadataReader {
     }
     to.predicate.workgroup_invocations = p.workgroup_invocations();
     to.predicate.shared_bytes = p.shared_bytes();
+    to.predicate.storage_buffers = p.storage_buffers();
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
     RP_TRY(compiled_plan(from, to));
     return list(from.bodies(), to.bodies, [&](const fb::DeviceBody& f, DeviceBody& t) {

@@ -368,7 +368,8 @@ class Serializer {
                                p.needs_storage8, p.needs_storage16, p.needs_subgroup_arithmetic,
                                p.needs_subgroup_shuffle, p.cpu_type, p.subgroup_size,
                                p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads,
-                               p.needs_subgroup_extended_types, matrix, p.needs_float64);
+                               p.needs_subgroup_extended_types, matrix, p.needs_float64,
+                               p.storage_buffers);
   }
 
   Offset<fb::Explanation> explanation(const Explanation& e) {

@@ -173,7 +173,7 @@ std::string describe_launch(const Plan& plan, const Launch& launch) {
   return launch.nodes.empty() ? s : s + ")";
 }
 
-BlockTable layout_blocks(const Plan& plan) {
+BlockTable layout_blocks(const Plan& plan, uint64_t alignment) {
   BlockTable t;
   t.block.assign(plan.steps.size(), kNone);
   t.indirect.assign(plan.steps.size(), kNone);
@@ -185,8 +185,7 @@ BlockTable layout_blocks(const Plan& plan) {
     for (size_t b = 0; b < launch->buffers.size(); ++b) {
       t.uses[launch->buffers[b]].push_back(t.bytes + BlockLayout::buffer_offset(b));
     }
-    t.bytes += align_up(BlockLayout::size(launch->buffers.size(), launch->scalars.size()),
-                        kBufferAlignment);
+    t.bytes += align_up(BlockLayout::size(launch->buffers.size(), launch->scalars.size()), alignment);
   }
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* launch = std::get_if<Launch>(&plan.steps[s].what);
@@ -203,7 +202,7 @@ void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_add
     if (table.block[s] == kNone) continue;
     store_bytes(blocks.data() + table.block[s] + BlockLayout::kErrorAddress, error_address);
     store_bytes(blocks.data() + table.block[s] + BlockLayout::kLaunchId, static_cast<uint32_t>(s));
-    store_bytes(blocks.data() + table.block[s] + BlockLayout::kLaunchId + 4, uint32_t{0});
+    store_bytes(blocks.data() + table.block[s] + BlockLayout::kWindow, uint32_t{0});
   }
 }
 

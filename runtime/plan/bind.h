@@ -21,6 +21,9 @@ inline constexpr int64_t kUnbound = std::numeric_limits<int64_t>::min();
 inline constexpr uint64_t kNone = ~uint64_t{0};
 /// The alignment of every buffer and parameter block, in bytes.
 inline constexpr uint64_t kBufferAlignment = 64;
+/// That of parameter blocks on devices without buffer addresses: the most that Vulkan permits
+/// devices to require of uniform blocks.
+inline constexpr uint64_t kDescriptorAlignment = 256;
 
 /// The bytes to allocate for a tensor of `bytes` bytes. Empty tensors need memory as well: a masked
 /// load reads from a clamped position, which must exist, and its result is ignored.
@@ -71,7 +74,7 @@ struct BlockTable {
   IdVector<BufferId, std::vector<uint64_t>> uses;  // the offsets of a buffer's address
   uint64_t bytes = 0;                              // of the whole buffer
 };
-BlockTable layout_blocks(const Plan& plan);
+BlockTable layout_blocks(const Plan& plan, uint64_t alignment = kBufferAlignment);
 /// Writes the parts that never change: the error address and the launch ids.
 void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_address,
                    std::span<std::byte> blocks);

@@ -9,14 +9,26 @@ namespace reprise::plan {
 
 /// Contents, in bytes:
 ///   offset 0: u64 address of the error word
-///   offset 8: u32 launch id, u32 zero
+///   offset 8: u32 launch id, u32 window
 ///   then a u64 address per buffer, then 4 bytes per scalar
 /// The size is rounded up to a multiple of 16. The error word is a u32: 0, or
 /// launch id << 8 | kernel::ErrorCode for one of the errors of the run.
+///
+/// Devices without buffer addresses have descriptors instead: the block itself, the error word, and
+/// each buffer, at the bindings below. An address is then a number of the backend's own, whose upper
+/// half names the memory and whose lower half is an offset in it. The bits of the lower half that
+/// are 0 in `window` are the offset of the buffer from the start of its binding. The session writes
+/// 0 there, so that bindings begin where memory begins; the backend writes something else where they
+/// cannot.
 struct BlockLayout {
   static constexpr uint32_t kErrorAddress = 0;
   static constexpr uint32_t kLaunchId = 8;
+  static constexpr uint32_t kWindow = 12;
   static constexpr uint32_t kFirstBuffer = 16;
+
+  static constexpr uint32_t kBlockBinding = 0;
+  static constexpr uint32_t kErrorBinding = 1;
+  static constexpr uint32_t buffer_binding(size_t i) { return static_cast<uint32_t>(2 + i); }
 
   static constexpr uint32_t buffer_offset(size_t i) {
     return static_cast<uint32_t>(kFirstBuffer + 8 * i);

@@ -17,7 +17,7 @@ class Unopenable final : public Backend {
     info_.facts.api = Api::Cuda;  // preferred to all others
   }
   std::string_view name() const override { return "unopenable"; }
-  std::vector<DeviceInfo> devices() override { return {info_}; }
+  std::vector<DeviceInfo> devices(const HiddenFeatures&) override { return {info_}; }
   Result<std::unique_ptr<Device>> open(size_t, const BackendOptions&) override {
     ++opened;
     return failure_;

@@ -168,11 +168,11 @@ bool loads_four_words(const kernel::Kernel& k) {
 }
 
 /// One case on one Vulkan device.
-std::string run_device(const Case& c, VulkanRunner& device, bool wide) {
-  const auto words = emit_valid(c.kernel, {.loads_64_bits = wide});
+std::string run_device(const Case& c, VulkanRunner& device, const emit::SpirvOptions& options) {
+  const auto words = emit_valid(c.kernel, options);
   if (!words.ok()) return words.status().message();
   Launch got = c.launch;
-  const Status s = device.run(*words, got);
+  const Status s = device.run(*words, got, options.descriptors);
   return judge(c, s, got, device.facts().subgroup_size);
 }
 
@@ -199,9 +199,10 @@ std::vector<std::string> disagreements(const std::vector<Case>& cases) {
     for (VulkanRunner* device : *devices) {
       if (!device->supports(kernel::requirements(c.kernel))) continue;
       const std::string where = "on " + device->facts().name;
-      report(c, where, run_device(c, *device, false));
+      report(c, where, run_device(c, *device, {}));
+      report(c, where + ", descriptors", run_device(c, *device, {.descriptors = true}));
       if (device->facts().int64 && loads_four_words(c.kernel)) {
-        report(c, where + ", wide loads", run_device(c, *device, true));
+        report(c, where + ", wide loads", run_device(c, *device, {.loads_64_bits = true}));
       }
     }
     if (!c.cuda) continue;

@@ -51,13 +51,16 @@ class Runner final : public VulkanRunner {
   Runner& operator=(const Runner&) = delete;
   const VulkanFacts& facts() const override { return facts_; }
   Status open();
-  Status run(std::span<const uint32_t> spirv, Launch& launch) override;
+  Status run(std::span<const uint32_t> spirv, Launch& launch, bool descriptors) override;
 
  private:
   Status open_device();
   Status open_memory();
   Status open_commands();
-  Status make_pipeline(std::span<const uint32_t> spirv);
+  Status make_pipeline(std::span<const uint32_t> spirv, VkPipelineLayout layout);
+  Status make_descriptors(size_t buffers);
+  void destroy_descriptors();
+  void write_descriptors(const Launch& launch);
   Status submit(const Launch& launch, uint64_t block_address);
   Result<uint64_t> upload(const Launch& launch);
   Status download(Launch& launch) const;
@@ -79,6 +82,12 @@ class Runner final : public VulkanRunner {
   VkFence fence_ = VK_NULL_HANDLE;
   std::vector<uint64_t> offsets_;  // of the buffers in the arena, for the launch in flight
   uint64_t used_ = 0;
+  // Of the launch in flight, if it takes descriptors.
+  VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
+  VkPipelineLayout set_pipeline_layout_ = VK_NULL_HANDLE;
+  VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;
+  VkDescriptorSet set_ = VK_NULL_HANDLE;
+  bool near_ = false;
 };
 
 Status Runner::open() {
@@ -126,7 +135,8 @@ Status Runner::open_device() {
 Status Runner::open_memory() {
   auto buffer = make<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   buffer.size = kArenaBytes;
-  buffer.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  buffer.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |
+                 VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   RP_TRY(check(vk_.vkCreateBuffer(device_, &buffer, nullptr, &arena_), "vkCreateBuffer"));
   VkMemoryRequirements needs{};
   vk_.vkGetBufferMemoryRequirements(device_, arena_, &needs);
@@ -173,7 +183,7 @@ Status Runner::open_commands() {
   return check(vk_.vkCreateFence(device_, &fence, nullptr, &fence_), "vkCreateFence");
 }
 
-Status Runner::make_pipeline(std::span<const uint32_t> spirv) {
+Status Runner::make_pipeline(std::span<const uint32_t> spirv, VkPipelineLayout layout) {
   auto code = make<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   code.codeSize = spirv.size_bytes();
   code.pCode = spirv.data();
@@ -185,11 +195,87 @@ Status Runner::make_pipeline(std::span<const uint32_t> spirv) {
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = module;
   info.stage.pName = "main";
-  info.layout = layout_;
+  info.layout = layout;
   const VkResult r =
       vk_.vkCreateComputePipelines(device_, VK_NULL_HANDLE, 1, &info, nullptr, &pipeline_);
   vk_.vkDestroyShaderModule(device_, module, nullptr);
   return check(r, "vkCreateComputePipelines");
+}
+
+Status Runner::make_descriptors(size_t buffers) {
+  std::vector<VkDescriptorSetLayoutBinding> bindings;
+  for (uint32_t n = 0; n < buffers + 2; ++n) {
+    bindings.push_back({n,
+                        n == 0 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
+                               : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                        1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
+  }
+  auto set = make<VkDescriptorSetLayoutCreateInfo>(
+      VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
+  set.bindingCount = static_cast<uint32_t>(bindings.size());
+  set.pBindings = bindings.data();
+  RP_TRY(check(vk_.vkCreateDescriptorSetLayout(device_, &set, nullptr, &set_layout_),
+               "vkCreateDescriptorSetLayout"));
+  auto layout = make<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
+  layout.setLayoutCount = 1;
+  layout.pSetLayouts = &set_layout_;
+  RP_TRY(check(vk_.vkCreatePipelineLayout(device_, &layout, nullptr, &set_pipeline_layout_),
+               "vkCreatePipelineLayout"));
+  const VkDescriptorPoolSize sizes[] = {
+      {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, 1},
+      {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, static_cast<uint32_t>(buffers) + 1}};
+  auto pool = make<VkDescriptorPoolCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO);
+  pool.maxSets = 1;
+  pool.poolSizeCount = 2;
+  pool.pPoolSizes = sizes;
+  RP_TRY(check(vk_.vkCreateDescriptorPool(device_, &pool, nullptr, &descriptor_pool_),
+               "vkCreateDescriptorPool"));
+  auto allocate = make<VkDescriptorSetAllocateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
+  allocate.descriptorPool = descriptor_pool_;
+  allocate.descriptorSetCount = 1;
+  allocate.pSetLayouts = &set_layout_;
+  return check(vk_.vkAllocateDescriptorSets(device_, &allocate, &set_), "vkAllocateDescriptorSets");
+}
+
+void Runner::destroy_descriptors() {
+  vk_.vkDestroyDescriptorPool(device_, descriptor_pool_, nullptr);
+  vk_.vkDestroyPipelineLayout(device_, set_pipeline_layout_, nullptr);
+  vk_.vkDestroyDescriptorSetLayout(device_, set_layout_, nullptr);
+  descriptor_pool_ = VK_NULL_HANDLE;
+  set_pipeline_layout_ = VK_NULL_HANDLE;
+  set_layout_ = VK_NULL_HANDLE;
+  set_ = VK_NULL_HANDLE;
+}
+
+/// Binds the memory, and writes to the block where the buffers are in their bindings.
+void Runner::write_descriptors(const Launch& launch) {
+  constexpr uint64_t kNear = 256;
+  using kernel::BlockLayout;
+  near_ = !near_;
+  std::byte* block = map_ + kGuard;
+  const uint32_t window = near_ ? ~static_cast<uint32_t>(kNear - 1) : 0;
+  std::memcpy(block + BlockLayout::kWindow, &window, sizeof window);
+  const auto bind = [&](uint32_t binding, uint64_t at, uint64_t bytes, uint32_t address_at) {
+    const uint64_t begin = binding == 0 ? at : near_ ? at / kNear * kNear : 0;
+    const uint64_t end = binding == 0 ? at + bytes : near_ ? at + std::max<uint64_t>(bytes, 4) : kArenaBytes;
+    const VkDescriptorBufferInfo info{arena_, begin, end - begin};
+    auto w = make<VkWriteDescriptorSet>(VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET);
+    w.dstSet = set_;
+    w.dstBinding = binding;
+    w.descriptorCount = 1;
+    w.descriptorType =
+        binding == 0 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    w.pBufferInfo = &info;
+    vk_.vkUpdateDescriptorSets(device_, 1, &w, 0, nullptr);
+    if (binding != 0) std::memcpy(block + address_at, &at, sizeof at);
+  };
+  const size_t n = launch.buffers.size();
+  bind(BlockLayout::kBlockBinding, kGuard, BlockLayout::size(n, launch.scalars.size()), 0);
+  bind(BlockLayout::kErrorBinding, offsets_.back(), 4, BlockLayout::kErrorAddress);
+  for (size_t i = 0; i < n; ++i) {
+    bind(BlockLayout::buffer_binding(i), offsets_[i], launch.buffers[i].size(),
+         BlockLayout::buffer_offset(i));
+  }
 }
 
 Result<uint64_t> Runner::upload(const Launch& launch) {
@@ -201,8 +287,10 @@ Result<uint64_t> Runner::upload(const Launch& launch) {
   used_ += kGuard;
   offsets_.clear();
   for (const auto& b : launch.buffers) {
-    offsets_.push_back(used_ + kGuard);
-    used_ += kGuard + round_up(b.size(), kGuard) + kGuard;
+    // Some alignments are no better than kernels may rely on.
+    const uint64_t shift = 16 * (offsets_.size() % 4);
+    offsets_.push_back(used_ + kGuard + shift);
+    used_ += kGuard + round_up(b.size() + shift, kGuard) + kGuard;
   }
   if (used_ > kArenaBytes) return invalid_input("a test launch needs more than the arena holds");
   std::fill(map_, map_ + used_, kGuardByte);
@@ -246,7 +334,12 @@ Status Runner::submit(const Launch& launch, uint64_t block_address) {
   RP_TRY(check(vk_.vkBeginCommandBuffer(commands_, &begin), "vkBeginCommandBuffer"));
   vk_.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline_);
   const uint64_t push[] = {block_address, block_address};
-  vk_.vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(push), push);
+  if (set_ == VK_NULL_HANDLE) {
+    vk_.vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(push), push);
+  } else {
+    vk_.vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, set_pipeline_layout_, 0,
+                                1, &set_, 0, nullptr);
+  }
   vk_.vkCmdDispatch(commands_, launch.grid[0], launch.grid[1], launch.grid[2]);
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
                           VK_ACCESS_HOST_READ_BIT};
@@ -262,12 +355,15 @@ Status Runner::submit(const Launch& launch, uint64_t block_address) {
   return check(vk_.vkResetFences(device_, 1, &fence_), "vkResetFences");
 }
 
-Status Runner::run(std::span<const uint32_t> spirv, Launch& launch) {
+Status Runner::run(std::span<const uint32_t> spirv, Launch& launch, bool descriptors) {
   validation_messages().clear();
-  RP_TRY(make_pipeline(spirv));
+  if (descriptors) RP_TRY(make_descriptors(launch.buffers.size()));
+  RP_TRY(make_pipeline(spirv, descriptors ? set_pipeline_layout_ : layout_));
   auto block = upload(launch);
+  if (block.ok() && descriptors) write_descriptors(launch);
   Status status = block.ok() ? submit(launch, *block) : block.status();
   vk_.vkDestroyPipeline(device_, pipeline_, nullptr);
+  if (descriptors) destroy_descriptors();
   if (status.ok()) status = download(launch);
   if (status.ok() && !validation_messages().empty()) {
     status = {Code::Device, "validation: " + validation_messages()};

@@ -32,7 +32,9 @@ class VulkanRunner {
   bool supports(const kernel::Requirements& r) const;
   /// Builds a pipeline and runs it once. Buffers lie between guard bytes; a write to a guard, a
   /// validation message or a failed call is an error.
-  virtual Status run(std::span<const uint32_t> spirv, Launch& launch) = 0;
+  /// `descriptors`: the module takes descriptors. Half of its launches bind the whole memory, the
+  /// others each buffer from near its begin on.
+  virtual Status run(std::span<const uint32_t> spirv, Launch& launch, bool descriptors = false) = 0;
 };
 
 /// Every device of every driver that the loader finds and that has buffer addresses. The devices

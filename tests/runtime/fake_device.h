@@ -33,7 +33,9 @@ class FakeDevice final : public Device {
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
-  Status record_into(void*, const RecordingDesc&) override { return unsupported("it is a fake"); }
+  Result<std::shared_ptr<void>> record_into(void*, const RecordingDesc&) override {
+    return unsupported("it is a fake");
+  }
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
   bool owns(const DeviceBuffer& buffer) const override { return !foreign || &buffer != foreign; }

@@ -36,6 +36,14 @@ std::vector<std::byte> image_of(const std::string& kernel, const std::string& te
 
 }  // namespace
 
+bool& descriptor_kernels() {
+  static bool value = [] {
+    const char* faults = std::getenv("REPRISE_FAULTS");
+    return faults && std::string(faults).find("hide:buffer-addresses") != std::string::npos;
+  }();
+  return value;
+}
+
 plan::KernelCode code_of(const kernel::Kernel& k) {
   plan::KernelCode code;
   code.name = k.name;
@@ -45,7 +53,7 @@ plan::KernelCode code_of(const kernel::Kernel& k) {
   const auto need = kernel::requirements(k);
   code.shared_bytes = need.shared_bytes;
   code.subgroup_size = need.subgroup_size;
-  auto words = emit::spirv(k, {});
+  auto words = emit::spirv(k, {.descriptors = descriptor_kernels()});
   EXPECT_TRUE(words.ok()) << words.status().message();
   if (words.ok()) code.spirv = std::move(*words);
   auto text = emit::cuda(k);
@@ -261,6 +269,7 @@ std::shared_ptr<const package::Package> PlanWriter::package() {
     v.name = api == Api::Cuda ? "cuda-test" : "vulkan-test";
     v.predicate.api = api;
     if (api == Api::Cuda) v.predicate.cuda_arch = "compute_75";
+    if (api == Api::Vulkan && descriptor_kernels()) v.predicate.storage_buffers = 4;
     v.plan = plan;
     plan::compute_hazards(v.plan);
     p->variants.push_back(std::move(v));

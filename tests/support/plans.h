@@ -35,6 +35,9 @@ struct TestKernel : plan::KernelCode {
   float factor = 1, addend = 0;
 };
 
+/// Whether Vulkan's kernels take descriptors: at first if the layer of tests/probes hides buffer
+/// addresses.
+bool& descriptor_kernels();
 /// KernelCode of a kernel for every backend: what the compiler's plan builder does, but that the
 /// CUDA image is an empty PTX, whose text is behind it.
 plan::KernelCode code_of(const kernel::Kernel& kernel);

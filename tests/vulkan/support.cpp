@@ -34,7 +34,7 @@ void OnDevice::TearDown() {
 
 std::vector<std::string> device_ids() {
   std::vector<std::string> ids;
-  for (const DeviceInfo& d : vulkan::backend().devices())
+  for (const DeviceInfo& d : vulkan::backend().devices({}))
     if (d.usable) ids.push_back(d.id);
   return ids;
 }

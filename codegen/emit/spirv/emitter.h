@@ -1,5 +1,6 @@
-// The SPIR-V emitter, for one kernel. Split into spirv.cpp (interface, control flow), values.cpp
-// (arithmetic), memory.cpp (buffers, locals, shared arrays, error word) and matrix.cpp.
+// The SPIR-V emitter, for one kernel. Split into spirv.cpp (control flow), parameters.cpp (block and
+// buffers, by addresses or descriptors), values.cpp (arithmetic), memory.cpp (accesses to buffers,
+// locals, shared arrays, error word) and matrix.cpp.
 #pragma once
 
 #include <map>
@@ -10,6 +11,9 @@
 #include "codegen/emit/spirv/spirv.h"
 
 namespace reprise::emit {
+
+/// In bytes: how buffers are aligned in their memory, at least.
+inline constexpr uint32_t kBindingAlignment = 16;
 
 class SpirvEmitter {
  public:
@@ -29,6 +33,8 @@ class SpirvEmitter {
     uint32_t least = 4;  // lanes of the shortest access
     Id base = 0;         // pointer to the struct or array
     Id elements = 0;     // the same buffer as an array of scalars, if it has shorter accesses
+    // With descriptors: where the buffer begins in its binding, as a u32 in elements of the array.
+    Id vectors_before = 0, elements_before = 0;
     bool used = false;
     bool scalar = false;  // declared as scalars, because of masked stores or matrices
   };
@@ -36,13 +42,7 @@ class SpirvEmitter {
   // spirv.cpp
   bool computes_half(const Inst& i) const;
   void survey();
-  void declare_block();
-  Id buffer_struct(const kernel::BufferParam& b, uint32_t width);
-  bool is_mixed(size_t buffer) const;
-  struct Member;
-  Id block_type(const std::vector<Member>& members, const std::string& name);
   void declare_memory();
-  void load_params();
   Status block(int32_t index);
   Status inst(int32_t index);
   Result<Id> value(const Inst& i);
@@ -51,6 +51,30 @@ class SpirvEmitter {
   Status for_(int32_t index);
   void label(Id id);
   void branch(Id to) { m_.code(spv::OpBranch, {to}); }
+
+  // parameters.cpp
+  bool is_mixed(size_t buffer) const;
+  Id buffer_struct(const kernel::BufferParam& b, uint32_t width);
+  Id error_struct();
+  struct Member;
+  Id block_struct(const std::vector<Member>& members, const std::string& name);
+  Id block_pointer(const std::vector<Member>& members, const std::string& name);
+  std::vector<Member> scalar_members();
+  void declare_parameters();
+  void declare_addresses();
+  void declare_descriptors();
+  Id descriptor(spv::StorageClass storage, Id type, uint32_t binding, const std::string& name);
+  void load_parameters();
+  void load_addresses();
+  void load_offsets();
+  Id block_member(Id block, size_t index, Id type, uint32_t bytes);
+  Id error_word();
+  Id launch_id();
+  /// The storage class of buffers and of the error word.
+  spv::StorageClass buffer_class() const {
+    return options_.descriptors ? spv::StorageClassStorageBuffer
+                                : spv::StorageClassPhysicalStorageBuffer;
+  }
 
   // values.cpp
   Id type(Type t);
@@ -81,6 +105,8 @@ class SpirvEmitter {
   void store(const Inst& i);
   void store_bits(const Inst& i);
   Id buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
+  void after_start_of_binding(const Inst& i, Id before, Id& index);
+  Words aligned(uint32_t alignment) const;
   bool uses_64_bits(const Inst& i, uint32_t lanes) const;
   Id type_of_64_bits();
   Id pointer_to_64_bits(const Inst& i);
@@ -111,7 +137,9 @@ class SpirvEmitter {
   std::vector<Id> scalars_, locals_, matrices_;
   std::map<spv::BuiltIn, Id> builtins_;
   Id error_pointer_type_ = 0, push_ = 0, block_ = 0;
-  Id current_label_ = 0;
+  Id error_ = 0;  // with descriptors: the variable
+  Id window_ = 0, current_label_ = 0;
+  bool sets_error_ = false;
 };
 
 }  // namespace reprise::emit

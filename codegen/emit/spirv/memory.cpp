@@ -87,7 +87,7 @@ std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32
 }
 
 bool SpirvEmitter::uses_64_bits(const Inst& i, uint32_t lanes) const {
-  return options_.loads_64_bits && lanes == 4 && !buffers_[i.imm].scalar &&
+  return options_.loads_64_bits && !options_.descriptors && lanes == 4 && !buffers_[i.imm].scalar &&
          size_of(k_.buffers[i.imm].storage) == 4 &&
          proven_alignment(k_.buffers[i.imm], i, lanes) >= 16;
 }
@@ -97,9 +97,25 @@ Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
   const Id element = storage_type(k_.buffers[i.imm].storage, lanes);
   const bool vector = lanes == b.width || b.elements == 0;
   Words operands{vector ? b.base : b.elements, m_.constant_u32(0)};
-  for (const Id step : element_path(i, vector ? b.width : 1, lanes, lane)) operands.push_back(step);
-  const auto storage = spv::StorageClassPhysicalStorageBuffer;
-  return m_.value(spv::OpAccessChain, m_.pointer_type(storage, element), operands);
+  std::vector<Id> path = element_path(i, vector ? b.width : 1, lanes, lane);
+  if (options_.descriptors)
+    after_start_of_binding(i, vector ? b.vectors_before : b.elements_before, path[0]);
+  operands.insert(operands.end(), path.begin(), path.end());
+  return m_.value(spv::OpAccessChain, m_.pointer_type(buffer_class(), element), operands);
+}
+
+/// Counts an index of the access from the start of the buffer's binding.
+void SpirvEmitter::after_start_of_binding(const Inst& i, Id before, Id& index) {
+  const Type t = arg_type(i, 0);
+  const bool is_wide = kernel::byte_size(t.ty) == 8;
+  const Id same_width = is_wide ? m_.value(spv::OpUConvert, type(Ty::U64, 1), {before}) : before;
+  index = m_.value(spv::OpIAdd, type(t), {index, same_width});
+}
+
+/// The memory operands of an access to a buffer. Pointers need to know the alignment.
+Words SpirvEmitter::aligned(uint32_t alignment) const {
+  if (options_.descriptors) return {};
+  return {spv::MemoryAccessAlignedMask, alignment};
 }
 
 Id SpirvEmitter::type_of_64_bits() {
@@ -117,8 +133,9 @@ Id SpirvEmitter::load(const Inst& i) {
   const kernel::BufferParam& b = k_.buffers[i.imm];
   const uint8_t lanes = i.type.lanes;
   const auto read = [&](Id pointer, Id t, uint32_t width) {
-    const uint32_t alignment = proven_alignment(b, i, width);
-    return m_.value(spv::OpLoad, t, {pointer, spv::MemoryAccessAlignedMask, alignment});
+    Words operands{pointer};
+    for (const uint32_t w : aligned(proven_alignment(b, i, width))) operands.push_back(w);
+    return m_.value(spv::OpLoad, t, operands);
   };
   if (uses_64_bits(i, lanes)) {
     return m_.value(spv::OpBitcast, type(i.type),
@@ -141,8 +158,9 @@ void SpirvEmitter::store(const Inst& i) {
   const Type from = arg_type(i, 1);
   if (i.args.size() == 3) return store_bits(i);
   const auto write = [&](Id pointer, Id v, uint32_t width) {
-    const uint32_t alignment = proven_alignment(b, i, width);
-    m_.code(spv::OpStore, {pointer, v, spv::MemoryAccessAlignedMask, alignment});
+    Words operands{pointer, v};
+    for (const uint32_t w : aligned(proven_alignment(b, i, width))) operands.push_back(w);
+    m_.code(spv::OpStore, operands);
   };
   if (uses_64_bits(i, from.lanes)) {
     const Id pointer = pointer_to_64_bits(i);
@@ -234,24 +252,15 @@ void SpirvEmitter::shared_store(const Inst& i) {
 
 /// if (condition) atomicMax(*block->error, block->launch_id << 8 | code)
 void SpirvEmitter::set_error(const Inst& i) {
-  constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
   const Id u32 = m_.int_type(32, false);
   const Id then = m_.new_id(), merge = m_.new_id();
   m_.code(spv::OpSelectionMerge, {merge, spv::SelectionControlMaskNone});
   m_.code(spv::OpBranchConditional, {arg(i, 0), then, merge});
   label(then);
-  const auto member = [&](uint32_t index, Id t, uint32_t bytes) {
-    const Id p = m_.value(spv::OpAccessChain, m_.pointer_type(kPhysical, t),
-                          {block_, m_.constant_u32(index)});
-    return m_.value(spv::OpLoad, t, {p, spv::MemoryAccessAlignedMask, bytes});
-  };
-  const Id error = member(0, error_pointer_type_, 8);
-  const Id launch = member(1, u32, 4);
-  const Id high = m_.value(spv::OpShiftLeftLogical, u32, {launch, m_.constant_u32(8)});
+  const Id at = error_word();
+  const Id high = m_.value(spv::OpShiftLeftLogical, u32, {launch_id(), m_.constant_u32(8)});
   const Id code = m_.constant_u32(static_cast<uint32_t>(i.imm));
   const Id word = m_.value(spv::OpBitwiseOr, u32, {high, code});
-  const Id at =
-      m_.value(spv::OpAccessChain, m_.pointer_type(kPhysical, u32), {error, m_.constant_u32(0)});
   m_.value(
       spv::OpAtomicUMax, u32,
       {at, m_.constant_u32(atomic_scope()), m_.constant_u32(spv::MemorySemanticsMaskNone), word});

@@ -38,6 +38,12 @@ void SpirvModule::use_vulkan_memory_model() {
   extension("SPV_KHR_vulkan_memory_model", 0x00010500);
 }
 
+void SpirvModule::use_physical_addresses() {
+  addressing_ = spv::AddressingModelPhysicalStorageBuffer64;
+  capability(spv::CapabilityPhysicalStorageBufferAddresses);
+  extension("SPV_KHR_physical_storage_buffer", 0x00010500);
+}
+
 void SpirvModule::preserve_special_values(uint32_t width) {
   preserved_.insert(width);
   capability(spv::CapabilitySignedZeroInfNanPreserve);
@@ -183,7 +189,7 @@ Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) cons
     append_text(w, "GLSL.std.450");
     append(out, spv::OpExtInstImport, w);
   }
-  const uint32_t memory[] = {spv::AddressingModelPhysicalStorageBuffer64,
+  const uint32_t memory[] = {static_cast<uint32_t>(addressing_),
                              static_cast<uint32_t>(memory_model_)};
   append(out, spv::OpMemoryModel, memory);
   Words point{spv::ExecutionModelGLCompute, entry};

@@ -25,6 +25,7 @@ class SpirvModule {
 
   void capability(spv::Capability c) { capabilities_.insert(c); }
   void use_vulkan_memory_model();
+  void use_physical_addresses();
   /// Forbids drivers from assuming that floats of this width are never NaN, infinite or -0.
   void preserve_special_values(uint32_t width);
   bool vulkan_memory_model() const { return memory_model_ == spv::MemoryModelVulkan; }
@@ -88,6 +89,7 @@ class SpirvModule {
   Id next_ = 1;
   Id glsl_ = 0;
   spv::MemoryModel memory_model_ = spv::MemoryModelGLSL450;
+  spv::AddressingModel addressing_ = spv::AddressingModelLogical;
   std::set<spv::Capability> capabilities_;
   std::set<std::string> extensions_;
   std::set<uint32_t> preserved_;  // widths of floats

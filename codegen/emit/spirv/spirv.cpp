@@ -8,9 +8,6 @@
 
 namespace reprise::emit {
 
-using kernel::Access;
-using kernel::BlockLayout;
-using kernel::BufferParam;
 using kernel::Op;
 
 Result<Words> SpirvEmitter::run() {
@@ -18,11 +15,10 @@ Result<Words> SpirvEmitter::run() {
     return unsupported("SPIR-V emitter: version must be 1.3 to 1.6");
   }
   m_.capability(spv::CapabilityShader);
-  m_.capability(spv::CapabilityPhysicalStorageBufferAddresses);
-  m_.extension("SPV_KHR_physical_storage_buffer", 0x00010500);
+  if (!options_.descriptors) m_.use_physical_addresses();
   declare_matrix_model();
   survey();
-  declare_block();
+  declare_parameters();
   declare_memory();
   const Id void_type = m_.void_type();
   const Id signature = m_.function_type(void_type);
@@ -37,7 +33,7 @@ Result<Words> SpirvEmitter::run() {
     m_.name(locals_.back(), l.name);
   }
   declare_matrices();
-  load_params();
+  load_parameters();
   RP_TRY(block(0));
   m_.code(spv::OpReturn, {});
   m_.code(spv::OpFunctionEnd, {});
@@ -79,9 +75,15 @@ void SpirvEmitter::survey() {
       array.used = array.scalar = true;
     }
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
+    sets_error_ = sets_error_ || i.op == Op::SetError;
     half_arithmetic = half_arithmetic || computes_half(i);
     single = single || i.type.ty == Ty::F32;
   });
+  // Buffers begin at multiples of 16 bytes in their bindings.
+  for (size_t n = 0; n < buffers_.size() && options_.descriptors; ++n) {
+    const auto element = static_cast<uint32_t>(kernel::byte_size(k_.buffers[n].storage));
+    buffers_[n].scalar = buffers_[n].scalar || buffers_[n].width * element > kBindingAlignment;
+  }
   for (std::vector<Memory>* memory : {&buffers_, &shared_}) {
     for (Memory& m : *memory) {
       if (m.scalar) m.width = 1;
@@ -94,90 +96,6 @@ void SpirvEmitter::survey() {
   if (single) m_.preserve_special_values(32);
 }
 
-/// struct { T data[]; }
-Id SpirvEmitter::buffer_struct(const BufferParam& b, uint32_t width) {
-  const Id element = storage_type(b.storage, width);
-  const auto stride = static_cast<uint32_t>(kernel::byte_size(b.storage)) * width;
-  const Id members[] = {m_.runtime_array(element, stride)};
-  const Id s = m_.struct_type(members);
-  m_.decorate(s, spv::DecorationBlock);
-  m_.decorate_member(s, 0, spv::DecorationOffset, {0});
-  if (b.access == Access::Read) m_.decorate_member(s, 0, spv::DecorationNonWritable);
-  if (b.access == Access::Write) m_.decorate_member(s, 0, spv::DecorationNonReadable);
-  return s;
-}
-
-/// Whether a buffer is accessed both as vectors and as elements, which have separate pointers.
-bool SpirvEmitter::is_mixed(size_t buffer) const {
-  return buffers_[buffer].least < buffers_[buffer].width;
-}
-
-/// A member of a parameter block.
-struct SpirvEmitter::Member {
-  Id type;
-  uint32_t offset;
-  std::string name;
-};
-
-/// The type of a pointer to a parameter block.
-Id SpirvEmitter::block_type(const std::vector<Member>& members, const std::string& name) {
-  std::vector<Id> types;
-  types.reserve(members.size());
-  for (const Member& m : members) types.push_back(m.type);
-  // A forward declaration: otherwise the validator treats the contents of buffers as contents of
-  // push constants.
-  const Id pointer = m_.forward_pointer(spv::StorageClassPhysicalStorageBuffer);
-  const Id block = m_.struct_type(types);
-  m_.decorate(block, spv::DecorationBlock);
-  m_.name(block, name);
-  for (uint32_t n = 0; n < members.size(); ++n) {
-    m_.decorate_member(block, n, spv::DecorationOffset, {members[n].offset});
-    m_.decorate_member(block, n, spv::DecorationNonWritable);
-    m_.member_name(block, n, members[n].name);
-  }
-  m_.define_pointer(pointer, spv::StorageClassPhysicalStorageBuffer, block);
-  return pointer;
-}
-
-/// Declares the parameter block and the push constants that point to it.
-void SpirvEmitter::declare_block() {
-  constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
-  const BlockLayout layout;
-  const Id u32 = m_.int_type(32, false);
-  const Id word[] = {u32};
-  const Id error = m_.struct_type(word);
-  m_.decorate(error, spv::DecorationBlock);
-  m_.decorate_member(error, 0, spv::DecorationOffset, {0});
-  m_.name(error, "error_word");
-  error_pointer_type_ = m_.pointer_type(kPhysical, error);
-  std::vector<Member> members{{error_pointer_type_, 0, "error"}, {u32, 8, "launch_id"}};
-  std::vector<Member> elements;
-  const auto pointer_to = [&](size_t buffer, uint32_t width) -> Member {
-    const kernel::BufferParam& b = k_.buffers[buffer];
-    return {m_.pointer_type(kPhysical, buffer_struct(b, width)), layout.buffer_offset(buffer),
-            b.name};
-  };
-  for (size_t n = 0; n < k_.buffers.size(); ++n) {
-    members.push_back(pointer_to(n, buffers_[n].width));
-    if (is_mixed(n)) elements.push_back(pointer_to(n, 1));
-  }
-  for (size_t n = 0; n < k_.scalars.size(); ++n) {
-    members.push_back({type(k_.scalars[n].type, 1), layout.scalar_offset(k_.buffers.size(), n),
-                       k_.scalars[n].name});
-  }
-  for (const Member& m : members) block_types_.push_back(m.type);
-  for (const Member& m : elements) element_block_types_.push_back(m.type);
-  push_types_ = {block_type(members, "block")};
-  if (!elements.empty()) push_types_.push_back(block_type(elements, "block_of_elements"));
-  const Id push = m_.struct_type(push_types_);
-  m_.decorate(push, spv::DecorationBlock);
-  for (uint32_t n = 0; n < push_types_.size(); ++n)
-    m_.decorate_member(push, n, spv::DecorationOffset, {8 * n});
-  push_ = m_.global(m_.pointer_type(spv::StorageClassPushConstant, push),
-                    spv::StorageClassPushConstant);
-  m_.name(push_, "push");
-}
-
 /// Declares the shared arrays.
 void SpirvEmitter::declare_memory() {
   for (size_t n = 0; n < k_.shared.size(); ++n) {
@@ -188,39 +106,6 @@ void SpirvEmitter::declare_memory() {
     shared_[n].base =
         m_.global(m_.pointer_type(spv::StorageClassWorkgroup, array), spv::StorageClassWorkgroup);
     m_.name(shared_[n].base, s.name);
-  }
-}
-
-/// Loads all parameters that the kernel uses from its block, once at the start.
-void SpirvEmitter::load_params() {
-  constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
-  std::vector<Id> blocks;
-  for (uint32_t n = 0; n < push_types_.size(); ++n) {
-    const Id pointer = m_.pointer_type(spv::StorageClassPushConstant, push_types_[n]);
-    const Id at = m_.value(spv::OpAccessChain, pointer, {push_, m_.constant_u32(n)});
-    blocks.push_back(m_.value(spv::OpLoad, push_types_[n], {at}));
-  }
-  block_ = blocks[0];
-  const auto member = [&](Id block, size_t index, Id t, uint32_t bytes) {
-    const Id p = m_.value(spv::OpAccessChain, m_.pointer_type(kPhysical, t),
-                          {block, m_.constant_u32(static_cast<uint32_t>(index))});
-    return m_.value(spv::OpLoad, t, {p, spv::MemoryAccessAlignedMask, bytes});
-  };
-  size_t mixed = 0;
-  for (size_t n = 0; n < k_.buffers.size(); ++n) {
-    if (!buffers_[n].used) continue;
-    buffers_[n].base = member(block_, 2 + n, block_types_[2 + n], 8);
-    m_.name(buffers_[n].base, k_.buffers[n].name);
-    if (!is_mixed(n)) continue;
-    buffers_[n].elements = member(blocks[1], mixed, element_block_types_[mixed], 8);
-    ++mixed;
-  }
-  scalars_.assign(k_.scalars.size(), 0);
-  for (size_t n = 0; n < k_.scalars.size(); ++n) {
-    if (!scalar_used_[n]) continue;
-    const size_t index = 2 + k_.buffers.size() + n;
-    scalars_[n] = member(block_, index, block_types_[index], 4);
-    m_.name(scalars_[n], k_.scalars[n].name);
   }
 }
 

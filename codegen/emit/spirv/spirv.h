@@ -14,6 +14,8 @@ struct SpirvOptions {
   /// Loads and stores four 32-bit elements as two u64, so that CPU-type devices with int64 gather
   /// and scatter fewer times.
   bool loads_64_bits = false;
+  /// For devices without buffer addresses: buffers are descriptors (see below).
+  bool descriptors = false;
 };
 
 /// Emits a module with the entry point "main". Its push constants hold the physical address of the
@@ -23,6 +25,11 @@ struct SpirvOptions {
 /// kernel computes with have the execution mode SignedZeroInfNanPreserve, without which a driver
 /// may assume that no value is NaN or infinite. Unsupported for a feature that the kernel's
 /// requirements do not allow in SPIR-V.
+///
+/// With `descriptors` there are no push constants and no pointers. Descriptor set 0 has the block as
+/// a uniform block (plan::BlockLayout::kBlockBinding) and a storage buffer for the error word and
+/// for each buffer that the kernel accesses. Of an address in the block, the kernel reads the part
+/// below BlockLayout::kWindow: the offset of the buffer from the start of its binding.
 Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const SpirvOptions& options);
 
 }  // namespace reprise::emit

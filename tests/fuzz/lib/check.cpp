@@ -93,6 +93,7 @@ std::string Config::str() const {
   if (schedule != 0) out += " schedule=" + std::to_string(schedule);
   if (isolate) out += " isolate=1";
   if (!replay) out += " replay=0";
+  if (descriptors != 0) out += " descriptors=" + std::to_string(descriptors);
   if (precision != DType::F32) out += " precision=" + precision_name(precision);
   return out;
 }
@@ -116,13 +117,16 @@ Result<Config> Config::parse(const std::string& text) {
       c.isolate = value == "1";
     } else if (name == "replay") {
       c.replay = value != "0";
+    } else if (name == "descriptors") {
+      c.descriptors = value == "2" ? 2 : value == "1" ? 1 : 0;
     } else if (name == "precision") {
       RP_ASSIGN(c.precision, parse_precision(value));
     } else {
       return Status(
           Code::Usage,
           "'" + word +
-              "' is none of device, variant, disable, schedule, isolate, replay and precision");
+              "' is none of device, variant, disable, schedule, isolate, replay, descriptors and "
+              "precision");
     }
   }
   return c;
@@ -157,10 +161,13 @@ Checker::Checker() {
   }
 }
 
-Result<std::shared_ptr<Device>> Checker::open(const std::string& id) {
-  auto& device = open_[id];
+Result<std::shared_ptr<Device>> Checker::open(const Config& config) {
+  auto& device = open_[config.device + std::string(static_cast<size_t>(config.descriptors), '-')];
   if (device == nullptr) {
-    RP_ASSIGN(OpenedDevice opened, open_device(id));
+    BackendOptions options;
+    options.hidden.buffer_address = config.descriptors > 0;
+    options.hidden.update_after_bind = config.descriptors > 1;
+    RP_ASSIGN(OpenedDevice opened, open_device(config.device, options));
     device = opened.device;
   }
   return device;
@@ -236,6 +243,9 @@ std::vector<Config> Checker::choose(const Program& p, const CheckOptions& option
   if (!options.devices) return out;
   for (const std::string& id : devices_) out.push_back(Config::on(id));
   if (devices_.empty()) return out;
+  Config addressless = Config::on(rng.pick(devices_));
+  addressless.descriptors = rng.chance(0.5) ? 1 : 2;
+  if (addressless.device.starts_with("vulkan")) out.push_back(addressless);
   Config varied = Config::on(rng.pick(devices_));
   switch (rng.in(0, 7)) {
     case 0:
@@ -306,7 +316,7 @@ Verdict Checker::check(const Program& p, const CheckOptions& options) {
   }
   for (const Config& config : choose(p, options)) {
     const size_t before = v.failures.size();
-    v.count("on " + config.device);
+    v.count("on " + config.device + (config.descriptors != 0 ? " with descriptors" : ""));
     for (const std::string& pass : config.disabled) v.count("without " + pass);
     const Status s = run(c, config, v);
     if (!s.ok() && documented(s)) {
@@ -417,7 +427,7 @@ Status check_order(const plan::Plan& p) {
 }  // namespace
 
 Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
-  RP_ASSIGN(const std::shared_ptr<Device> device, open(config.device));
+  RP_ASSIGN(const std::shared_ptr<Device> device, open(config));
   CompileOptions options = options_of(config, c.options.fault);
   if (config.variant.empty()) options.device = device->info().facts;
   std::string before = "?";

@@ -25,6 +25,8 @@ struct Config {
   uint64_t schedule = 0;              // 0: the first of each launch; else a seed of choices
   bool isolate = false;
   bool replay = true;
+  /// Vulkan devices without buffer addresses: 0: no; 1: descriptors; 2: without update-after-bind.
+  int descriptors = 0;
   DType precision = DType::F32;
 
   static Config on(std::string device) {
@@ -82,7 +84,7 @@ class Checker {
   Status run_core(Case& c, const Config& config, Verdict& v);
   Status run_onnxruntime(Case& c, const Config& config, Verdict& v);
   Status run_kernels(Case& c, const Config& config, Verdict& v);
-  Result<std::shared_ptr<Device>> open(const std::string& id);
+  Result<std::shared_ptr<Device>> open(const Config& config);
 
   std::vector<std::string> devices_;
   std::map<std::string, std::shared_ptr<Device>> open_;

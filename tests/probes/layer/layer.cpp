@@ -20,14 +20,17 @@
 namespace {
 
 struct Fault {
-  enum class Kind : uint8_t { Opcode, Constant, Short, Lost } kind = Kind::Opcode;
+  enum class Kind : uint8_t { Opcode, Constant, Short, Lost, Hide } kind = Kind::Opcode;
   uint32_t from = 0, to = 0;  // opcodes, bits of floats; submissions
-  std::string kernel;         // empty: any
+  std::string kernel;         // empty: any; of Hide: the feature
 };
 
 struct InstanceTable {
   PFN_vkGetInstanceProcAddr get = nullptr;
   PFN_vkDestroyInstance destroy = nullptr;
+  PFN_vkGetPhysicalDeviceFeatures2 features = nullptr;
+  PFN_vkGetPhysicalDeviceProperties properties = nullptr;
+  PFN_vkGetPhysicalDeviceProperties2 properties2 = nullptr;
 };
 
 struct DeviceTable {
@@ -95,6 +98,12 @@ bool parse(const std::string& word, Fault& fault) {
     fault.kind = Fault::Kind::Short;
     fault.kernel = parts[1];
     return true;
+  }
+  if (parts[0] == "hide" && n == 2) {
+    fault.kind = Fault::Kind::Hide;
+    fault.kernel = parts[1];
+    return parts[1] == "buffer-addresses" || parts[1] == "update-after-bind" ||
+           parts[1] == "vulkan-1.2";
   }
   fault.kind = Fault::Kind::Lost;
   return parts[0] == "lost" && n == 2 && read_number(parts[1], false, fault.from) && fault.from > 0;
@@ -268,10 +277,18 @@ VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
   const auto create = reinterpret_cast<PFN_vkCreateInstance>(get(nullptr, "vkCreateInstance"));
   const VkResult r = create(info, allocator, out);
   if (r != VK_SUCCESS) return r;
+  InstanceTable t;
+  t.get = get;
+  const auto load = [&](auto& pointer, const char* name) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(get(*out, name));
+  };
+  load(t.destroy, "vkDestroyInstance");
+  load(t.features, "vkGetPhysicalDeviceFeatures2");
+  load(t.properties, "vkGetPhysicalDeviceProperties");
+  load(t.properties2, "vkGetPhysicalDeviceProperties2");
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.instances[key_of(*out)] = {
-      get, reinterpret_cast<PFN_vkDestroyInstance>(get(*out, "vkDestroyInstance"))};
+  s.instances[key_of(*out)] = t;
   return r;
 }
 
@@ -286,6 +303,56 @@ VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance,
     s.instances.erase(key_of(instance));
   }
   table.destroy(instance, allocator);
+}
+
+InstanceTable instance_table_of(void* handle) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.instances[key_of(handle)];
+}
+
+bool hides(const char* feature) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  for (const Fault& f : s.faults)
+    if (f.kind == Fault::Kind::Hide && f.kernel == feature) return true;
+  return false;
+}
+
+VKAPI_ATTR void VKAPI_CALL get_features(VkPhysicalDevice physical, VkPhysicalDeviceFeatures2* all) {
+  instance_table_of(physical).features(physical, all);
+  const bool no_addresses = hides("buffer-addresses"), no_updates = hides("update-after-bind");
+  for (auto* next = static_cast<VkBaseOutStructure*>(all->pNext); next; next = next->pNext) {
+    auto* v12 = reinterpret_cast<VkPhysicalDeviceVulkan12Features*>(next);
+    auto* address = reinterpret_cast<VkPhysicalDeviceBufferDeviceAddressFeatures*>(next);
+    auto* indexing = reinterpret_cast<VkPhysicalDeviceDescriptorIndexingFeatures*>(next);
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES) {
+      if (no_addresses) v12->bufferDeviceAddress = VK_FALSE;
+      if (no_updates) v12->descriptorBindingStorageBufferUpdateAfterBind = VK_FALSE;
+    }
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES &&
+        no_addresses)
+      address->bufferDeviceAddress = VK_FALSE;
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES && no_updates)
+      indexing->descriptorBindingStorageBufferUpdateAfterBind = VK_FALSE;
+  }
+}
+
+void hide_version(VkPhysicalDeviceProperties& properties) {
+  if (hides("vulkan-1.2") && properties.apiVersion >= VK_API_VERSION_1_2)
+    properties.apiVersion = VK_API_VERSION_1_1;
+}
+
+VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice physical,
+                                          VkPhysicalDeviceProperties* out) {
+  instance_table_of(physical).properties(physical, out);
+  hide_version(*out);
+}
+
+VKAPI_ATTR void VKAPI_CALL get_properties2(VkPhysicalDevice physical,
+                                           VkPhysicalDeviceProperties2* out) {
+  instance_table_of(physical).properties2(physical, out);
+  hide_version(out->properties);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
@@ -344,6 +411,9 @@ PFN_vkVoidFunction own_function(const char* name, bool of_instance) {
       ENTRY("vkCreateInstance", create_instance, true),
       ENTRY("vkDestroyInstance", destroy_instance, true),
       ENTRY("vkCreateDevice", create_device, true),
+      ENTRY("vkGetPhysicalDeviceFeatures2", get_features, true),
+      ENTRY("vkGetPhysicalDeviceProperties", get_properties, true),
+      ENTRY("vkGetPhysicalDeviceProperties2", get_properties2, true),
       ENTRY("vkGetDeviceProcAddr", get_device_proc_addr, false),
       ENTRY("vkDestroyDevice", destroy_device, false),
       ENTRY("vkCreateShaderModule", create_module, false),

@@ -1,0 +1,245 @@
+// Emits the parameters of a kernel, in two forms. With buffer addresses, push constants point to the
+// parameter block, which has pointers to buffers. With descriptors, the block is a uniform block and
+// each buffer a variable; the block says where in its binding a buffer begins.
+#include <bit>
+
+#include "codegen/emit/spirv/emitter.h"
+
+namespace reprise::emit {
+
+using kernel::Access;
+using kernel::BlockLayout;
+using kernel::BufferParam;
+
+namespace {
+
+constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
+
+}  // namespace
+
+/// struct { T data[]; }
+Id SpirvEmitter::buffer_struct(const BufferParam& b, uint32_t width) {
+  const Id element = storage_type(b.storage, width);
+  const auto stride = static_cast<uint32_t>(kernel::byte_size(b.storage)) * width;
+  const Id members[] = {m_.runtime_array(element, stride)};
+  const Id s = m_.struct_type(members);
+  m_.decorate(s, spv::DecorationBlock);
+  m_.decorate_member(s, 0, spv::DecorationOffset, {0});
+  if (b.access == Access::Read) m_.decorate_member(s, 0, spv::DecorationNonWritable);
+  if (b.access == Access::Write) m_.decorate_member(s, 0, spv::DecorationNonReadable);
+  return s;
+}
+
+Id SpirvEmitter::error_struct() {
+  const Id word[] = {m_.int_type(32, false)};
+  const Id error = m_.struct_type(word);
+  m_.decorate(error, spv::DecorationBlock);
+  m_.decorate_member(error, 0, spv::DecorationOffset, {0});
+  m_.name(error, "error_word");
+  return error;
+}
+
+/// Whether a buffer is accessed both as vectors and as elements, which have separate pointers.
+bool SpirvEmitter::is_mixed(size_t buffer) const {
+  return buffers_[buffer].least < buffers_[buffer].width;
+}
+
+/// A member of a parameter block.
+struct SpirvEmitter::Member {
+  Id type;
+  uint32_t offset;
+  std::string name;
+};
+
+Id SpirvEmitter::block_struct(const std::vector<Member>& members, const std::string& name) {
+  std::vector<Id> types;
+  types.reserve(members.size());
+  for (const Member& m : members) types.push_back(m.type);
+  const Id block = m_.struct_type(types);
+  m_.decorate(block, spv::DecorationBlock);
+  m_.name(block, name);
+  for (uint32_t n = 0; n < members.size(); ++n) {
+    m_.decorate_member(block, n, spv::DecorationOffset, {members[n].offset});
+    m_.decorate_member(block, n, spv::DecorationNonWritable);
+    m_.member_name(block, n, members[n].name);
+  }
+  return block;
+}
+
+/// The type of a pointer to a parameter block.
+Id SpirvEmitter::block_pointer(const std::vector<Member>& members, const std::string& name) {
+  // A forward declaration: otherwise the validator treats the contents of buffers as contents of
+  // push constants.
+  const Id pointer = m_.forward_pointer(kPhysical);
+  const Id block = block_struct(members, name);
+  m_.define_pointer(pointer, kPhysical, block);
+  return pointer;
+}
+
+std::vector<SpirvEmitter::Member> SpirvEmitter::scalar_members() {
+  const BlockLayout layout;
+  std::vector<Member> members;
+  for (size_t n = 0; n < k_.scalars.size(); ++n) {
+    members.push_back({type(k_.scalars[n].type, 1), layout.scalar_offset(k_.buffers.size(), n),
+                       k_.scalars[n].name});
+  }
+  return members;
+}
+
+void SpirvEmitter::declare_parameters() {
+  if (options_.descriptors) {
+    declare_descriptors();
+  } else {
+    declare_addresses();
+  }
+}
+
+/// Declares the parameter block and the push constants that point to it.
+void SpirvEmitter::declare_addresses() {
+  const BlockLayout layout;
+  const Id u32 = m_.int_type(32, false);
+  error_pointer_type_ = m_.pointer_type(kPhysical, error_struct());
+  std::vector<Member> members{{error_pointer_type_, layout.kErrorAddress, "error"},
+                              {u32, layout.kLaunchId, "launch_id"}};
+  std::vector<Member> elements;
+  const auto pointer_to = [&](size_t buffer, uint32_t width) -> Member {
+    const BufferParam& b = k_.buffers[buffer];
+    return {m_.pointer_type(kPhysical, buffer_struct(b, width)), layout.buffer_offset(buffer),
+            b.name};
+  };
+  for (size_t n = 0; n < k_.buffers.size(); ++n) {
+    members.push_back(pointer_to(n, buffers_[n].width));
+    if (is_mixed(n)) elements.push_back(pointer_to(n, 1));
+  }
+  for (Member& m : scalar_members()) members.push_back(std::move(m));
+  for (const Member& m : members) block_types_.push_back(m.type);
+  for (const Member& m : elements) element_block_types_.push_back(m.type);
+  push_types_ = {block_pointer(members, "block")};
+  if (!elements.empty()) push_types_.push_back(block_pointer(elements, "block_of_elements"));
+  const Id push = m_.struct_type(push_types_);
+  m_.decorate(push, spv::DecorationBlock);
+  for (uint32_t n = 0; n < push_types_.size(); ++n)
+    m_.decorate_member(push, n, spv::DecorationOffset, {8 * n});
+  push_ = m_.global(m_.pointer_type(spv::StorageClassPushConstant, push),
+                    spv::StorageClassPushConstant);
+  m_.name(push_, "push");
+}
+
+/// A variable at a binding of set 0.
+Id SpirvEmitter::descriptor(spv::StorageClass storage, Id type, uint32_t binding,
+                            const std::string& name) {
+  const Id variable = m_.global(m_.pointer_type(storage, type), storage);
+  m_.name(variable, name);
+  m_.decorate(variable, spv::DecorationDescriptorSet, {0});
+  m_.decorate(variable, spv::DecorationBinding, {binding});
+  return variable;
+}
+
+/// Declares the uniform block, and a storage buffer for each buffer that the kernel accesses. All
+/// of them may share memory: two parameters of a launch may be one buffer, and vectors and elements
+/// of a buffer are two variables with one binding.
+void SpirvEmitter::declare_descriptors() {
+  const BlockLayout layout;
+  const Id u32 = m_.int_type(32, false);
+  std::vector<Member> members{{u32, layout.kErrorAddress, "error"},
+                              {u32, layout.kLaunchId, "launch_id"},
+                              {u32, layout.kWindow, "window"}};
+  for (size_t n = 0; n < k_.buffers.size(); ++n)
+    members.push_back({u32, layout.buffer_offset(n), k_.buffers[n].name});
+  for (Member& m : scalar_members()) members.push_back(std::move(m));
+  for (const Member& m : members) block_types_.push_back(m.type);
+  block_ = descriptor(spv::StorageClassUniform, block_struct(members, "block"),
+                      layout.kBlockBinding, "parameters");
+  const auto storage_buffer = [&](Id type, uint32_t binding, const std::string& name) {
+    const Id v = descriptor(spv::StorageClassStorageBuffer, type, binding, name);
+    m_.decorate(v, spv::DecorationAliased);
+    return v;
+  };
+  if (sets_error_) error_ = storage_buffer(error_struct(), layout.kErrorBinding, "error");
+  for (size_t n = 0; n < k_.buffers.size(); ++n) {
+    const BufferParam& b = k_.buffers[n];
+    Memory& m = buffers_[n];
+    if (!m.used) continue;
+    m.base = storage_buffer(buffer_struct(b, m.width), layout.buffer_binding(n), b.name);
+    if (!is_mixed(n)) continue;
+    m.elements = storage_buffer(buffer_struct(b, 1), layout.buffer_binding(n), b.name);
+  }
+}
+
+/// Loads all parameters that the kernel uses from its block, once at the start.
+void SpirvEmitter::load_parameters() {
+  const size_t before = options_.descriptors ? 3 : 2;  // members before the buffers
+  if (options_.descriptors) {
+    load_offsets();
+  } else {
+    load_addresses();
+  }
+  scalars_.assign(k_.scalars.size(), 0);
+  for (size_t n = 0; n < k_.scalars.size(); ++n) {
+    if (!scalar_used_[n]) continue;
+    const size_t index = before + k_.buffers.size() + n;
+    scalars_[n] = block_member(block_, index, block_types_[index], 4);
+    m_.name(scalars_[n], k_.scalars[n].name);
+  }
+}
+
+Id SpirvEmitter::block_member(Id block, size_t index, Id t, uint32_t bytes) {
+  const auto storage = options_.descriptors ? spv::StorageClassUniform : kPhysical;
+  const Id p = m_.value(spv::OpAccessChain, m_.pointer_type(storage, t),
+                        {block, m_.constant_u32(static_cast<uint32_t>(index))});
+  Words operands{p};
+  for (const uint32_t w : aligned(bytes)) operands.push_back(w);
+  return m_.value(spv::OpLoad, t, operands);
+}
+
+void SpirvEmitter::load_addresses() {
+  std::vector<Id> blocks;
+  for (uint32_t n = 0; n < push_types_.size(); ++n) {
+    const Id pointer = m_.pointer_type(spv::StorageClassPushConstant, push_types_[n]);
+    const Id at = m_.value(spv::OpAccessChain, pointer, {push_, m_.constant_u32(n)});
+    blocks.push_back(m_.value(spv::OpLoad, push_types_[n], {at}));
+  }
+  block_ = blocks[0];
+  size_t mixed = 0;
+  for (size_t n = 0; n < k_.buffers.size(); ++n) {
+    if (!buffers_[n].used) continue;
+    buffers_[n].base = block_member(block_, 2 + n, block_types_[2 + n], 8);
+    m_.name(buffers_[n].base, k_.buffers[n].name);
+    if (!is_mixed(n)) continue;
+    buffers_[n].elements = block_member(blocks[1], mixed, element_block_types_[mixed], 8);
+    ++mixed;
+  }
+}
+
+/// Loads where the buffers begin in their bindings.
+void SpirvEmitter::load_offsets() {
+  const Id u32 = m_.int_type(32, false);
+  window_ = m_.value(spv::OpNot, u32, {block_member(block_, 2, u32, 4)});
+  const auto shifted = [&](Id bytes, uint32_t size) {
+    return m_.value(spv::OpShiftRightLogical, u32,
+                    {bytes, m_.constant_u32(static_cast<uint32_t>(std::countr_zero(size)))});
+  };
+  for (size_t n = 0; n < k_.buffers.size(); ++n) {
+    Memory& m = buffers_[n];
+    if (!m.used) continue;
+    const Id address = block_member(block_, 3 + n, u32, 4);
+    const Id bytes = m_.value(spv::OpBitwiseAnd, u32, {address, window_});
+    m_.name(bytes, k_.buffers[n].name + "_begin");
+    const auto element = static_cast<uint32_t>(kernel::byte_size(k_.buffers[n].storage));
+    m.vectors_before = shifted(bytes, element * m.width);
+    if (is_mixed(n)) m.elements_before = shifted(bytes, element);
+  }
+}
+
+/// A pointer to the error word.
+Id SpirvEmitter::error_word() {
+  const Id word = m_.pointer_type(buffer_class(), m_.int_type(32, false));
+  const Id error = options_.descriptors ? error_ : block_member(block_, 0, error_pointer_type_, 8);
+  return m_.value(spv::OpAccessChain, word, {error, m_.constant_u32(0)});
+}
+
+Id SpirvEmitter::launch_id() {
+  return block_member(block_, 1, m_.int_type(32, false), 4);
+}
+
+}  // namespace reprise::emit
