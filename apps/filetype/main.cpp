@@ -3,12 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/filetype/features.h"
+#include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
 
 namespace filetype {
@@ -33,7 +33,7 @@ struct Options {
   std::string save_features;
   Mode mode = Mode::HighConfidence;
   size_t batch = 32;
-  bool validation = false;
+  samples::Validation validation;
   std::vector<std::string> paths;
 };
 
@@ -199,39 +199,6 @@ Error print_json(const std::vector<Row>& rows, const std::string& device, const 
   return written && closed ? Error() : file_error("cannot write", path);
 }
 
-/// The folder that keeps the driver's compiled kernels.
-std::string cache_folder() {
-  const char* const xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg && *xdg) return std::string(xdg) + "/reprise";
-  const char* const home = std::getenv("HOME");
-  return home && *home ? std::string(home) + "/.cache/reprise" : "";
-}
-
-/// Writes and counts the messages of the Vulkan validation layers.
-struct Validation {
-  int complaints = 0;
-  static void log(void* user, reprise_severity, const char* message) {
-    ++static_cast<Validation*>(user)->complaints;
-    std::fprintf(stderr, "device: %s\n", message);
-  }
-};
-
-Result<Device> open_device(const Options& o, const Package& package, Validation& validation) {
-  const std::string cache = cache_folder();
-  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
-  options.cache_dir = cache.empty() ? nullptr : cache.c_str();
-  options.package = package.get();
-  options.validation = o.validation ? 1 : 0;
-  if (o.validation) options.log = Validation::log;
-  options.log_user = &validation;
-  Result<Device> device = Device::open(o.device, &options);
-  if (device && o.device == "auto") {
-    const reprise_device_info info = device->info();
-    std::fprintf(stderr, "note: auto: %s, %s\n", info.id, info.name);
-  }
-  return device;
-}
-
 int run(Options& o) {
   const fs::path folder = fs::path(o.model).parent_path();
   if (o.config.empty()) o.config = folder / "config.min.json";
@@ -240,8 +207,7 @@ int run(Options& o) {
   if (!config) return report(config.error());
   const Result<Package> package = Package::open(o.model);
   if (!package) return report(package.error());
-  Validation validation;
-  const Result<Device> device = open_device(o, *package, validation);
+  const Result<Device> device = samples::open_device(o.device, *package, o.validation);
   if (!device) return report(device.error());
   Result<Session> session = Session::create(*package, *device);
   if (!session) return report(session.error());
@@ -255,7 +221,7 @@ int run(Options& o) {
   if (o.json != "-") print_text(rows);
   if (!o.json.empty()) e = print_json(rows, device->info().id, o.json);
   if (failed(e)) return report(e);
-  int status = validation.complaints ? kFailed : kDone;
+  int status = o.validation.complaints ? kFailed : kDone;
   for (const Row& row : rows) {
     if (!row.error.empty()) status = report({REPRISE_IO, row.error});
   }
@@ -283,7 +249,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_option(
       "--save-features", o.save_features,
       "Write the model's input for the first batch as .npy, as an input for reprise bench");
-  app.add_flag("--validation", o.validation, "Turn on the Vulkan validation layers");
+  app.add_flag("--validation", o.validation.on, "Turn on the Vulkan validation layers");
   app.add_option("FILE", o.paths, "Files, or folders to search")->required();
   app.footer(
       "Files below the model's confidence are shown as txt or unknown.\n"

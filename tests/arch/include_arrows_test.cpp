@@ -70,9 +70,15 @@ const std::vector<Row>& table() {
       {"codegen/compiler", {"codegen/", "shaders/", "runtime/", "reprise/"}, {}},
       {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"}, {}},
       // A sample shows what an application has: the public headers.
-      {"apps/samples/", {"apps/samples/", "reprise/"}, {}},
+      {"apps/samples/", {"apps/samples/", "reprise/"}, {"png.h"}},
       {"apps/filetype/", {"apps/filetype/", "apps/samples/", "reprise/"}, {"CLI/", "nlohmann/"}},
       {"apps/finetune/", {"apps/finetune/", "apps/samples/", "reprise/"}, {"CLI/"}},
+      {"apps/vad/", {"apps/vad/", "apps/samples/", "reprise/"}, {"CLI/"}},
+      {"apps/ocr/",
+       {"apps/ocr/", "apps/samples/", "reprise/"},
+       {"CLI/", "jpeglib.h", "nlohmann/", "png.h"}},
+      // The renderer of reprise-live is the application's.
+      {"apps/live/", {"apps/live/", "apps/samples/", "reprise/"}, {"CLI/", "SDL", "vulkan/"}},
       {"apps/",
        {"apps/", "backends/", "codegen/", "runtime/", "reprise/"},
        {"CLI/", "nlohmann/", "spirv-tools/"}},  // explain --dump disassembles

@@ -1,0 +1,123 @@
+#include "apps/vad/wav.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <numbers>
+#include <string_view>
+
+namespace vad {
+namespace {
+
+constexpr uint32_t kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
+
+/// A little-endian number of up to four bytes.
+uint32_t number(std::string_view bytes, size_t at, size_t size) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < size; ++i)
+    value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[at + i])) << (8 * i);
+  return value;
+}
+
+struct Format {
+  uint32_t kind = 0, channels = 0, rate = 0, bits = 0;
+};
+
+float sample(std::string_view data, size_t at, const Format& f) {
+  const size_t bytes = f.bits / 8;
+  const uint32_t raw = number(data, at, bytes);
+  if (f.kind == kFloat) {
+    float value = 0;
+    std::memcpy(&value, &raw, sizeof value);
+    return std::isfinite(value) ? value : 0;
+  }
+  if (bytes == 1) return static_cast<float>(static_cast<int32_t>(raw) - 128) / 128;
+  // The highest bit of the sample becomes that of the integer.
+  return static_cast<float>(static_cast<int32_t>(raw << (32 - f.bits))) / 2147483648.0F;
+}
+
+/// The chunks "fmt " and "data" of a file; empty if there are none.
+struct Chunks {
+  std::string_view format, data;
+};
+
+Chunks chunks_of(std::string_view file) {
+  Chunks found;
+  if (file.size() < 12 || file.substr(0, 4) != "RIFF" || file.substr(8, 4) != "WAVE") return found;
+  for (size_t at = 12; at + 8 <= file.size();) {
+    const std::string_view id = file.substr(at, 4);
+    // Programs that write to a pipe do not know the size in advance.
+    const size_t size = std::min<size_t>(number(file, at + 4, 4), file.size() - at - 8);
+    if (id == "fmt ") found.format = file.substr(at + 8, size);
+    if (id == "data") found.data = file.substr(at + 8, size);
+    at += 8 + size + size % 2;
+  }
+  return found;
+}
+
+bool is_supported(const Format& f) {
+  if (f.channels == 0 || f.channels > 64 || f.rate < 1000 || f.rate > 1000000) return false;
+  if (f.kind == kFloat) return f.bits == 32;
+  return f.kind == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
+}
+
+}  // namespace
+
+Result<Sound> read_wav(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Error{REPRISE_IO, path + ": cannot be opened: " + std::strerror(errno)};
+  const std::string file(std::istreambuf_iterator<char>(in), {});
+  const Chunks chunks = chunks_of(file);
+  if (chunks.format.size() < 16) return Error{REPRISE_INVALID_INPUT, path + ": not a WAV file"};
+  Format f{number(chunks.format, 0, 2), number(chunks.format, 2, 2), number(chunks.format, 4, 4),
+           number(chunks.format, 14, 2)};
+  if (f.kind == kExtensible && chunks.format.size() >= 26) f.kind = number(chunks.format, 24, 2);
+  if (!is_supported(f)) {
+    return Error{REPRISE_INVALID_INPUT,
+                 path + ": format " + std::to_string(f.kind) + " with " + std::to_string(f.bits) +
+                     " bits; expected PCM of 8, 16, 24 or 32 bits, or floats of 32 bits"};
+  }
+  const size_t bytes = f.bits / 8, frame = bytes * f.channels;
+  Sound sound{static_cast<int>(f.rate), {}};
+  sound.samples.reserve(chunks.data.size() / frame);
+  for (size_t at = 0; at + frame <= chunks.data.size(); at += frame) {
+    float sum = 0;
+    for (size_t c = 0; c < f.channels; ++c) sum += sample(chunks.data, at + c * bytes, f);
+    sound.samples.push_back(sum / static_cast<float>(f.channels));
+  }
+  return sound;
+}
+
+Sound resampled(const Sound& sound, int rate) {
+  if (sound.rate == rate) return sound;
+  constexpr int kZeros = 16;  // zero crossings of the filter on each side
+  const double step = static_cast<double>(sound.rate) / rate;
+  const double width = std::max(step, 1.0);  // of the filter, in samples: lower if there are fewer
+  const auto length = static_cast<int64_t>(sound.samples.size());
+  const auto count = static_cast<int64_t>(static_cast<double>(length) / step);
+  Sound out{rate, {}};
+  out.samples.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const double centre = static_cast<double>(i) * step;
+    const auto first = static_cast<int64_t>(std::ceil(centre - kZeros * width));
+    const auto last = static_cast<int64_t>(std::floor(centre + kZeros * width));
+    double sum = 0, weights = 0;
+    for (int64_t k = first; k <= last; ++k) {
+      // A sinc in a Hann window.
+      const double x = (static_cast<double>(k) - centre) / width * std::numbers::pi;
+      const double sinc = x == 0 ? 1 : std::sin(x) / x;
+      const double weight = sinc * (0.5 + 0.5 * std::cos(x / kZeros));
+      weights += weight;
+      if (k >= 0 && k < length)
+        sum += weight * static_cast<double>(sound.samples[static_cast<size_t>(k)]);
+    }
+    out.samples.push_back(static_cast<float>(sum / weights));
+  }
+  return out;
+}
+
+}  // namespace vad

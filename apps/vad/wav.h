@@ -1,0 +1,24 @@
+// Sound from WAV files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reprise/reprise.hpp"
+
+namespace vad {
+
+using reprise::Error;
+using reprise::Result;
+
+struct Sound {
+  int rate = 0;                // samples per second
+  std::vector<float> samples;  // between -1 and 1; the mean of all channels
+};
+
+/// Reads PCM of 8, 16, 24 or 32 bits and floats of 32 bits.
+Result<Sound> read_wav(const std::string& path);
+/// The same sound at another rate; frequencies above half of it are left out.
+Sound resampled(const Sound& sound, int rate);
+
+}  // namespace vad
