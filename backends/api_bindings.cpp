@@ -136,6 +136,7 @@ Status write_stats(const RunStats& measured, reprise_run_stats* stats) {
   out.host_submit_us = measured.host_submit_us;
   out.total_us = measured.total_us;
   out.bytes_copied = measured.bytes_copied;
+  out.longest_slice_us = measured.longest_slice_us;
   write_struct(out, stats);
   return {};
 }

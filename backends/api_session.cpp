@@ -12,6 +12,7 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   SessionOptions out;
   if (o.max_in_flight != 0) out.max_in_flight = o.max_in_flight;
   if (o.timeout_ms != 0) out.timeout_ns = std::min<uint64_t>(o.timeout_ms, 1U << 30) * 1'000'000;
+  out.slice_ns = std::min<uint64_t>(o.slice_us, 1U << 30) * 1000;
   out.fullgraph = o.fullgraph != 0;
   out.warm_up = o.warm_up != 0;
   out.check_kernels = o.check_kernels != 0;

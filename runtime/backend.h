@@ -29,8 +29,8 @@ class DeviceBuffer {
   virtual ~DeviceBuffer() = default;
   /// In bytes.
   uint64_t size() const { return size_; }
-  /// The address that kernels use, or a number for it on devices without buffer addresses. Sums with
-  /// offsets in the buffer are addresses too.
+  /// The address that kernels use, or a number for it on devices without buffer addresses. Sums
+  /// with offsets in the buffer are addresses too.
   uint64_t address() const { return address_; }
   /// The host pointer if the memory is host-visible and coherent, or else null.
   void* mapped() const { return mapped_; }
@@ -87,8 +87,8 @@ struct RecordingDesc {
   /// A number that changes whenever an address in `blocks` changes. If it is null, a device without
   /// buffer addresses compares all addresses before each submission.
   const uint64_t* bindings_version = nullptr;
-  bool timestamps = false;               // measure each dispatch, which makes runs a little slower
-  bool once = false;  // submitted only once, so preparing it for replay would not pay
+  bool timestamps = false;  // measure each dispatch, which makes runs a little slower
+  bool once = false;        // submitted only once, so preparing it for replay would not pay
   /// Copies before and after the commands; only for Device::record_into.
   std::vector<PixelCopy> to_tensors = {}, from_tensors = {};
 };

@@ -14,6 +14,7 @@
 #include "runtime/backend.h"
 #include "runtime/host_program.h"
 #include "runtime/package/package.h"
+#include "runtime/parted_recording.h"
 #include "runtime/plan/order.h"
 #include "runtime/prepared_calls.h"
 #include "runtime/session.h"
@@ -196,6 +197,7 @@ class RunContext {
   };
   struct Recorded {
     std::unique_ptr<Recording> recording;
+    PartedRecording* parted = nullptr;  // `recording`, if runs are cut in slices
     Staged staged;
     bool copies_pixels = false;
     uint64_t barriers = 0, dispatches = 0;
@@ -247,6 +249,8 @@ class RunContext {
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
+  Status record_parts(size_t index, RecordingDesc desc);
+  void measure_parts(size_t index, Run& run);
   void find_staged(size_t index, Staged& staged) const;
   bool staged_by(size_t index, size_t i, bool input) const;
   Command staging_copy(uint32_t i, bool input) const;
@@ -258,8 +262,15 @@ class RunContext {
     std::vector<uint32_t> in, out;
     std::vector<plan::OrderNode> nodes;
   };
+  /// How a segment is cut in slices.
+  struct Parts {
+    std::vector<double> launch_ns;  // measured, by which it is cut; empty: each launch is a part
+    uint64_t runs = 0;
+    bool cut_again = false;  // before the next run
+  };
   /// The state that a segment was prepared in.
   struct SegmentState {
+    Parts parts;
     bool written = false;              // its parameter blocks are written ...
     std::vector<int64_t> written_for;  // ... for these symbols
     Recorded recorded;

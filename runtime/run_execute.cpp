@@ -1,4 +1,5 @@
-// Executes a run: blocks, recordings, host calls and results. run_context.cpp manages its memory.
+// Executes a run: submissions, host calls and results. run_context.cpp manages its memory, and
+// run_record.cpp its recordings.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -9,18 +10,6 @@
 
 namespace reprise {
 namespace {
-
-Command of_kind(Command::Kind kind) {
-  Command c;
-  c.kind = kind;
-  return c;
-}
-
-bool same_copies(const std::vector<Command>& a, const std::vector<Command>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Command& x, const Command& y) {
-    return x.src == y.src && x.dst == y.dst && x.bytes == y.bytes;
-  });
-}
 
 // The names of the launch's int64 tensors, for messages.
 std::string wide_tensors(const plan::Plan& plan, const plan::Launch& launch) {
@@ -51,154 +40,6 @@ Status kernel_error(uint32_t code, const std::string& subject, const std::string
 }
 
 }  // namespace
-
-Status RunContext::write_segment(size_t index, const std::vector<int64_t>& symbols) {
-  SegmentState& state = segments_[index];
-  if (state.written && state.written_for == symbols) return {};
-  state.written = false;
-  for (const auto& level : s_.segments[index].levels) {
-    for (const uint32_t step : level)
-      RP_TRY(plan::write_sizes(*s_.plan, step, s_.table, symbols, s_.base.limits, blocks()));
-  }
-  state.written_for = symbols;
-  state.written = true;
-  return {};
-}
-
-Command RunContext::launch_command(uint32_t step) const {
-  const auto& launch = std::get<plan::Launch>(s_.plan->steps[step].what);
-  Command c;
-  c.kernel = s_.kernels[launch.kernel].get();
-  c.block_offset = s_.table.block[step];
-  if (s_.table.indirect[step] != plan::kNone) {
-    c.kind = Command::Kind::DispatchIndirect;
-    c.indirect_offset = s_.table.indirect[step];
-  } else {
-    c.grid = s_.fixed_grids[step];
-  }
-  return c;
-}
-
-// Whether this segment's recording copies the input or output.
-bool RunContext::staged_by(size_t index, size_t i, bool input) const {
-  if (input) return inputs_[i].staged && s_.first_recorded == index;
-  return outputs_[i].staged &&
-         static_cast<size_t>(s_.use(s_.of_output[i].buffer).last_segment) == index;
-}
-
-void RunContext::find_staged(size_t index, Staged& staged) const {
-  staged.in.clear();
-  staged.out.clear();
-  staged.copies.clear();
-  for (uint32_t i = 0; i < inputs_.size(); ++i)
-    if (staged_by(index, i, true)) staged.in.push_back(i);
-  for (uint32_t i = 0; i < outputs_.size(); ++i)
-    if (staged_by(index, i, false)) staged.out.push_back(i);
-  for (const uint32_t i : staged.in) staged.copies.push_back(staging_copy(i, true));
-  for (const uint32_t i : staged.out) staged.copies.push_back(staging_copy(i, false));
-}
-
-Command RunContext::staging_copy(uint32_t i, bool input) const {
-  const HostBound& s = input ? inputs_[i] : outputs_[i];
-  Command c;
-  c.kind = Command::Kind::Copy;
-  c.src = input ? s.staging.get() : s.device.get();
-  c.dst = input ? s.device.get() : s.staging.get();
-  c.bytes = s_.base.options.replay ? s.device->size() : staged_bytes(i, input);
-  return c;
-}
-
-// The bytes that the input or output has in this run.
-uint64_t RunContext::staged_bytes(uint32_t i, bool input) const {
-  if (!input) return bytes_[s_.of_output[i].buffer];
-  uint64_t bytes = 0;
-  for (const plan::BufferId id : s_.of_input[i]) bytes = std::max(bytes, bytes_[id]);
-  return bytes;
-}
-
-// Which tensors may share memory follows from the plan, so an order is valid for the lifetime of
-// the session.
-const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vector<uint32_t> in,
-                                                         std::vector<uint32_t> out) {
-  using Kind = plan::ArenaReuse::Kind;
-  Order& order = segments_[index].order;
-  if (!order.nodes.empty() && order.in == in && order.out == out) return order.nodes;
-  const plan::Segment& segment = s_.segments[index];
-  plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, &bytes_};
-  if (s_.fixed_placement) reuse.kind = Kind::Placed;
-  if (s_.base.options.isolate_tensors) reuse.kind = Kind::None;
-  order.nodes = s_.base.device->takes_edges()
-                    ? plan::segment_order(*s_.plan, segment, in, out, reuse)
-                    : plan::segment_nodes(segment, in, out);
-  order.in = std::move(in);
-  order.out = std::move(out);
-  return order.nodes;
-}
-
-// Appends commands with edges or, for devices that do not take edges, with barriers between levels.
-void RunContext::append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
-                                 Recorded& counts) const {
-  using Kind = plan::OrderNode::Kind;
-  std::vector<uint32_t> position;  // of each node's command
-  const bool barriers = !s_.base.device->takes_edges();
-  std::optional<uint32_t> level;
-  bool copies_out = false;
-  for (const plan::OrderNode& node : order) {
-    const bool launch = node.kind == Kind::Launch, out = node.kind == Kind::CopyOut;
-    const bool next_level = launch && level != s_.plan->steps[node.index].level;
-    if (barriers && (next_level || (out && !copies_out)) && !desc.commands.empty()) {
-      desc.commands.push_back(of_kind(Command::Kind::Barrier));
-      ++counts.barriers;
-    }
-    if (launch) level = s_.plan->steps[node.index].level;
-    copies_out = copies_out || out;
-    counts.dispatches += launch ? 1 : 0;
-    Command c = launch                    ? launch_command(node.index)
-                : node.kind == Kind::Join ? of_kind(Command::Kind::Join)
-                                          : staging_copy(node.index, !out);
-    for (const uint32_t a : node.after) c.after.push_back(position[a]);
-    position.push_back(static_cast<uint32_t>(desc.commands.size()));
-    desc.commands.push_back(std::move(c));
-  }
-  if (!barriers) return;
-  desc.commands.push_back(of_kind(Command::Kind::HostBarrier));
-  ++counts.barriers;
-}
-
-Status RunContext::record_segment(size_t index) {
-  Recorded& r = segments_[index].recorded;
-  find_staged(index, staged_);
-  if (r.recording && s_.base.options.replay && same_copies(staged_.copies, r.staged.copies)) {
-    limit_copies(r);
-    return {};
-  }
-  RecordingDesc desc;
-  desc.blocks = blocks_.get();
-  desc.bindings_version = &bindings_version_;
-  desc.timestamps = s_.base.options.timestamps;
-  desc.once = !s_.base.options.replay;
-  r = {};
-  // A body reads what an earlier submission wrote, which may still be running.
-  if (s_.only_recorded && !s_.base.device->takes_edges()) {
-    desc.commands.push_back(of_kind(Command::Kind::Barrier));
-    ++r.barriers;
-  }
-  append_commands(order_of(index, staged_.in, staged_.out), desc, r);
-  if (s_.base.options.replay) segments_[index].order = {};
-  r.staged = staged_;
-  RP_ASSIGN(r.recording, s_.base.device->record(std::move(desc)));
-  ++s_.base.totals.recordings;
-  limit_copies(r);
-  return {};
-}
-
-// The memory of inputs and outputs has the size of the largest run so far. Recordings that cannot
-// limit a copy copy all of it.
-void RunContext::limit_copies(Recorded& r) const {
-  size_t copy = 0;
-  for (const uint32_t i : r.staged.in) r.recording->limit_copy(copy++, staged_bytes(i, true));
-  for (const uint32_t i : r.staged.out) r.recording->limit_copy(copy++, staged_bytes(i, false));
-}
 
 Status RunContext::check_error_word() {
   uint32_t word = 0;
@@ -289,8 +130,9 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   RP_TRY(record_segment(index));
   Recorded& r = segments_[index].recorded;
   RP_TRY(set_pixels(index, r));
+  if (r.parted) r.parted->set_cancelled(run.left.cancelled);
   RP_TRY(submit(*r.recording, run));
-  ++s_.base.totals.submits;
+  s_.base.totals.submits += r.parted ? r.parted->parts() : 1;
   s_.base.totals.dispatches += r.dispatches;
   s_.base.totals.barriers += r.barriers;
   s_.base.totals.copies += r.staged.copies.size();
@@ -312,6 +154,7 @@ Status RunContext::end_launches(size_t index, Run& run) {
   Recording& recording = *segments_[index].recorded.recording;
   RP_TRY(wait(recording, run));
   RP_TRY(check_error_word());
+  if (segments_[index].recorded.parted) measure_parts(index, run);
   if (s_.base.options.timestamps) {
     RP_ASSIGN(const std::vector<double> ns, recording.dispatch_ns());
     for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);

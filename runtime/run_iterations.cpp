@@ -38,7 +38,10 @@ Status RunContext::LoopRun::run() {
 // which is too late for one that has begun.
 bool RunContext::LoopRun::may_run_ahead() const {
   // Devices that take edges execute recordings in streams of their own, in no order.
-  if (!form_.fixed || !state_.only_recorded || s_.base.device->takes_edges()) return false;
+  // The parts of an iteration that is cut in slices follow only when the host asks for its end.
+  if (!form_.fixed || !state_.only_recorded || s_.base.device->takes_edges() ||
+      s_.base.options.slice_ns != 0)
+    return false;
   return std::all_of(state_.of_output.begin() + static_cast<std::ptrdiff_t>(form_.conditions),
                      state_.of_output.end(), [&](const SessionShared::OutputSource& source) {
                        return source.alias_of.is_none() && !source.buffer.is_none() &&

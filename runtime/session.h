@@ -39,6 +39,11 @@ struct SessionOptions {
   /// into several submissions, it applies to all of these together, and to all host kernels
   /// together. It ends loops between two iterations, on the host between two of their nodes.
   uint64_t timeout_ns = 0;
+  /// If not 0, a run on a device is a sequence of submissions of about this length, by measurement,
+  /// so that other users of the device have their turn in between. A launch that takes longer is a
+  /// submission of its own. Where the device has no timestamps, each launch is one. The next part
+  /// is submitted by AsyncRun::ended() or wait() when the part before it has ended.
+  uint64_t slice_ns = 0;
   /// Operators with random results draw other numbers in each run; sessions with the same seed draw
   /// the same. A node's attribute `seed` makes its numbers the same in all runs and sessions.
   uint64_t seed = 0;
@@ -65,6 +70,7 @@ struct RunStats {
   double total_us = 0;
   std::vector<double> kernel_us;  // per launch in plan order, then by body; only with timestamps
   uint64_t bytes_copied = 0;      // by staging copies
+  double longest_slice_us = 0;    // device time of the longest submission; only with slice_ns
 };
 
 /// Totals of all runs. Dispatches, barriers and copies are those that the device executed.

@@ -391,6 +391,8 @@ class DeviceSession::Run final : public AsyncRun {
   Result<bool> submit(const SubmitOptions& options) override {
     const auto start = Clock::now();
     RP_TRY(check(!options.sync.signals.empty(), "signals"));
+    if (options.at_end && session_.base_.options.slice_ns != 0)
+      return unsupported("a run in slices calls nobody at its end; ask whether it has ended");
     if (!options.sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
       return unsupported(
           "a run that waits must begin with a launch; this one has a host kernel first");

@@ -98,6 +98,20 @@ TEST_P(Staging, AMissingBarrierIsFoundByValidation) {
   EXPECT_NE(messages()[0].find("SYNC-HAZARD-READ-AFTER-WRITE"), std::string::npos) << messages()[0];
 }
 
+TEST_P(Staging, SlicesCopyInTheFirstAndTheLast) {
+  driver_hook_ = hide_device_memory;
+  auto s = session(chain(5, 0, true), open(), {.slice_ns = 1});
+  ASSERT_TRUE(s);
+  for (const int64_t size : {10, 1000, 10}) {
+    const HostTensor x = floats({size}, ramp(static_cast<size_t>(size)));
+    const auto y = s->run({{{.name = "x", .host = &x}}});
+    ASSERT_OK(y.status());
+    for (int64_t i = 0; i < size; ++i) ASSERT_EQ((*y)[0].data<float>()[i], x.data<float>()[i] + 5);
+  }
+  EXPECT_EQ(s->stats().submits, 15U);
+  EXPECT_EQ(s->stats().copies, 6U);
+}
+
 TEST_P(Staging, EveryDriverFailureIsAnErrorWithoutALeak) {
   expect_messages_ = true;  // the layer comments on some injected failures
   const size_t index = std::stoul(GetParam().substr(7));

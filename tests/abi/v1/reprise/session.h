@@ -36,9 +36,18 @@ typedef struct reprise_session_options {
    * device, so the next session on the same device and driver only reads it. Packages that were
    * compiled without probes are used unchecked. */
   int32_t check_kernels;
+  /* If not 0, a run on a device is cut in submissions of about this length, by measurement, so that
+   * other users of the device, such as the renderer of the application, have their turn in between,
+   * and no watchdog of the system finds the device busy for too long. The next part is submitted
+   * when the one before it has ended: by reprise_run_poll, so that a call in each frame of a
+   * renderer submits one part in each frame, or by a call that waits for the run. A launch is never
+   * cut: one that takes longer is a part of its own. The first runs, and all runs on devices
+   * without timestamps, have a part for each launch. Such runs cannot have `at_end`;
+   * reprise_run_record does not cut. */
+  uint64_t slice_us;
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \
-  { sizeof(reprise_session_options), 0, 0, 0, 0, 0 }
+  { sizeof(reprise_session_options), 0, 0, 0, 0, 0, 0 }
 
 /* An input or output of the model. */
 typedef struct reprise_slot {
@@ -129,10 +138,11 @@ typedef struct reprise_run_stats {
   size_t struct_size;
   double host_submit_us; /* host work until the run is submitted, without copies of tensors */
   double total_us;
-  uint64_t bytes_copied; /* between host and device memory; 0 if all tensors are device buffers */
+  uint64_t bytes_copied;   /* between host and device memory; 0 if all tensors are device buffers */
+  double longest_slice_us; /* device time of the longest submission of a session with slice_us */
 } reprise_run_stats;
 #define REPRISE_RUN_STATS_INIT \
-  { sizeof(reprise_run_stats), 0, 0, 0 }
+  { sizeof(reprise_run_stats), 0, 0, 0, 0 }
 
 /* `options` may be null. */
 REPRISE_API reprise_status reprise_session_create(const reprise_package* package,

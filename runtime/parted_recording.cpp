@@ -1,0 +1,169 @@
+#include "runtime/parted_recording.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+bool is_dispatch(const Command& c) {
+  return c.kind == Command::Kind::Dispatch || c.kind == Command::Kind::DispatchIndirect;
+}
+
+bool is_barrier(const Command& c) {
+  return c.kind == Command::Kind::Barrier || c.kind == Command::Kind::HostBarrier;
+}
+
+/// The commands from `begin` to `end`. What they waited for in earlier parts has ended.
+RecordingDesc part_of(const RecordingDesc& all, size_t begin, size_t end, bool edges) {
+  RecordingDesc part;
+  part.blocks = all.blocks;
+  part.bindings_version = all.bindings_version;
+  part.timestamps = all.timestamps;
+  part.once = all.once;
+  for (size_t i = begin; i < end; ++i) {
+    Command c = all.commands[i];
+    std::erase_if(c.after, [&](uint32_t a) { return a < begin; });
+    for (uint32_t& a : c.after) a -= static_cast<uint32_t>(begin);
+    part.commands.push_back(std::move(c));
+  }
+  // The last barrier of a part also orders it and what follows.
+  while (!edges && !part.commands.empty() && is_barrier(part.commands.back()))
+    part.commands.pop_back();
+  if (!edges) part.commands.emplace_back().kind = Command::Kind::HostBarrier;
+  return part;
+}
+
+}  // namespace
+
+std::vector<size_t> cuts_for(std::span<const Command> commands, std::span<const double> ns,
+                             uint64_t most_ns) {
+  std::vector<size_t> cuts;
+  size_t dispatch = 0;
+  double sum = 0;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (!is_dispatch(commands[i])) continue;
+    const double own = dispatch < ns.size() ? ns[dispatch] : static_cast<double>(most_ns);
+    if (dispatch > 0 && sum + own > static_cast<double>(most_ns)) {
+      cuts.push_back(i);
+      sum = 0;
+    }
+    sum += own;
+    ++dispatch;
+  }
+  return cuts;
+}
+
+Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device, RecordingDesc desc,
+                                                                 std::span<const size_t> cuts) {
+  std::unique_ptr<PartedRecording> out(new PartedRecording());
+  size_t begin = 0;
+  for (size_t p = 0; p <= cuts.size(); ++p) {
+    const size_t end = p < cuts.size() ? cuts[p] : desc.commands.size();
+    RecordingDesc part = part_of(desc, begin, end, device.takes_edges());
+    out->copies_.push_back(static_cast<size_t>(
+        std::ranges::count(part.commands, Command::Kind::Copy, &Command::kind)));
+    RP_ASSIGN(auto recorded, device.record(std::move(part)));
+    out->parts_.push_back(std::move(recorded));
+    begin = end;
+  }
+  return out;
+}
+
+Status PartedRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
+  if (sync.signals.size() > signals_.size())
+    return {Code::Usage,
+            "a submission signals at most " + std::to_string(signals_.size()) + " points"};
+  std::ranges::copy(sync.signals, signals_.begin());
+  signal_count_ = sync.signals.size();
+  first_ = {sync.waits, {}};
+  current_ = 0;
+  ran_ns_ = 0;
+  timeout_ns_ = timeout_ns;
+  const Status submitted = submit_part();
+  first_ = {};
+  return submitted;
+}
+
+Status PartedRecording::submit_part() {
+  SubmitSync sync = current_ == 0 ? first_ : SubmitSync();
+  if (current_ + 1 == parts_.size()) sync.signals = std::span(signals_).first(signal_count_);
+  const Status submitted = parts_[current_]->submit(sync, left_of(timeout_ns_));
+  going_ = submitted.ok();
+  return submitted;
+}
+
+uint64_t PartedRecording::left_of(uint64_t timeout_ns) const {
+  return timeout_ns == UINT64_MAX ? timeout_ns : timeout_ns - std::min(timeout_ns, ran_ns_);
+}
+
+/// After the end of the current part: submits the next one. False if there is none.
+Result<bool> PartedRecording::advance() {
+  ran_ns_ += parts_[current_]->ran_ns();
+  going_ = false;
+  if (current_ + 1 == parts_.size()) return false;
+  if (cancelled_ && *cancelled_) return Status(Code::Cancelled, "the run was cancelled");
+  ++current_;
+  RP_TRY(submit_part());
+  return true;
+}
+
+Status PartedRecording::wait(uint64_t timeout_ns) {
+  for (bool more = true; more;) {
+    const bool going = std::exchange(going_, false);  // no part follows a failure
+    RP_TRY(parts_[current_]->wait(left_of(timeout_ns)));
+    if (!going) return {};
+    RP_ASSIGN(more, advance());
+  }
+  return {};
+}
+
+Result<bool> PartedRecording::poll(uint64_t timeout_ns) {
+  const bool going = std::exchange(going_, false);
+  RP_ASSIGN(const bool ended, parts_[current_]->poll(left_of(timeout_ns)));
+  if (!ended) {
+    going_ = going;
+    return false;
+  }
+  if (!going) return true;
+  RP_ASSIGN(const bool more, advance());
+  return !more;
+}
+
+void PartedRecording::limit_copy(size_t copy, uint64_t bytes) {
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (copy < copies_[p]) return parts_[p]->limit_copy(copy, bytes);
+    copy -= copies_[p];
+  }
+}
+
+Status PartedRecording::set_pixels(std::span<const PixelCopy> before,
+                                   std::span<const PixelCopy> after) {
+  if (parts_.size() == 1) return parts_[0]->set_pixels(before, after);
+  RP_TRY(parts_.front()->set_pixels(before, {}));
+  return parts_.back()->set_pixels({}, after);
+}
+
+Result<std::vector<std::vector<double>>> PartedRecording::part_ns() {
+  std::vector<std::vector<double>> all;
+  for (const auto& part : parts_) {
+    RP_ASSIGN(std::vector<double> ns, part->dispatch_ns());
+    all.push_back(std::move(ns));
+  }
+  return all;
+}
+
+Result<std::vector<double>> PartedRecording::dispatch_ns() {
+  RP_ASSIGN(const auto parts, part_ns());
+  std::vector<double> all;
+  for (const std::vector<double>& ns : parts) all.insert(all.end(), ns.begin(), ns.end());
+  return all;
+}
+
+uint64_t PartedRecording::times_recorded() const {
+  uint64_t times = 0;
+  for (const auto& part : parts_) times += part->times_recorded();
+  return times;
+}
+
+}  // namespace reprise
