@@ -33,6 +33,10 @@ if(NOT embedding MATCHES "<!-- consumer:frame:begin -->.*```cpp\n(.*)```\n<!-- c
   message(FATAL_ERROR "docs/embedding.md holds no example between its consumer markers")
 endif()
 file(WRITE ${WORK_DIR}/frame.cpp "${CMAKE_MATCH_1}")
+if(NOT embedding MATCHES "<!-- consumer:image:begin -->.*```cpp\n(.*)```\n<!-- consumer:image:end -->")
+  message(FATAL_ERROR "docs/embedding.md holds no example of images between its consumer markers")
+endif()
+file(WRITE ${WORK_DIR}/image.cpp "${CMAKE_MATCH_1}")
 
 foreach(component runtime compiler dev)
   run(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/installed
@@ -47,7 +51,7 @@ endif()
 run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/build
             -G ${GENERATOR}
             -DKEEP_LIBRARIES=${keep_libraries}
-            -DCMAKE_PREFIX_PATH=${WORK_DIR}/installed -DREADME_SOURCE=${WORK_DIR}/readme.cpp -DFRAME_SOURCE=${WORK_DIR}/frame.cpp
+            -DCMAKE_PREFIX_PATH=${WORK_DIR}/installed -DREADME_SOURCE=${WORK_DIR}/readme.cpp -DFRAME_SOURCE=${WORK_DIR}/frame.cpp -DIMAGE_SOURCE=${WORK_DIR}/image.cpp
             -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC}
             "-DCMAKE_CXX_FLAGS=${flags}" "-DCMAKE_C_FLAGS=${flags}")
 run(COMMAND ${CMAKE_COMMAND} --build ${WORK_DIR}/build)
@@ -65,6 +69,9 @@ string(REPEAT "0.731059 " 60 expected)
 string(STRIP "${expected}" expected)
 run(COMMAND ${WORK_DIR}/build/frame ${WORK_DIR}/model.rpk OUTPUT printed)
 expect_equal("the example of docs/embedding.md" "${printed}" "0.5 0.731059 0.880797")
+run(COMMAND ${BUILD_DIR}/bin/reprise compile ${model} --image x=rgba8 --image y=rgba8 -o ${WORK_DIR}/image.rpk)
+run(COMMAND ${WORK_DIR}/build/image ${WORK_DIR}/image.rpk OUTPUT printed)
+expect_equal("the example of images in docs/embedding.md" "${printed}" "128 139 151 255")
 foreach(kind shared static)
   foreach(device host auto)
     run(COMMAND ${WORK_DIR}/build/replay_${kind} ${WORK_DIR}/model.rpk ${device} OUTPUT printed)
