@@ -134,23 +134,64 @@ V decoded(Composer& c, const ImageOption& o, const ImageTensor& t, V pixels) {
   return c.expand(v, all);
 }
 
-/// Nearest means the pixel in which the centre of the result's pixel lies.
-V resized(Composer& c, const ImageOption& o, const ImageTensor& t, V v) {
-  const bool bilinear = o.resize == ImageOption::Resize::Bilinear;
-  const V sizes = c.ints({t.height.value(), t.width.value(), t.channels});
-  return c.model("Resize", {v, kNone, kNone, sizes},
-                 ops::attributes({{"mode", std::string(bilinear ? "linear" : "nearest")},
-                                  {"coordinate_transformation_mode", std::string("half_pixel")},
-                                  {"nearest_mode", std::string("round_prefer_ceil")}}));
+V gather(Composer& c, V v, V indices, int64_t axis) {
+  return c.op("Gather", {v, indices}, ops::attributes({{"axis", axis}}));
 }
 
-/// The pixels that an axis of a crop reads.
+V blend(Composer& c, V a, V b, V weight) {
+  return c.add(a, c.mul(c.sub(b, a), weight));
+}
+
+/// The pixels that an axis of the result reads.
 struct Taps {
   V first, second, weight;  // indices of I32; the second one and its weight only if bilinear
 };
 
-/// `begin` and `size` are those of the crop, `in` is the size of the image, all as F32.
-Taps taps(Composer& c, bool bilinear, V begin, V size, V in, int64_t out) {
+/// Every device and the host compute the same numbers from these, to the bit: they are sums and
+/// products alone.
+V sampled(Composer& c, const ImageTensor& t, V v, const Taps& x, const Taps& y) {
+  const bool bilinear = x.weight != kNone;
+  const auto row = [&](V rows) {
+    const V left = gather(c, rows, x.first, 1);
+    if (!bilinear) return left;
+    return blend(c, left, gather(c, rows, x.second, 1), c.reshape(x.weight, {t.width, 1}));
+  };
+  const V above = row(gather(c, v, y.first, 0));
+  if (!bilinear) return above;
+  return blend(c, above, row(gather(c, v, y.second, 0)), c.reshape(y.weight, {t.height, 1, 1}));
+}
+
+/// The taps of an axis of `in` pixels that becomes one of `out`, with half-pixel centres. Positions
+/// are exact: they are integers, divided by 2 * out.
+Taps axis_taps(Composer& c, const Expr& in, int64_t out) {
+  std::vector<int32_t> centres;
+  for (int64_t i = 0; i < out; ++i) centres.push_back(static_cast<int32_t>(2 * i + 1));
+  const V numbers = c.constant(HostTensor::from<int32_t>(DType::I32, {out}, centres));
+  const V size = c.expr_value(in, DType::I32), zero = c.scalar(DType::I32, 0);
+  const auto parts = static_cast<double>(2 * out);
+  const V at = c.max(c.sub(c.mul(numbers, size), static_cast<double>(out)), zero);
+  const V first = c.div(at, parts), rest = c.sub(at, c.mul(first, parts));
+  return {first, c.min(c.add(first, 1.0), c.sub(size, 1.0)),
+          c.mul(c.cast(rest, DType::F32), 1 / parts)};
+}
+
+/// Nearest means the pixel in which the centre of the result's pixel lies.
+V resized(Composer& c, const ImageOption& o, const ImageTensor& t, V v) {
+  if (o.resize == ImageOption::Resize::Bilinear) {
+    const Shape s = c.shape(v);
+    return sampled(c, t, v, axis_taps(c, s[1], t.width.value()),
+                   axis_taps(c, s[0], t.height.value()));
+  }
+  const V sizes = c.ints({t.height.value(), t.width.value(), t.channels});
+  return c.model("Resize", {v, kNone, kNone, sizes},
+                 ops::attributes({{"mode", std::string("nearest")},
+                                  {"coordinate_transformation_mode", std::string("half_pixel")},
+                                  {"nearest_mode", std::string("round_prefer_ceil")}}));
+}
+
+/// The taps of an axis of a crop, whose `begin` and `size` each run gives. `in` is the size of the
+/// image. All are F32.
+Taps crop_taps(Composer& c, bool bilinear, V begin, V size, V in, int64_t out) {
   std::vector<double> centres;
   for (int64_t i = 0; i < out; ++i)
     centres.push_back((static_cast<double>(i) + 0.5) / static_cast<double>(out));
@@ -164,31 +205,18 @@ Taps taps(Composer& c, bool bilinear, V begin, V size, V in, int64_t out) {
           c.sub(at, first)};
 }
 
-V gather(Composer& c, V v, V indices, int64_t axis) {
-  return c.op("Gather", {v, indices}, ops::attributes({{"axis", axis}}));
-}
-
-V blend(Composer& c, V a, V b, V weight) {
-  return c.add(a, c.mul(c.sub(b, a), weight));
-}
-
 /// The rectangle (x, y, width, height) of the image in the size of the model. What is outside the
 /// rectangle or the image has the value of the pixel at its edge.
 V cropped(Composer& c, const ImageOption& o, const ImageTensor& t, V v, V rectangle) {
   const bool bilinear = o.resize == ImageOption::Resize::Bilinear;
   const Shape s = c.shape(v);
-  const auto part = [&](int64_t i) { return c.slice_axis(rectangle, 0, i, 1); };
-  const auto size = [&](size_t axis) { return c.expr_value(s[axis], DType::F32); };
-  const Taps x = taps(c, bilinear, part(0), part(2), size(1), t.width.value());
-  const Taps y = taps(c, bilinear, part(1), part(3), size(0), t.height.value());
-  const auto row = [&](V rows) {
-    const V left = gather(c, rows, x.first, 1);
-    if (!bilinear) return left;
-    return blend(c, left, gather(c, rows, x.second, 1), c.reshape(x.weight, {t.width, 1}));
+  const auto taps = [&](int64_t i, size_t axis, const Expr& out) {
+    return crop_taps(c, bilinear, c.slice_axis(rectangle, 0, i, 1),
+                     c.slice_axis(rectangle, 0, i + 2, 1), c.expr_value(s[axis], DType::F32),
+                     out.value());
   };
-  const V above = row(gather(c, v, y.first, 0));
-  if (!bilinear) return above;
-  return blend(c, above, row(gather(c, v, y.second, 0)), c.reshape(y.weight, {t.height, 1, 1}));
+  const Taps x = taps(0, 1, t.width);
+  return sampled(c, t, v, x, taps(1, 0, t.height));
 }
 
 /// A model of bytes has the bytes of the image, unless the options say otherwise.

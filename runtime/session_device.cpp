@@ -9,6 +9,7 @@
 #include "runtime/base/timing.h"
 #include "runtime/run_context.h"
 #include "runtime/session_impl.h"
+#include "runtime/states_of_run.h"
 
 namespace reprise {
 namespace {
@@ -270,24 +271,6 @@ bool DeviceSession::free_idle() {
     free_.pop_back();
   }
 }
-
-/// Ends a run's use of the states, also if an exception ends the run.
-class StatesOfRun {
- public:
-  StatesOfRun(StateMemory& states, const RunContext& context)
-      : states_(states), context_(context) {}
-  StatesOfRun(const StatesOfRun&) = delete;
-  StatesOfRun& operator=(const StatesOfRun&) = delete;
-  ~StatesOfRun() {
-    if (done) states_.advance();
-    if (!done && context_.submitted()) states_.fail();
-  }
-  bool done = false;
-
- private:
-  StateMemory& states_;
-  const RunContext& context_;
-};
 
 /// A run from its first submission to its end, however it ends. The session must have counted a
 /// context as in use.

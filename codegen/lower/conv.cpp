@@ -16,6 +16,9 @@ namespace {
 
 constexpr int64_t kMaxUnrolled = 12;  // kernel positions in the unrolled body of a loop
 constexpr int64_t kFewPositions = 4;  // with fewer positions than this, steps are too short
+/// A prologue of more instructions than this for four elements, such as one that resizes an image,
+/// is written once for each row of a tile and not also for each kernel position.
+constexpr int kLongPrologue = 128;
 
 struct Weight {
   ValueId value = graph::kNone;             // the operand of the convolution
@@ -67,6 +70,13 @@ struct ConvGemm {
     const bool long_steps = p.positions() < kFewPositions || positions_up_to(kMaxUnrolled / 4) > 1;
     vector_channels = p.channels_last() && p.in_channels >= 4 && long_steps && !slow_loads;
     unrolled_limit = vector_channels ? kMaxUnrolled / 4 : kMaxUnrolled;
+    if (input_shape.size() < 2 || g.value(input).producer == nullptr) return;
+    const int instructions = operand_cost(g, group, input, true, input_shape.back(),
+                                          input_shape[input_shape.size() - 2])
+                                 .instructions;
+    if (instructions <= kLongPrologue) return;
+    a_prologue = instructions;
+    unrolled_limit = 1;
   }
 
   /// Number of steps over four channels. A step covers several positions along K, so that
@@ -102,6 +112,7 @@ struct ConvGemm {
   /// four elements, and weights that are not consecutive take longer.
   bool vector_channels = false;
   int64_t unrolled_limit = 0;
+  int a_prologue = 0;  // instructions of a long prologue
 };
 
 class ConvOperands final : public TileOperands {
@@ -322,6 +333,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
   if (p.group > 1) problem.result.batch = {Expr(p.group)};
   problem.size.k = static_cast<double>(conv.k);
   problem.size.a_loads = conv.vector_channels ? 1 : 4;
+  problem.size.a_prologue = conv.a_prologue;
   problem.size.unrolled =
       static_cast<double>(conv.unrolled_positions() * (conv.channel_quads() > 0 ? 4 : 1));
   problem.size.dynamic = std::any_of(conv.pixels.begin() + 1, conv.pixels.end(),

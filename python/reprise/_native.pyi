@@ -84,6 +84,10 @@ class Slot:
         The dims, in elements. One that depends on the inputs of a run is an expression, such as 'batch'.
         """
 
+    @property
+    def image(self) -> str | None:
+        """The format of an image, such as 'rgba8', or None."""
+
     def __repr__(self) -> str: ...
 
 class Package:
@@ -181,6 +185,12 @@ class _Settings:
 
     @states.setter
     def states(self, arg: Sequence[tuple[str, str]], /) -> None: ...
+
+    @property
+    def images(self) -> list[str]: ...
+
+    @images.setter
+    def images(self, arg: Sequence[str], /) -> None: ...
 
     @property
     def fullgraph(self) -> bool: ...
