@@ -108,6 +108,8 @@ typedef struct reprise_functions {
   reprise_status (*session_load_states)(reprise_session* session, const char* path,
                                         reprise_error* error);
   reprise_status (*session_reset_states)(reprise_session* session, reprise_error* error);
+  reprise_status (*package_open_part)(intptr_t file, uint64_t offset, uint64_t length,
+                                      reprise_package** out, reprise_error* error);
 } reprise_functions;
 
 /* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
