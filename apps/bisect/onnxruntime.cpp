@@ -5,7 +5,7 @@
 
 #include "apps/common/npy.h"
 #include "apps/common/status.h"
-#include "runtime/platform/child.h"
+#include "runtime/platform/child/child.h"
 #include "runtime/platform/file.h"
 
 namespace reprise::app {

@@ -8,7 +8,7 @@
 #include "apps/common/status.h"
 #include "apps/reprise/conformance.h"
 #include "runtime/base/timing.h"
-#include "runtime/platform/child.h"
+#include "runtime/platform/child/child.h"
 
 namespace reprise::app {
 

@@ -17,7 +17,11 @@ struct Table;
 using TableHook = std::function<void(Table&)>;
 
 /// The name of the driver's library.
+#if defined(_WIN32)
+inline constexpr const char* kDriverLibrary = "nvcuda.dll";
+#else
 inline constexpr const char* kDriverLibrary = "libcuda.so.1";
+#endif
 
 /// Every device with its facts, or one entry that says why there is none.
 std::vector<DeviceInfo> devices(const std::string& library = kDriverLibrary,

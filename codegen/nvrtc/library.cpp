@@ -9,18 +9,24 @@ namespace {
 
 constexpr int kLeastMajor = 12;
 
-// Names that the dynamic linker searches for, then paths in the toolkit.
+// Names that the dynamic linker searches for, then paths in the toolkit. On Windows, the toolkit's
+// folder is in PATH.
 constexpr struct {
   uint32_t major;  // 0: any
   const char* name;
-} kNames[] = {{13, "libnvrtc.so.13"},
-              {12, "libnvrtc.so.12"},
-              {13, "/usr/local/cuda/lib64/libnvrtc.so.13"},
-              {13, "/usr/local/cuda-13/lib64/libnvrtc.so.13"},
-              {12, "/usr/local/cuda/lib64/libnvrtc.so.12"},
-              {12, "/usr/local/cuda-12/lib64/libnvrtc.so.12"},
-              {0, "libnvrtc.so"},
-              {0, "/usr/local/cuda/lib64/libnvrtc.so"}};
+} kNames[] =
+#if defined(_WIN32)
+    {{13, "nvrtc64_130_0.dll"}, {12, "nvrtc64_120_0.dll"}};
+#else
+    {{13, "libnvrtc.so.13"},
+     {12, "libnvrtc.so.12"},
+     {13, "/usr/local/cuda/lib64/libnvrtc.so.13"},
+     {13, "/usr/local/cuda-13/lib64/libnvrtc.so.13"},
+     {12, "/usr/local/cuda/lib64/libnvrtc.so.12"},
+     {12, "/usr/local/cuda-12/lib64/libnvrtc.so.12"},
+     {0, "libnvrtc.so"},
+     {0, "/usr/local/cuda/lib64/libnvrtc.so"}};
+#endif
 
 /// The major version, from a number of cuDriverGetVersion.
 uint32_t major_of(uint32_t driver) {

@@ -71,6 +71,7 @@ const std::vector<Row>& table() {
       {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"}, {}},
       // A sample shows what an application has: the public headers.
       {"apps/samples/", {"apps/samples/", "reprise/"}, {"png.h"}},
+      {"apps/android/", {"apps/android/", "reprise/"}, {"android/", "jni.h"}},
       {"apps/filetype/", {"apps/filetype/", "apps/samples/", "reprise/"}, {"CLI/", "nlohmann/"}},
       {"apps/finetune/", {"apps/finetune/", "apps/samples/", "reprise/"}, {"CLI/"}},
       {"apps/vad/", {"apps/vad/", "apps/samples/", "reprise/"}, {"CLI/"}},
@@ -131,7 +132,7 @@ bool is_of_system(const Include& include) {
 
 bool allowed(const Row& row, const Include& include) {
   if (is_standard(include)) return true;
-  if (is_of_system(include)) return row.from == "runtime/platform/";
+  if (is_of_system(include)) return row.from == "runtime/platform/" || row.from == "apps/android/";
   auto match = [&](const std::vector<std::string>& prefixes) {
     return std::any_of(prefixes.begin(), prefixes.end(),
                        [&](const std::string& p) { return starts_with(include.target, p); });

@@ -13,13 +13,25 @@ extern "C" {
 /* --- packages: compiled models ---
  * A package holds code for devices. Opening a package checks everything that the library itself
  * relies on, and checksums detect damage. Nevertheless, malicious kernels can crash a driver or the
- * process: open packages only from sources from which you would run a program. Do not truncate the
- * file of a package while the package is open. */
+ * process: open packages only from sources from which you would run a program.
+ *
+ * An open package keeps its file open. Its metadata is copied; weights are read, and their
+ * checksums are compared, when a session needs them. A file that is replaced as
+ * reprise_package_save does may be replaced at any time. If the contents of the file are changed or
+ * truncated, sessions fail with REPRISE_CORRUPT_PACKAGE or REPRISE_IO from then on. */
 typedef struct reprise_package reprise_package;
 
 REPRISE_API reprise_status reprise_package_open(const char* path, reprise_package** out,
                                                 reprise_error* error);
-/* Uses `bytes` in place: they must stay valid until the package and its sessions are freed. */
+/* Opens a package that is a part of another file, such as an asset of an Android application or a
+ * section of a program: `length` bytes from `offset` on, or all bytes up to the end if `length` is
+ * 0. `file` is a file descriptor, on Windows a HANDLE, that can be read. The library uses one of
+ * its own, so the caller may close it afterwards. */
+REPRISE_API reprise_status reprise_package_open_part(intptr_t file, uint64_t offset,
+                                                     uint64_t length, reprise_package** out,
+                                                     reprise_error* error);
+/* Weights that are aligned to 64 bytes are used in place, and must not change: `bytes` must stay
+ * valid until the package and its sessions are freed. Everything else is copied. */
 REPRISE_API reprise_status reprise_package_open_memory(const void* bytes, size_t size,
                                                        reprise_package** out, reprise_error* error);
 /* Writes the file completely or not at all. A file that replaces another keeps its mode. Symbolic
@@ -124,7 +136,7 @@ typedef struct reprise_cuda_device {
 typedef struct reprise_device_options {
   size_t struct_size;
   /* Folder that keeps the driver's compiled kernels; null: they are not kept. Files in it that
-   * belong to a user other than this one or root, or that everyone may write to, are not used, and
+   * belong to a user other than this one or root, or that others may write to, are not used, and
    * `log` reports them. */
   const char* cache_dir;
   int32_t validation; /* use Vulkan validation layers; they write to `log` */

@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "runtime/platform/child.h"
+#include "runtime/platform/child/child.h"
 #include "runtime/platform/file.h"
 
 extern char** environ;

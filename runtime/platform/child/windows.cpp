@@ -2,7 +2,7 @@
 #define NOMINMAX
 #include <windows.h>
 
-#include "runtime/platform/child.h"
+#include "runtime/platform/child/child.h"
 #include "runtime/platform/windows.h"
 
 namespace reprise::platform {
