@@ -87,10 +87,10 @@ std::string why_unfit(const package::Package& package, const DeviceFacts& facts)
 
 /// How a run that does not block is submitted.
 struct SubmitOptions {
-  SubmitSync sync;
+  SubmitSync sync = {};
   /// Called once, in the thread of the device's EndWatcher, as soon as AsyncRun::ended() would not
   /// return false. The call may end the run, and submit it again.
-  EndCall at_end;
+  EndCall at_end = {};
   /// If the flag is set, the run leaves out what it has not begun of its submissions, host kernels
   /// and iterations, and fails with Code::Cancelled. A run that has begun all of them succeeds.
   const CancelFlag* cancelled = nullptr;

@@ -282,7 +282,7 @@ TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
     ASSERT_OK(host.run->wait(host.results, nullptr));
     EXPECT_TRUE(host.is_right(3));
     EXPECT_EQ(s->stats().submits, 0U);
-    ASSERT_OK((*run)->submit());
+    ASSERT_OK((*run)->submit().status());
     ASSERT_OK((*run)->wait(results, nullptr));
   }
   EXPECT_TRUE(lender.unharmed());
@@ -295,7 +295,7 @@ TEST_P(AsyncContract, CommandBuffersAndSemaphoresAreOfTheApplicationsDevice) {
   int nothing = 0;
   EXPECT_FALSE(r.run->record(&nothing).ok());
   const SubmitSync::Point point{1, 1};
-  EXPECT_FALSE(r.run->submit({{&point, 1}, {}}).ok());
+  EXPECT_FALSE(r.run->submit({.sync = {{&point, 1}, {}}}).ok());
   ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_TRUE(r.is_right(3));
