@@ -33,12 +33,13 @@ class TargetFacts {
   uint32_t shared_bytes() const { return ask(kSharedBytes); }
   MatrixShape matrix() const { return {ask(kMatrixRows), ask(kMatrixColumns), ask(kMatrixDepth)}; }
 
-  /// Whether a kernel may have so many buffers. Kernels with up to kAlwaysFit serve all devices.
+  /// Kernels with so few buffers serve all devices.
+  static constexpr size_t kBuffersThatFit = 15;
+  /// Whether a kernel may have so many buffers, besides the error word.
   bool fits_buffers(size_t n) const {
-    constexpr size_t kAlwaysFit = 15;
-    if (n <= kAlwaysFit) return true;
+    if (n <= kBuffersThatFit) return true;
     const uint32_t most = ask(kStorageBuffers);
-    return most == 0 || n < most;  // one is the error word
+    return most == 0 || n < most;
   }
 
   /// Whether an answer depended on fp64 arithmetic.

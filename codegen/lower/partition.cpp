@@ -1,6 +1,7 @@
 #include "codegen/lower/partition.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 
@@ -156,15 +157,13 @@ std::vector<ValueId> Partition::outputs_of(const Group& group) const {
 
 std::string Partition::too_many_buffers(const Group& group) const {
   if (device_ == nullptr) return {};
-  std::set<ValueId> read;
+  std::unordered_set<ValueId> computed, read;
+  for (const Node* n : group.nodes) computed.insert(n->outputs.begin(), n->outputs.end());
   for (const Node* n : group.nodes) {
-    for (const ValueId v : n->inputs) {
-      if (!is_bound(g_, v)) continue;
-      const Node* producer = g_.value(v).producer;
-      if (producer == nullptr || !contains(group, producer)) read.insert(v);
-    }
+    for (const ValueId v : n->inputs)
+      if (is_bound(g_, v) && !computed.contains(v)) read.insert(v);
   }
-  if (device_->fits_buffers(read.size() + kMaxOutputs)) return {};
+  if (read.size() + computed.size() <= shaders::TargetFacts::kBuffersThatFit) return {};
   if (device_->fits_buffers(read.size() + outputs_of(group).size())) return {};
   return "the kernel would have more tensors than devices without buffer addresses can bind";
 }
