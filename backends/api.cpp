@@ -37,12 +37,27 @@ void borrow(const reprise_vulkan_device& v, BorrowedVulkan& out) {
   out.storage8 = v.storage8 != 0;
   out.storage16 = v.storage16 != 0;
   out.float64 = v.shader_float64 != 0;
+  out.no_buffer_address = v.no_buffer_addresses != 0;
+  out.update_after_bind = v.update_after_bind != 0;
   if (v.lock_queue) out.lock_queue = [f = v.lock_queue, user = v.user] { f(user); };
   if (v.unlock_queue) out.unlock_queue = [f = v.unlock_queue, user = v.user] { f(user); };
 }
 
+Result<HiddenFeatures> to_hidden(uint32_t bits) {
+  constexpr uint32_t kKnown =
+      REPRISE_HIDE_BUFFER_ADDRESSES | REPRISE_HIDE_UPDATE_AFTER_BIND | REPRISE_HIDE_VULKAN_1_2;
+  if ((bits & ~kKnown) != 0) {
+    return Status(Code::Usage, "reprise_device_options: `hidden_features` has unknown bits, " +
+                                   std::to_string(bits & ~kKnown));
+  }
+  return HiddenFeatures{(bits & REPRISE_HIDE_BUFFER_ADDRESSES) != 0,
+                        (bits & REPRISE_HIDE_UPDATE_AFTER_BIND) != 0,
+                        (bits & REPRISE_HIDE_VULKAN_1_2) != 0};
+}
+
 Result<BackendOptions> to_options(const reprise_device_options& o) {
   BackendOptions out;
+  RP_ASSIGN(out.hidden, to_hidden(o.hidden_features));
   if (o.cache_dir) out.cache_dir = o.cache_dir;
   out.validation = o.validation != 0;
   out.threads = o.threads;

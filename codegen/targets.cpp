@@ -43,10 +43,12 @@ std::vector<lower::Target> vulkan_targets() {
   cpu_small.name = "vulkan-cpu";
   cpu_small.predicate.cpu_type = true;
   // Of devices with Vulkan 1.1 and no buffer addresses, the Android Baseline Profile 2022 demands 35
-  // storage buffers; Adreno GPUs before it have 24.
+  // storage buffers; Adreno GPUs before it have 24. All kernels have another form, which default
+  // packages do not carry.
   lower::Target descriptors = small;
   descriptors.name = "vulkan-descriptors";
   descriptors.predicate.storage_buffers = 16;
+  descriptors.on_request = true;
   return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small, descriptors};
 }
 
@@ -136,8 +138,10 @@ Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>&
   std::vector<lower::Target> out;
   std::ranges::copy_if(added, std::back_inserter(out),
                        [&](const auto& t) { return named(t.name); });
+  const bool no_addresses = device && device->api == Api::Vulkan && !device->buffer_address;
   for (const lower::Target& t : own) {
-    if ((named("vulkan") && !t.on_request) || named(t.name)) out.push_back(t);
+    const bool of_vulkan = !t.on_request || (no_addresses && t.predicate.storage_buffers != 0);
+    if ((named("vulkan") && of_vulkan) || named(t.name)) out.push_back(t);
   }
   std::vector<CudaArch> archs;
   for (const std::string& name : names) {

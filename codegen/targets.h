@@ -22,7 +22,8 @@ lower::Target cuda_target(const CudaArch& arch);
 
 /// Parses target names: "vulkan", its variants (with_float64() of them included), "host" (no
 /// variant), "cuda:sm_90" for cubins of an architecture and "cuda:compute_80" for PTX. "cuda" alone
-/// names the architecture of `device`, which it requires. PTX for the lowest architecture follows
+/// names the architecture of `device`, which it requires; "vulkan" has what a device without buffer
+/// addresses needs only if that is `device`. PTX for the lowest architecture follows
 /// the cubins if `ptx`, unless PTX is named or a device is given. `added` are further variants that
 /// may be named. Returns the variants in order of preference. Unknown names are Code::Usage,
 /// architectures below CudaArch::kLeast are Code::Unsupported.

@@ -26,11 +26,27 @@ std::vector<std::string> devices() {
   return out;
 }
 
+/// The Vulkan devices, each as a device without buffer addresses, in two ways: "ID/HIDDEN".
+std::vector<std::string> descriptor_devices() {
+  std::vector<std::string> out;
+  for (const std::string& id : devices()) {
+    if (!id.starts_with("vulkan")) continue;
+    out.push_back(id + "/buffer-addresses");
+    out.push_back(id + "/buffer-addresses,update-after-bind,vulkan-1.2");
+  }
+  return out;
+}
+
+/// `device`: an id, or "ID/HIDDEN" for --without.
 Json run_cases(const std::string& dir, const std::string& device, const std::string& filter = "*",
                const std::string& precision = "fp32") {
-  const ProcessResult r =
-      run_process({program("reprise"), "conformance", dir, "--device", device, "--filter", filter,
-                   "--precision", precision, "--jobs", "2", "--validation", "--json", "-"});
+  const size_t slash = device.find('/');
+  std::vector<std::string> command{program("reprise"), "conformance", dir, "--device",
+                                   device.substr(0, slash), "--filter", filter, "--precision",
+                                   precision, "--jobs", "2", "--validation", "--json", "-"};
+  if (slash != std::string::npos)
+    command.insert(command.end(), {"--without", device.substr(slash + 1)});
+  const ProcessResult r = run_process(command);
   Json json = Json::parse(r.out, nullptr, false);
   EXPECT_TRUE(json.is_object()) << r.err;
   EXPECT_EQ(r.err.find("the compiler has a fault"), std::string::npos) << r.err;
@@ -112,6 +128,23 @@ void expect_full_suite(const std::string& device) {
   }
 }
 
+TEST(Conformance, OperatorsWithoutBufferAddresses) {
+  const std::vector<std::string> all = descriptor_devices();
+  if (all.empty()) GTEST_SKIP() << "no Vulkan device";
+  for (const std::string& device : {all.front(), all.back()}) {
+    SCOPED_TRACE(device);
+    expect_clean(run_cases(onnx_suite_dir() / "node", device, "test_gather_*"), 2);
+  }
+}
+
+TEST(Conformance, FullSuiteWithoutBufferAddresses) {
+  for (const std::string& device : descriptor_devices()) expect_full_suite(device);
+}
+
+TEST(Conformance, OwnCasesFullWithoutBufferAddresses) {
+  for (const std::string& device : descriptor_devices()) expect_own_cases(device);
+}
+
 TEST(Conformance, FullSuiteOnEveryDevice) {
   for (const std::string& device : devices()) expect_full_suite(device);
 }
@@ -137,6 +170,14 @@ void expect_models(const std::string& device) {
 TEST(Conformance, ModelsFullOnEveryDevice) {
   if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
   for (const std::string& device : devices()) expect_models(device);
+}
+
+TEST(Conformance, ModelsFullWithoutBufferAddresses) {
+  if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
+  for (const std::string& device : descriptor_devices()) {
+    expect_models(device);
+    expect_clean(run_cases(models_dir(), device, "silero_vad*"), 2);
+  }
 }
 
 TEST(Conformance, ModelsWithControlFlowFullOnEveryDevice) {

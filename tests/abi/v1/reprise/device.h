@@ -93,8 +93,8 @@ typedef struct reprise_device_info {
   { sizeof(reprise_device_info), "", "", "", "", "", "", {0}, 0, 0 }
 
 /* A Vulkan device of the application, which the library borrows and never frees. The application
- * must have enabled bufferDeviceAddress. The library uses only those other features that are set
- * here. */
+ * must have enabled bufferDeviceAddress if the device has it, or say that it has not. The library
+ * uses only those other features that are set here. */
 typedef struct reprise_vulkan_device {
   size_t struct_size;
   void* get_instance_proc_addr; /* PFN_vkGetInstanceProcAddr; null: the system's loader */
@@ -112,11 +112,15 @@ typedef struct reprise_vulkan_device {
   void (*lock_queue)(void* user);
   void (*unlock_queue)(void* user);
   void* user;
+  /* If not 0: bufferDeviceAddress is not enabled, and kernels take descriptors (the target
+   * vulkan-descriptors). */
+  int32_t no_buffer_addresses;
+  int32_t update_after_bind; /* descriptorBindingStorageBufferUpdateAfterBind, for descriptors */
 } reprise_vulkan_device;
 #define REPRISE_VULKAN_DEVICE_INIT                                                             \
   {                                                                                            \
     sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, \
-        NULL                                                                                   \
+        NULL, 0, 0                                                                             \
   }
 
 /* A CUDA context of the application, which the library borrows and never frees. Runs and transfers
@@ -133,6 +137,15 @@ typedef struct reprise_cuda_device {
 #define REPRISE_CUDA_DEVICE_INIT \
   { sizeof(reprise_cuda_device), NULL, NULL }
 
+/* Features of Vulkan devices that the library takes to be missing, to see on any device what
+ * devices do that lack them: bits of reprise_device_options::hidden_features. */
+typedef enum reprise_hidden_features {
+  REPRISE_HIDE_BUFFER_ADDRESSES = 1,
+  REPRISE_HIDE_UPDATE_AFTER_BIND = 2,
+  REPRISE_HIDE_VULKAN_1_2 = 4, /* and later versions */
+  REPRISE_HIDE_MAX_ENUM = 0x7FFFFFFF
+} reprise_hidden_features;
+
 typedef struct reprise_device_options {
   size_t struct_size;
   /* Folder that keeps the driver's compiled kernels; null: they are not kept. Files in it that
@@ -147,11 +160,19 @@ typedef struct reprise_device_options {
   const reprise_vulkan_device* vulkan; /* if not null: borrow it; its `device` must be set */
   const reprise_cuda_device* cuda;     /* if not null: borrow it; its `context` must be set */
   const reprise_package* package;      /* if not null: "auto" skips devices that no variant fits */
+<<<<<<< HEAD
   const reprise_executor* executor;    /* if not null: builds kernels, and `threads` is not used */
   uint64_t memory_budget;              /* see reprise_device_set_memory_budget */
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
   { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+=======
+  uint32_t hidden_features;            /* bits of reprise_hidden_features */
+  uint32_t reserved;
+} reprise_device_options;
+#define REPRISE_DEVICE_OPTIONS_INIT \
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0 }
+>>>>>>> desc
 
 /* Writes up to `capacity` infos, whose struct_size the caller has set, and sets `count` to the
  * number of all devices. */
