@@ -35,6 +35,20 @@ int family_of(vk::PhysicalDevice device, vk::SurfaceKHR surface) {
   return -1;
 }
 
+/// Higher for devices that draw faster.
+int rank(vk::PhysicalDeviceType type) {
+  switch (type) {
+    case vk::PhysicalDeviceType::eDiscreteGpu:
+      return 4;
+    case vk::PhysicalDeviceType::eIntegratedGpu:
+      return 3;
+    case vk::PhysicalDeviceType::eVirtualGpu:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
 bool has_buffer_addresses(vk::PhysicalDevice device) {
   if (device.getProperties().apiVersion < VK_API_VERSION_1_2) return false;
   const auto features =
@@ -93,15 +107,14 @@ void Gpu::create_instance(SDL_Window* window, bool validation) {
 }
 
 void Gpu::choose_device() {
+  int best = 0;
   for (const vk::PhysicalDevice candidate : instance_->enumeratePhysicalDevices()) {
     const int family = family_of(candidate, *surface_);
-    if (family < 0 || !has_buffer_addresses(candidate)) continue;
-    const bool better =
-        candidate.getProperties().deviceType == vk::PhysicalDeviceType::eDiscreteGpu;
-    if (physical_ && !better) continue;
+    const int its_rank = rank(candidate.getProperties().deviceType);
+    if (family < 0 || !has_buffer_addresses(candidate) || its_rank <= best) continue;
+    best = its_rank;
     physical_ = candidate;
     family_ = static_cast<uint32_t>(family);
-    if (better) return;
   }
   if (!physical_)
     throw std::runtime_error("no Vulkan device can draw in the window and has buffer addresses");

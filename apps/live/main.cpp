@@ -132,7 +132,8 @@ class Program {
     const double ms = presenter_.frame(canvas_.image(), [&](vk::CommandBuffer commands) {
       scene_.record(commands, time_of(number));
       if (on) recorded = upscaler_.record(commands, scene_.image());
-      canvas_.record(commands, scene_.image(), on ? &upscaler_.result() : nullptr, text());
+      const bool better = on && !failed(recorded);
+      canvas_.record(commands, scene_.image(), better ? &upscaler_.result() : nullptr, text());
     });
     if (failed(recorded)) return recorded;
     times_[on ? 1 : 0].add(ms);

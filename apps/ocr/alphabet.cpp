@@ -1,6 +1,7 @@
 // Files of alphabets. In an ONNX model, the characters are an entry of ModelProto.metadata_props,
 // of which this reads just as much as it needs: a protobuf message is a row of fields, each a
 // number, a kind and a value.
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

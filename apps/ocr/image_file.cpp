@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>

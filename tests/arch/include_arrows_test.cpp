@@ -208,6 +208,8 @@ TEST(IncludeArrows, FindsAForbiddenArrow) {
   EXPECT_TRUE(bad("apps/filetype/main.cpp", "runtime/session.h", true));
   EXPECT_TRUE(bad("apps/common/model.cpp", "python/native/package.h", true));
   EXPECT_TRUE(bad("apps/filetype/main.cpp", "apps/common/status.h", true));
+  EXPECT_TRUE(bad("apps/ocr/models.cpp", "codegen/compiler.h", true));
+  EXPECT_TRUE(bad("apps/live/upscaler.cpp", "backends/vulkan/device.h", true));
   EXPECT_FALSE(bad("codegen/compiler_api.cpp", "codegen/compiler.h", true));
   EXPECT_FALSE(bad("apps/reprise/main.cpp", "CLI/CLI.hpp", false));
   EXPECT_FALSE(bad("runtime/platform/posix.cpp", "sys/mman.h", false));

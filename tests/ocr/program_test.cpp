@@ -98,9 +98,10 @@ class OnDevices : public testing::Test {
     if (!folder_) GTEST_SKIP() << "the models of PP-OCR are missing: tools/models ocr fetches them";
   }
 
-  static Json read(const std::string& image, const std::vector<std::string>& options) {
-    std::vector<std::string> arguments{image,    "--models", folder_->path(),
-                                       "--json", "-",        "--validation"};
+  static Json read(const std::string& image, const std::string& device,
+                   const std::vector<std::string>& options = {}) {
+    std::vector<std::string> arguments{image, "--models", folder_->path(), "--json",
+                                       "-",   "--device", device,          "--validation"};
     arguments.insert(arguments.end(), options.begin(), options.end());
     const test::ProcessResult r = run(arguments);
     EXPECT_EQ(r.status, 0) << r.err;
@@ -113,7 +114,7 @@ std::unique_ptr<test::TempDir> OnDevices::folder_;
 
 TEST_F(OnDevices, FullReadsThePageOnEveryDevice) {
   for (const std::string& device : devices()) {
-    const Json result = read(picture("page.png"), {"--device", device});
+    const Json result = read(picture("page.png"), device);
     EXPECT_EQ(sorted(texts(result)), sorted(lines_of_page())) << device;
     for (const Json& line : result["lines"]) {
       EXPECT_GT(line["score"], 0.9) << device << line;
@@ -126,14 +127,14 @@ TEST_F(OnDevices, FullReadsThePageOnEveryDevice) {
 
 TEST_F(OnDevices, FullReadsJpegsInAnyBatch) {
   for (const char* batch : {"1", "16"}) {
-    const Json result = read(picture("page.jpg"), {"--batch", batch});
+    const Json result = read(picture("page.jpg"), "host", {"--batch", batch});
     EXPECT_EQ(sorted(texts(result)), sorted(lines_of_page())) << batch;
   }
 }
 
 TEST_F(OnDevices, FullDrawsBoxesAroundLines) {
   const test::TempDir dir;
-  const Json result = read(picture("page.png"), {"--draw", dir / "boxes.png"});
+  const Json result = read(picture("page.png"), "host", {"--draw", dir / "boxes.png"});
   const Result<Image> before = read_image(picture("page.png")),
                       after = read_image(dir / "boxes.png");
   ASSERT_TRUE(after) << after.error().message;
@@ -156,7 +157,7 @@ TEST_F(OnDevices, FullDrawsBoxesAroundLines) {
 }
 
 TEST_F(OnDevices, FullCompilesOnceAndShipsPackages) {
-  read(picture("page.png"), {"--device", "host", "--side", "320"});
+  read(picture("page.png"), "host", {"--side", "320"});
   const test::TempDir shipped;
   for (const char* name : {"det.rpk", "cls.rpk", "rec.rpk", "alphabet.txt"})
     fs::copy_file(folder_->path() / name, shipped / name);
@@ -182,7 +183,7 @@ TEST_F(OnDevices, FullAgreesWithRapidOcr) {
       test::run_process({python, "-c", kOracle, picture("page.png")});
   ASSERT_EQ(answer.status, 0) << answer.err;
   const Json expected = Json::parse(answer.out);
-  const Json found = read(picture("page.png"), {})["lines"];
+  const Json found = read(picture("page.png"), "host")["lines"];
   ASSERT_EQ(found.size(), expected.size());
   for (const Json& line : expected) {
     const auto same = std::find_if(found.begin(), found.end(),
