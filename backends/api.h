@@ -89,11 +89,13 @@ struct reprise_run {
   std::shared_ptr<reprise::Session> session;  // on the device where the run was bound
   reprise::capi::CallBindings call;           // in use
   reprise::capi::CallBindings next_call;
-  std::unique_ptr<reprise::AsyncRun> run;  // before the rest, because it waits for the device
-  reprise_tensor* outputs = nullptr;       // of the caller
+  reprise_tensor* outputs = nullptr;  // of the caller
   size_t n_outputs = 0;
-  std::atomic<bool> in_use = false;  // by a call
+  enum class User : uint8_t { None, Call, Submission };
+  std::atomic<User> user = User::None;
   reprise::CancelFlag cancelled = false;
+  reprise::EndCall at_end = {};            // of the last submission
+  std::unique_ptr<reprise::AsyncRun> run;  // destroyed first, because it waits for the device
 };
 
 namespace reprise::capi {

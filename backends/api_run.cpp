@@ -1,38 +1,61 @@
 // The C interface over runs that do not block their caller.
 #include <array>
+#include <thread>
+#include <utility>
 
 #include "backends/api.h"
 
 namespace reprise::capi {
 namespace {
 
-/// A call's use of a run, which only one thread at a time may use.
+/// A call's use of a run, which only one thread at a time may use. The call at the end of a run may
+/// come before its submission has returned, and waits for that.
 class Use {
  public:
-  explicit Use(reprise_run& run) : run_(run), first_(!run.in_use.exchange(true)) {}
+  explicit Use(reprise_run& run, bool submits = false) : run_(run) {
+    const auto wanted = submits ? reprise_run::User::Submission : reprise_run::User::Call;
+    auto other = reprise_run::User::None;
+    while (!(first_ = run.user.compare_exchange_strong(other, wanted)) &&
+           other == reprise_run::User::Submission && in_call_at_end) {
+      std::this_thread::yield();
+      other = reprise_run::User::None;
+    }
+  }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   ~Use() {
-    if (first_) run_.in_use = false;
+    if (first_) run_.user = reprise_run::User::None;
   }
   Status check() const {
     if (first_) return {};
     return {Code::Usage, "another thread uses this run; give each thread a run of its own"};
   }
+  /// Whether this thread makes a call at the end of a run.
+  static thread_local bool in_call_at_end;
 
  private:
   reprise_run& run_;
-  const bool first_;
+  bool first_ = false;
 };
+thread_local bool Use::in_call_at_end = false;
 
-// A run of a session that has moved to another device. What is in flight on the old device ends
-// first.
+void call_at_end(void* user) {
+  const auto& run = *static_cast<reprise_run*>(user);
+  const auto at_end = run.at_end;
+  const bool nested = std::exchange(Use::in_call_at_end, true);
+  at_end.function(at_end.user);
+  Use::in_call_at_end = nested;
+}
+
+/// Moves the run to the device of its session.
 Status follow(reprise_run& run) {
   auto session = run.handle->session();
   if (run.session == session) return {};
-  run.run.reset();
+  if (run.run && run.run->in_flight())
+    return {Code::Usage, "the run is in flight; wait for it first"};
+  RP_ASSIGN(auto made, session->make_run());
+  run.run = std::move(made);
   run.session = std::move(session);
-  RP_ASSIGN(run.run, run.session->make_run());
   return {};
 }
 
@@ -40,8 +63,8 @@ Status follow(reprise_run& run) {
 Status bind(reprise_run& run, const Tensors& tensors) {
   if ((!tensors.inputs && tensors.n_inputs > 0) || (!tensors.outputs && tensors.n_outputs > 0))
     return missing("inputs or outputs");
-  RP_TRY(follow(run));
   RP_TRY(bind_all(tensors, run.next_call));
+  RP_TRY(follow(run));
   RP_TRY(run.run->bind(run.next_call.inputs, run.next_call.outputs));
   std::swap(run.call, run.next_call);
   run.next_call.buffers.clear();
@@ -72,14 +95,17 @@ struct Points {
 };
 
 Result<bool> submit(reprise_run& run, const reprise_submit_options& given) {
-  const Use use(run);
+  const Use use(run, true);
   RP_TRY(use.check());
   Points waits, signals;
   RP_TRY(waits.set(given.waits, given.wait_count));
   RP_TRY(signals.set(given.signals, given.signal_count));
-  run.cancelled = false;
+  if (!run.run->in_flight()) {  // if it is, submit() fails
+    run.cancelled = false;
+    run.at_end = {given.at_end, given.at_end_user};
+  }
   return run.run->submit({.sync = {waits.all(), signals.all()},
-                          .at_end = {given.at_end, given.at_end_user},
+                          .at_end = {given.at_end ? call_at_end : nullptr, &run},
                           .cancelled = &run.cancelled});
 }
 

@@ -19,18 +19,6 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   return out;
 }
 
-/// Gives a session the states of another one.
-Status move_states(Session& from, Session& to, const Log& log) {
-  for (const plan::StateSlot& slot : from.io().states) {
-    const Result<HostTensor> value = from.read_state(slot.name);
-    Status moved = value.ok() ? to.write_state(slot.name, *value) : value.status();
-    if (moved.ok()) continue;
-    if (log) log(Severity::Warning, "the states have their initial values: " + moved.message());
-    return to.reset_states();
-  }
-  return {};
-}
-
 Status run(reprise_session& handle, const Tensors& tensors, reprise_results** results,
            reprise_run_stats* stats) {
   RP_TRY(check_out(stats, "reprise_run_stats"));
@@ -66,7 +54,13 @@ reprise::Status reprise_session::open(const reprise_device& device) {
   texts->variant = made->variant();
   for (const std::string& note : made->variant_notes())
     texts->notes += (texts->notes.empty() ? "" : "\n") + note;
-  if (session_) RP_TRY(capi::move_states(*session_, *made, o.log));
+  if (session_) {
+    Status moved = made->copy_states_from(*session_);
+    const bool nothing_to_read = moved.code() == Code::DeviceLost || moved.code() == Code::Usage;
+    if (!moved.ok() && !nothing_to_read) return moved;
+    if (!moved.ok() && o.log)
+      o.log(Severity::Warning, "the states have their initial values: " + moved.message());
+  }
   const std::lock_guard lock(mutex_);
   texts_.push_back(std::move(texts));
   session_.swap(made);  // the old one ends with the last call that uses it

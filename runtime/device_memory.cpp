@@ -2,9 +2,14 @@
 
 namespace reprise {
 
-void MemoryQueue::Use::begin(bool allocates) {
+MemoryQueue::Use::~Use() {
+  end();
+  has_enough();
+}
+
+void MemoryQueue::Use::begin() {
   std::unique_lock lock(queue_.mutex_);
-  if (allocates && !in_line_ && queue_.now_serving_ != queue_.next_ticket_) {
+  if (!in_line_ && queue_.now_serving_ != queue_.next_ticket_) {
     ticket_ = queue_.next_ticket_++;
     in_line_ = true;
     queue_.changed_.wait(lock, [&] { return queue_.now_serving_ == ticket_; });
@@ -21,14 +26,12 @@ void MemoryQueue::Use::has_enough() {
 }
 
 void MemoryQueue::Use::end() {
-  if (!running_ && !in_line_) return;
+  if (!running_) return;
   const std::lock_guard lock(queue_.mutex_);
-  if (running_) {
-    running_ = false;
-    --queue_.running_;
-    ++queue_.ends_;
-    ++ends_;
-  }
+  running_ = false;
+  --queue_.running_;
+  ++queue_.ends_;
+  ++ends_;
   queue_.changed_.notify_all();
 }
 

@@ -101,9 +101,10 @@ class MemoryQueue {
     explicit Use(MemoryQueue& queue) : queue_(queue) {}
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
-    ~Use() { end(); }
-    /// A run that `allocates` waits here for those that have waited longer.
-    void begin(bool allocates);
+    ~Use();
+    /// Waits for those that lack memory, whether this run needs more or not: it may have what they
+    /// wait for. The run must not have anything yet that another run may wait for.
+    void begin();
     /// begin() was followed by all allocations that the run needs.
     void has_enough();
     void end();

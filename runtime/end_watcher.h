@@ -17,8 +17,8 @@ struct EndCall {
   explicit operator bool() const { return function != nullptr; }
 };
 
-/// Watches the runs of one device in the order of their submission, which is that of their ends.
-/// The first run that it watches starts its thread, which lives as long as the device. Thread-safe.
+/// Watches the runs of one device. The first one starts its thread, which lives as long as the
+/// device. Thread-safe.
 class EndWatcher {
  public:
   /// A run that is watched, in memory of the caller.
@@ -33,17 +33,21 @@ class EndWatcher {
     Recording* recording_ = nullptr;
     EndCall call_;
     Watch* next_ = nullptr;
-    bool watched_ = false;
+    bool in_order_ = false, watched_ = false;
   };
 
   EndWatcher();
   EndWatcher(const EndWatcher&) = delete;
   EndWatcher& operator=(const EndWatcher&) = delete;
   ~EndWatcher();
-  /// Makes the call, in the thread of the watcher, when the last submission of the recording has
-  /// ended. Both must stay valid until finish(). Fails if the thread cannot be made.
-  Status add(Watch& watch, Recording& recording, const EndCall& call);
-  /// Waits until the call was made and has returned. In the call itself, it returns at once.
+  /// Makes the thread, if there is none. Fails if the system refuses one.
+  Status start();
+  /// After start(): makes the call, in the thread of the watcher, when the last submission of the
+  /// recording has ended. Both must stay valid until finish(). `in_order`: the device ends runs in
+  /// the order of their submission.
+  void add(Watch& watch, Recording& recording, const EndCall& call, bool in_order);
+  /// Waits until the call was made and has returned. In the call itself, it returns at once; in the
+  /// call of another run, it waits for this run and makes its call.
   void finish(Watch& watch);
 
  private:

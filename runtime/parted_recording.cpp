@@ -71,30 +71,14 @@ Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device,
 }
 
 Status PartedRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
-  if (sync.signals.size() > signals_.size())
-    return {Code::Usage,
-            "a submission signals at most " + std::to_string(signals_.size()) + " points"};
-  std::ranges::copy(sync.signals, signals_.begin());
-  signal_count_ = sync.signals.size();
-  first_ = {sync.waits, {}};
-  current_ = 0;
+  if (!sync.signals.empty()) return unsupported("a run in slices cannot signal");
+  current_ = submitted_ = 0;
   ran_ns_ = 0;
   timeout_ns_ = timeout_ns;
-  const Status submitted = submit_part();
-  first_ = {};
-  return submitted;
-}
-
-Status PartedRecording::submit_part() {
-  SubmitSync sync = current_ == 0 ? first_ : SubmitSync();
-  if (current_ + 1 == parts_.size()) sync.signals = std::span(signals_).first(signal_count_);
-  const Status submitted = parts_[current_]->submit(sync, left_of(timeout_ns_));
-  going_ = submitted.ok();
-  return submitted;
-}
-
-uint64_t PartedRecording::left_of(uint64_t timeout_ns) const {
-  return timeout_ns == UINT64_MAX ? timeout_ns : timeout_ns - std::min(timeout_ns, ran_ns_);
+  RP_TRY(parts_[0]->submit(sync, timeout_ns));
+  going_ = true;
+  ++submitted_;
+  return {};
 }
 
 /// After the end of the current part: submits the next one. False if there is none.
@@ -104,14 +88,16 @@ Result<bool> PartedRecording::advance() {
   if (current_ + 1 == parts_.size()) return false;
   if (cancelled_ && *cancelled_) return Status(Code::Cancelled, "the run was cancelled");
   ++current_;
-  RP_TRY(submit_part());
+  RP_TRY(parts_[current_]->submit({}, timeout_ns_));
+  going_ = true;
+  ++submitted_;
   return true;
 }
 
 Status PartedRecording::wait(uint64_t timeout_ns) {
   for (bool more = true; more;) {
     const bool going = std::exchange(going_, false);  // no part follows a failure
-    RP_TRY(parts_[current_]->wait(left_of(timeout_ns)));
+    RP_TRY(parts_[current_]->wait(timeout_ns));
     if (!going) return {};
     RP_ASSIGN(more, advance());
   }
@@ -120,7 +106,7 @@ Status PartedRecording::wait(uint64_t timeout_ns) {
 
 Result<bool> PartedRecording::poll(uint64_t timeout_ns) {
   const bool going = std::exchange(going_, false);
-  RP_ASSIGN(const bool ended, parts_[current_]->poll(left_of(timeout_ns)));
+  RP_ASSIGN(const bool ended, parts_[current_]->poll(timeout_ns));
   if (!ended) {
     going_ = going;
     return false;

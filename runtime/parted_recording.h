@@ -1,7 +1,6 @@
 // A recording in parts, so that no submission keeps the device for long.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -13,7 +12,8 @@ namespace reprise {
 
 /// Executes recordings one after the other. Each is submitted by the call of poll() or wait() that
 /// finds the one before it ended, so other users of the device have their turn in between. No part
-/// follows one that failed or exceeded the time limit.
+/// follows one that failed or exceeded the time limit, which each part has for itself. The run
+/// cannot signal: work that waits for a signal in the same queue would hold up later parts.
 class PartedRecording final : public Recording {
  public:
   /// The commands of `desc` in parts; a part begins at each of the `cuts`, which are indices of
@@ -24,6 +24,8 @@ class PartedRecording final : public Recording {
   /// If the flag, which may be null, is set, no further part is submitted, and the run fails with
   /// Code::Cancelled.
   void set_cancelled(const CancelFlag* flag) { cancelled_ = flag; }
+  /// How many parts were submitted since the last call of submit().
+  size_t submitted() const { return submitted_; }
 
   using Recording::submit;
   Status submit(const SubmitSync& sync, uint64_t timeout_ns) override;
@@ -42,17 +44,12 @@ class PartedRecording final : public Recording {
 
  private:
   PartedRecording() = default;
-  Status submit_part();
   Result<bool> advance();
-  uint64_t left_of(uint64_t timeout_ns) const;
 
   std::vector<std::unique_ptr<Recording>> parts_;
   std::vector<size_t> copies_;  // per part
   const CancelFlag* cancelled_ = nullptr;
-  std::array<SubmitSync::Point, SubmitSync::kMost> signals_{};  // of the last part
-  size_t signal_count_ = 0;
-  SubmitSync first_;  // valid while submit() runs
-  size_t current_ = 0;
+  size_t current_ = 0, submitted_ = 0;
   uint64_t ran_ns_ = 0, timeout_ns_ = 0;
   bool going_ = false;  // the current part was submitted, and what follows it will be
 };

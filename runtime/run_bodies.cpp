@@ -170,6 +170,7 @@ Status RunContext::leave_body(const BodyRun& r, const Status& done, Run& run) {
   const Run& own = *r.own;
   run.stats.bytes_copied += own.stats.bytes_copied;
   run.stats.host_submit_us += own.stats.host_submit_us;
+  run.stats.longest_slice_us = std::max(run.stats.longest_slice_us, own.stats.longest_slice_us);
   if (s_.base.options.timestamps) {
     run.body_us.resize(s_.base.bodies.size());
     add(run.body_us[r.body], own.stats.kernel_us);

@@ -132,7 +132,7 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   RP_TRY(set_pixels(index, r));
   if (r.parted) r.parted->set_cancelled(run.left.cancelled);
   RP_TRY(submit(*r.recording, run));
-  s_.base.totals.submits += r.parted ? r.parted->parts() : 1;
+  ++s_.base.totals.submits;
   s_.base.totals.dispatches += r.dispatches;
   s_.base.totals.barriers += r.barriers;
   s_.base.totals.copies += r.staged.copies.size();
@@ -151,10 +151,13 @@ Status RunContext::end_segment(size_t index, Run& run) {
 }
 
 Status RunContext::end_launches(size_t index, Run& run) {
-  Recording& recording = *segments_[index].recorded.recording;
-  RP_TRY(wait(recording, run));
+  Recorded& r = segments_[index].recorded;
+  Recording& recording = *r.recording;
+  const Status waited = wait(recording, run);
+  if (r.parted) s_.base.totals.submits += std::max<size_t>(r.parted->submitted(), 1) - 1;
+  RP_TRY(waited);
   RP_TRY(check_error_word());
-  if (segments_[index].recorded.parted) measure_parts(index, run);
+  if (r.parted) measure_parts(index, run);
   if (s_.base.options.timestamps) {
     RP_ASSIGN(const std::vector<double> ns, recording.dispatch_ns());
     for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
@@ -175,6 +178,7 @@ Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run
 
 Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
   for (const uint32_t step : segment.host_calls) {
+    RP_TRY(check_time(run));
     const auto& call = std::get<plan::HostCall>(s_.plan->steps[step].what);
     RP_TRY(call.device_bodies.empty() ? run_host_call(step, run) : run_bodies(step, run));
   }

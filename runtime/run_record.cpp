@@ -195,28 +195,34 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
   return {};
 }
 
-/// Decides after a run whether the next one has other parts.
+/// Decides after a run whether the next one has other parts. Another user of the device may have
+/// held up a launch, so what counts is an average over the last runs.
 void RunContext::measure_parts(size_t index, Run& run) {
+  constexpr double kWeight = 0.25;  // of the last run
   const auto measured = segments_[index].recorded.parted->part_ns();
   if (!measured.ok()) return;
   Parts& parts = segments_[index].parts;
-  bool too_long = false;
-  std::vector<double> all;
+  size_t launches = 0;
   for (const std::vector<double>& ns : *measured) {
     const double sum = std::accumulate(ns.begin(), ns.end(), 0.0);
     run.stats.longest_slice_us = std::max(run.stats.longest_slice_us, sum / 1e3);
-    too_long = too_long || (ns.size() > 1 && sum > static_cast<double>(s_.base.options.slice_ns));
-    all.insert(all.end(), ns.begin(), ns.end());
+    launches += ns.size();
   }
   // In the first run, the driver may have compiled the kernels.
-  if (all.empty() || ++parts.runs < 2) return;
-  if (parts.launch_ns.empty()) {
-    parts.launch_ns = std::move(all);
-    parts.cut_again = true;
-  } else if (too_long && parts.launch_ns.size() == all.size()) {
-    for (size_t i = 0; i < all.size(); ++i)
-      parts.launch_ns[i] = std::max(parts.launch_ns[i], all[i]);
-    parts.cut_again = true;
+  if (launches == 0 || ++parts.runs < 2) return;
+  const bool first = parts.launch_ns.size() != launches;
+  if (first) parts.launch_ns.assign(launches, 0);
+  parts.cut_again = first;
+  size_t i = 0;
+  for (const std::vector<double>& ns : *measured) {
+    double sum = 0;
+    for (const double t : ns) {
+      double& average = parts.launch_ns[i++];
+      average = first ? t : (1 - kWeight) * average + kWeight * t;
+      sum += average;
+    }
+    const bool too_long = sum > static_cast<double>(s_.base.options.slice_ns);
+    parts.cut_again = parts.cut_again || (ns.size() > 1 && too_long);
   }
 }
 

@@ -42,7 +42,8 @@ struct SessionOptions {
   /// If not 0, a run on a device is a sequence of submissions of about this length, by measurement,
   /// so that other users of the device have their turn in between. A launch that takes longer is a
   /// submission of its own. Where the device has no timestamps, each launch is one. The next part
-  /// is submitted by AsyncRun::ended() or wait() when the part before it has ended.
+  /// is submitted by AsyncRun::ended() or wait() when the part before it has ended. The time limit
+  /// is that of each part.
   uint64_t slice_ns = 0;
   /// Operators with random results draw other numbers in each run; sessions with the same seed draw
   /// the same. A node's attribute `seed` makes its numbers the same in all runs and sessions.
@@ -117,6 +118,8 @@ class AsyncRun {
   /// application may execute the command buffer several times, one after the other. It calls wait()
   /// when it has been executed for the last time, and destroys the run only after that.
   virtual Status record(void* command_buffer) = 0;
+  /// Whether it was submitted or recorded and has not ended in wait(), or with an error.
+  virtual bool in_flight() const = 0;
   /// Whether wait() would not wait for what was submitted. Host calls that follow it are made by
   /// wait(). An error ends the run.
   virtual Result<bool> ended() = 0;
@@ -160,6 +163,8 @@ class Session {
   Status load_states(const std::string& path);
   /// Gives all states their initial values.
   Status reset_states();
+  /// Copies all states of another session of the same package. If this fails, nothing changes.
+  Status copy_states_from(Session& other);
   /// Runs once with the initial values of the states, for comparisons. The results are the outputs,
   /// then the next values of the states. result_name() names them.
   Result<std::vector<HostTensor>> run_from_start(std::span<const Binding> inputs);

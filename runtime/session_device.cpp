@@ -295,10 +295,10 @@ class DeviceSession::Submission {
     return ended_with(lease_.context->begin(bound, start, options));
   }
   /// Calls `at_end` when the device has ended what begin() submitted.
-  Status watch(const EndCall& at_end) {
-    Recording* const submitted = lease_.context->first_submission();
-    if (!submitted) return {};
-    return session_.base_.device->end_watcher().add(watch_, *submitted, at_end);
+  void watch(const EndCall& at_end) {
+    Device& device = *session_.base_.device;
+    if (Recording* const submitted = lease_.context->first_submission())
+      device.end_watcher().add(watch_, *submitted, at_end, !device.takes_edges());
   }
   /// Whether begin() failed for lack of memory before it submitted anything.
   bool lacks_memory(const Status& begun) const {
@@ -319,6 +319,8 @@ class DeviceSession::Submission {
     return ended;
   }
   Status end(std::vector<HostTensor>& results, RunStats* stats) {
+    // What follows may replace the recording that is watched.
+    session_.base_.device->end_watcher().finish(watch_);
     const Status done = lease_.context->end(results, stats);
     states_->done = done.ok();
     if (done.ok()) lease_.complete();
@@ -343,8 +345,8 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
   RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
   MemoryQueue::Use memory(base_.device->memory_queue());
   while (true) {
+    memory.begin();  // before it takes a context, for which those in line may wait
     RP_ASSIGN(auto free_context, acquire(bound->symbols));
-    memory.begin(!free_context);
     std::optional<Submission> submission(std::in_place, *this, User::Call);
     const Status begun = submission->begin(std::move(free_context), *bound, start, {});
     if (begun.ok()) {
@@ -374,8 +376,12 @@ class DeviceSession::Run final : public AsyncRun {
   Result<bool> submit(const SubmitOptions& options) override {
     const auto start = Clock::now();
     RP_TRY(check(!options.sync.signals.empty(), "signals"));
-    if (options.at_end && session_.base_.options.slice_ns != 0)
-      return unsupported("a run in slices calls nobody at its end; ask whether it has ended");
+    const bool sliced = session_.base_.options.slice_ns != 0;
+    if (sliced && (options.at_end || !options.sync.signals.empty()))
+      return unsupported(
+          "a run in slices calls nobody and signals nothing at its end, because the host submits "
+          "its parts; ask whether it has ended");
+    if (options.at_end) RP_TRY(session_.base_.device->end_watcher().start());
     if (!options.sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
       return unsupported(
           "a run that waits must begin with a launch; this one has a host kernel first");
@@ -383,8 +389,8 @@ class DeviceSession::Run final : public AsyncRun {
     Ending unless_begun(*this);
     submission_.emplace(session_, User::RunObject);
     RP_TRY(submission_->begin(std::move(context), bound_, start, options));
-    if (options.at_end) RP_TRY(submission_->watch(options.at_end));
     unless_begun.cancel();
+    if (options.at_end) submission_->watch(options.at_end);  // last, as the call may end the run
     return RunContext::begins_with_a_submission(session_.shared_);
   }
 
@@ -398,6 +404,8 @@ class DeviceSession::Run final : public AsyncRun {
     unless_begun.cancel();
     return {};
   }
+
+  bool in_flight() const override { return submission_.has_value(); }
 
   Result<bool> ended() override {
     if (!submission_) return true;

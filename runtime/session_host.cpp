@@ -183,6 +183,7 @@ class HostSession::Run final : public AsyncRun {
 
   Status record(void*) override { return unsupported("the host has no command buffers"); }
 
+  bool in_flight() const override { return submitted_; }
   Result<bool> ended() override { return true; }
 
   Status wait(std::vector<HostTensor>& results, RunStats* stats) override {

@@ -78,6 +78,13 @@ Result<HostTensor> Session::read_state(const std::string& name) {
   return std::move(values[0]);
 }
 
+Status Session::copy_states_from(Session& other) {
+  const std::vector<size_t> which = all_of(io().states);
+  if (which.empty()) return {};
+  RP_ASSIGN(const std::vector<HostTensor> values, other.read_states(which));
+  return write_states(which, values);
+}
+
 Status Session::write_state(const std::string& name, const HostTensor& value) {
   RP_ASSIGN(const size_t s, find_state(io().states, name));
   RP_TRY(check_value(io().states[s], value));

@@ -171,7 +171,7 @@ Result<bool> CudaRecording::poll(uint64_t timeout_ns) {
 
 bool CudaRecording::watch(uint64_t ns) {
   const ReleaseScope scope(*driver_);
-  if (!scope.entered()) return true;
+  if (!scope.entered()) return !driver_->alive().ok();
   return driver_->runs.watch(run_, ns, [this](uint64_t most) {
     return driver_->wait_for(done_.get(), most) != CUDA_ERROR_NOT_READY;
   });

@@ -366,8 +366,10 @@ Result<bool> VulkanRecording::poll(uint64_t timeout_ns) {
 }
 
 bool VulkanRecording::watch(uint64_t ns) {
-  return driver_->runs.watch(run_, ns,
-                             [this](uint64_t most) { return wait_for_fence(most) != VK_TIMEOUT; });
+  return driver_->runs.watch(run_, ns, [this](uint64_t most) {
+    const VkResult r = wait_for_fence(most);
+    return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
+  });
 }
 
 Result<bool> VulkanRecording::ended() {

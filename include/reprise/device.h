@@ -187,8 +187,9 @@ REPRISE_API reprise_status reprise_device_trim(reprise_device* device, reprise_e
  * 0: no limit. What exceeds it first frees the memory of idle sessions. If that is not enough, a
  * call of reprise_session_run waits, in fair order, for other such calls to end, and everything
  * else fails with REPRISE_OUT_OF_MEMORY. A budget that is smaller than what is in use frees the
- * memory of idle sessions, and nothing else. Small buffers that the library needs for transfers do
- * not count. The host has no budget. */
+ * memory of idle sessions, and nothing else. A run does not wait for the memory of tensors whose
+ * sizes its host kernels determine, nor for that of loops. Small buffers that the library needs for
+ * transfers do not count. The host has no budget. */
 REPRISE_API reprise_status reprise_device_set_memory_budget(reprise_device* device, uint64_t bytes,
                                                             reprise_error* error);
 REPRISE_API void reprise_device_free(reprise_device* device);

@@ -116,6 +116,38 @@ TEST_P(AsyncEndContract, TheCallMayEndTheRunAndSubmitItAgain) {
   EXPECT_EQ(loop.wrong, 0);
 }
 
+// The run that is ended in the call stands behind the one that the call is for.
+TEST_P(AsyncEndContract, TheCallMayEndAnotherRun) {
+  if (on_host()) GTEST_SKIP() << "the host has ended a run before submit() returns";
+  auto s = session(chain(2, 100, false), open(), {.max_in_flight = 2});
+  ASSERT_TRUE(s);
+  HostRunOf a(*s, 100, 1), b(*s, 100, 2);
+  struct Chain {
+    explicit Chain(HostRunOf& b) : other(b) {}
+    HostRunOf& other;
+    std::mutex submitted;
+    Calls calls;
+    EndCall of_other = calls.for_run(2), own = calls.for_run(1);
+    bool right = false;
+    static void end(void* user) {
+      auto& chain = *static_cast<Chain*>(user);
+      const std::lock_guard both(chain.submitted);
+      chain.right = chain.other.run->wait(chain.other.results, nullptr).ok();
+      chain.own.function(chain.own.user);
+    }
+  } chain(b);
+  {
+    const std::lock_guard both(chain.submitted);
+    ASSERT_OK(a.run->submit({.at_end = {Chain::end, &chain}}).status());
+    ASSERT_OK(b.run->submit({.at_end = chain.of_other}).status());
+  }
+  ASSERT_TRUE(chain.calls.wait_for(2));
+  ASSERT_OK(a.run->wait(a.results, nullptr));
+  EXPECT_TRUE(chain.right);
+  EXPECT_EQ(chain.calls.order(), (std::vector<int>{2, 1}));
+  EXPECT_TRUE(a.is_right(2) && b.is_right(2));
+}
+
 TEST_P(AsyncEndContract, ARunThatIsDestroyedWaitsForItsCall) {
   if (on_host()) GTEST_SKIP() << "the host has ended a run before submit() returns";
   auto s = session(chain(3, 1 << 16, false), open());
@@ -130,7 +162,7 @@ TEST_P(AsyncEndContract, ARunThatIsDestroyedWaitsForItsCall) {
   }
 }
 
-TEST_P(AsyncEndContract, TheCallOfALateRunComesAtItsLimit) {
+TEST_P(AsyncEndContract, TheCallOfALateRunComes) {
   if (on_host()) GTEST_SKIP() << "the host has ended a run before submit() returns";
   auto s = session(chain(500, 1 << 12, false), open(), {.timeout_ns = 1});
   ASSERT_TRUE(s);
@@ -174,6 +206,26 @@ TEST_P(AsyncEndContract, ACancelledRunLeavesOutWhatItHasNotBegun) {
   if (!on_host()) {
     EXPECT_EQ(s->stats().submits, 9U);  // one of each cancelled run, two of each other
   }
+}
+
+TEST_P(AsyncEndContract, HostKernelsThatFollowAreLeftOut) {
+  PlanWriter w;
+  const auto x = w.input("x", DType::F32, {Expr(10)});
+  const auto y = w.output("y", DType::F32, {Expr(10)});
+  const auto a = w.arena("a", DType::F32, {Expr(10)});
+  w.launch(w.kernel(affine_kernel("plus", 1.0F, 3.0F)), {x, a}, {Expr(10)});
+  w.host("Identity", {a}, {y});
+  auto s = session(w.package(), open());
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 10, 1);
+  CancelFlag cancelled = true;
+  const auto submitted = r.run->submit({.cancelled = &cancelled});
+  const Status done = submitted.ok() ? r.run->wait(r.results, nullptr) : submitted.status();
+  EXPECT_EQ(done.code(), Code::Cancelled) << done.message();
+  EXPECT_EQ(r.y, std::vector<float>(10, 0));
+  ASSERT_OK(r.run->submit().status());
+  ASSERT_OK(r.run->wait(r.results, nullptr));
+  EXPECT_TRUE(r.is_right(3));
 }
 
 TEST_P(AsyncEndContract, ARunThatHasBegunEverythingIsNotCancelled) {

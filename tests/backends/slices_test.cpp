@@ -1,4 +1,5 @@
 // Runs that are cut in several submissions.
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -101,6 +102,20 @@ TEST_P(Slices, ACancelledRunLeavesOutTheRest) {
   const Status refused = r.run->submit({.at_end = nobody}).status();
   EXPECT_EQ(refused.code(), Code::Unsupported);
   EXPECT_NE(refused.message().find("slices"), std::string::npos) << refused.message();
+}
+
+TEST_P(Slices, TimeOfTheCallerIsNotThatOfTheRun) {
+  constexpr uint64_t kLimit = kSecond / 2;
+  auto s = session(chain(kLaunches, 1000, false), open(), {.timeout_ns = kLimit, .slice_ns = 1});
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, 1000, 1);
+  ASSERT_OK(r.run->submit().status());
+  for (int frame = 0; frame < 3; ++frame) {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kLimit + kLimit / 5));
+    ASSERT_OK(r.run->ended().status());
+  }
+  ASSERT_OK(r.run->wait(r.results, nullptr));
+  EXPECT_TRUE(r.is_right(kLaunches));
 }
 
 TEST_P(Slices, ARunMayBeDestroyedBetweenThem) {

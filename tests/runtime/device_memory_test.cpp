@@ -120,10 +120,10 @@ TEST(MemoryBudget, RunsOfOneThreadFreeWhatIdleSessionsKeep) {
 
 TEST(MemoryQueue, ThreadsWaitForEachOthersMemory) {
   auto device = fake(300us);
-  constexpr size_t kThreads = 4;
+  constexpr size_t kSessions = 3, kThreads = 6;
   std::vector<std::unique_ptr<Session>> sessions;
-  for (size_t t = 0; t < kThreads; ++t) {
-    auto made = Session::create(large_model(), device);
+  for (size_t t = 0; t < kSessions; ++t) {
+    auto made = Session::create(large_model(), device, {.max_in_flight = 1});
     ASSERT_TRUE(made.ok()) << made.status().message();
     sessions.push_back(*std::move(made));
   }
@@ -134,7 +134,7 @@ TEST(MemoryQueue, ThreadsWaitForEachOthersMemory) {
   for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 25; ++i) {
-        const Status done = run_once(*sessions[t], static_cast<float>(t));
+        const Status done = run_once(*sessions[t % kSessions], static_cast<float>(t));
         if (done.ok()) continue;
         ++failed;
         ADD_FAILURE() << done.message();
@@ -148,7 +148,7 @@ TEST(MemoryQueue, ThreadsWaitForEachOthersMemory) {
 TEST(MemoryQueue, ServesInTheOrderOfArrival) {
   MemoryQueue queue;
   MemoryQueue::Use holder(queue);
-  holder.begin(true);
+  holder.begin();
   holder.has_enough();
   std::mutex mutex;
   std::vector<int> order;
@@ -156,11 +156,11 @@ TEST(MemoryQueue, ServesInTheOrderOfArrival) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       MemoryQueue::Use use(queue);
-      use.begin(true);  // those that come later wait here
+      use.begin();  // those that come later wait here
       if (t == 0) {
         use.end();
         EXPECT_TRUE(use.wait());
-        use.begin(true);
+        use.begin();
       }
       {
         const std::lock_guard lock(mutex);
@@ -176,20 +176,40 @@ TEST(MemoryQueue, ServesInTheOrderOfArrival) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
 }
 
+// Whatever ends a run that was in line, the next one gets its turn.
+TEST(MemoryQueue, ALineGoesOnWithoutItsFirst) {
+  MemoryQueue queue;
+  MemoryQueue::Use holder(queue);
+  holder.begin();
+  {
+    MemoryQueue::Use first(queue);
+    first.begin();
+    first.end();
+    holder.end();
+    ASSERT_TRUE(first.wait());
+    EXPECT_EQ(queue.in_line(), 1U);
+    first.begin();  // and an error that has nothing to do with memory
+  }
+  EXPECT_EQ(queue.in_line(), 0U);
+  MemoryQueue::Use next(queue);
+  next.begin();
+  next.has_enough();
+}
+
 TEST(MemoryQueue, ARunAloneDoesNotWait) {
   MemoryQueue queue;
   MemoryQueue::Use use(queue);
-  use.begin(true);
+  use.begin();
   use.end();
   EXPECT_FALSE(use.wait());
   // What another attempt has freed meanwhile may be enough.
-  use.begin(true);
+  use.begin();
   MemoryQueue::Use other(queue);
-  other.begin(true);
+  other.begin();
   other.end();
   use.end();
   EXPECT_TRUE(use.wait());
-  use.begin(true);
+  use.begin();
   use.end();
   EXPECT_FALSE(use.wait());
 }

@@ -34,12 +34,11 @@ std::byte* data_of(const DeviceBuffer* b) {
 
 class FakeRecording final : public Recording {
  public:
-  FakeRecording(RecordingDesc desc, Counters& counters)
-      : desc_(std::move(desc)), counters_(counters) {}
+  FakeRecording(RecordingDesc desc, FakeDevice& device) : desc_(std::move(desc)), device_(device) {}
 
   using Recording::submit;
   Status submit(const SubmitSync&, uint64_t) override {
-    ++counters_.submits;
+    device_.count(&Counters::submits);
     const std::byte* blocks = data_of(desc_.blocks);
     for (const Command& c : desc_.commands) {
       if (c.kind == Command::Kind::Copy)
@@ -60,7 +59,7 @@ class FakeRecording final : public Recording {
 
  private:
   RecordingDesc desc_;
-  Counters& counters_;
+  FakeDevice& device_;
 };
 
 }  // namespace
@@ -97,7 +96,7 @@ FakeDevice::FakeDevice(bool mapped, std::map<std::string, FakeKernelFunction> ke
 }
 
 Result<std::unique_ptr<DeviceBuffer>> FakeDevice::allocate(uint64_t bytes, MemoryUse use) {
-  ++counters_.allocations;
+  count(&Counters::allocations);
   return Result<std::unique_ptr<DeviceBuffer>>(
       std::make_unique<FakeBuffer>(bytes, mapped_ || use != MemoryUse::Device));
 }
@@ -118,15 +117,15 @@ Result<std::vector<std::unique_ptr<DeviceKernel>>> FakeDevice::create_kernels(
 }
 
 Result<std::unique_ptr<Recording>> FakeDevice::record(RecordingDesc desc) {
-  ++counters_.recordings;
+  count(&Counters::recordings);
   for (const Command& c : desc.commands) {
-    if (c.kind == Command::Kind::Copy) ++counters_.copies_recorded;
-    if (c.kernel) ++counters_.dispatches_recorded;
+    if (c.kind == Command::Kind::Copy) count(&Counters::copies_recorded);
+    if (c.kernel) count(&Counters::dispatches_recorded);
     if (c.kind == Command::Kind::Barrier || c.kind == Command::Kind::HostBarrier)
-      ++counters_.barriers_recorded;
+      count(&Counters::barriers_recorded);
   }
   return Result<std::unique_ptr<Recording>>(
-      std::make_unique<FakeRecording>(std::move(desc), counters_));
+      std::make_unique<FakeRecording>(std::move(desc), *this));
 }
 
 Status FakeDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "runtime/backend.h"
@@ -39,7 +40,14 @@ class FakeDevice final : public Device {
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
   bool owns(const DeviceBuffer& buffer) const override { return !foreign || &buffer != foreign; }
-  Counters counters() const override { return counters_; }
+  Counters counters() const override {
+    const std::lock_guard lock(mutex_);
+    return counters_;
+  }
+  void count(uint64_t Counters::*what) {
+    const std::lock_guard lock(mutex_);
+    ++(counters_.*what);
+  }
   const DeviceBuffer* foreign = nullptr;  // a buffer to disown
   uint64_t transfers = 0;                 // uploads and downloads outside recordings
 
@@ -48,6 +56,7 @@ class FakeDevice final : public Device {
   std::map<std::string, FakeKernelFunction> functions_;
   DeviceInfo info_;
   Counters counters_;
+  mutable std::mutex mutex_;  // guards counters_
 };
 
 }  // namespace reprise::test

@@ -253,6 +253,24 @@ TEST(States, AreSavedLoadedAndReset) {
   });
 }
 
+TEST(States, AreCopiedFromASessionToAnother) {
+  const auto package = step_package();
+  const Batch batch;
+  on_each_device([&](const std::shared_ptr<Device>& device) {
+    const auto from = session_of(package, nullptr), to = session_of(package, device);
+    ASSERT_TRUE(from && to);
+    ASSERT_TRUE(from->run(batch.bindings()).ok());
+    const Status copied = to->copy_states_from(*from);
+    ASSERT_TRUE(copied.ok()) << copied.message();
+    for (const plan::StateSlot& slot : package->io.states) {
+      EXPECT_TRUE(
+          std::ranges::equal(state(*to, slot.name).bytes(), state(*from, slot.name).bytes()))
+          << slot.name;
+    }
+    EXPECT_EQ(state(*to, "count").data<int64_t>()[0], 1);
+  });
+}
+
 TEST(States, SurviveAPackageFile) {
   const test::TempDir dir;
   const std::string path = (dir / "step.rpk").string();

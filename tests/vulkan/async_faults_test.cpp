@@ -67,7 +67,7 @@ Status live(Session& session) {
     const bool b_runs = outcome.add(b.run->submit({.at_end = at_end}).status());
     submitted = (a_runs ? 1 : 0) + (b_runs ? 1 : 0);
     Result<bool> ended = !a_runs;
-    while (ended.ok() && !*ended) ended = a.run->ended();
+    for (int ask = 0; ask < 3 && ended.ok() && !*ended; ++ask) ended = a.run->ended();
     outcome.add(ended.status());
     if (a_runs && ended.ok()) end(a, outcome);
     a.resize(5000);

@@ -163,8 +163,10 @@ void Calls::reset() {
 }
 
 bool Calls::fails() {
-  if (fail_after < 0) return false;
-  if (fail_after-- > 0) return false;
+  int64_t left = fail_after;
+  while (left >= 0 && !fail_after.compare_exchange_weak(left, left - 1)) {
+  }
+  if (left != 0) return false;
   failed = true;
   return true;
 }

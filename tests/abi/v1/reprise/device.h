@@ -160,19 +160,13 @@ typedef struct reprise_device_options {
   const reprise_vulkan_device* vulkan; /* if not null: borrow it; its `device` must be set */
   const reprise_cuda_device* cuda;     /* if not null: borrow it; its `context` must be set */
   const reprise_package* package;      /* if not null: "auto" skips devices that no variant fits */
-<<<<<<< HEAD
   const reprise_executor* executor;    /* if not null: builds kernels, and `threads` is not used */
   uint64_t memory_budget;              /* see reprise_device_set_memory_budget */
-} reprise_device_options;
-#define REPRISE_DEVICE_OPTIONS_INIT \
-  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
-=======
   uint32_t hidden_features;            /* bits of reprise_hidden_features */
   uint32_t reserved;
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
-  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0 }
->>>>>>> desc
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0 }
 
 /* Writes up to `capacity` infos, whose struct_size the caller has set, and sets `count` to the
  * number of all devices. */
@@ -193,8 +187,9 @@ REPRISE_API reprise_status reprise_device_trim(reprise_device* device, reprise_e
  * 0: no limit. What exceeds it first frees the memory of idle sessions. If that is not enough, a
  * call of reprise_session_run waits, in fair order, for other such calls to end, and everything
  * else fails with REPRISE_OUT_OF_MEMORY. A budget that is smaller than what is in use frees the
- * memory of idle sessions, and nothing else. Small buffers that the library needs for transfers do
- * not count. The host has no budget. */
+ * memory of idle sessions, and nothing else. A run does not wait for the memory of tensors whose
+ * sizes its host kernels determine, nor for that of loops. Small buffers that the library needs for
+ * transfers do not count. The host has no budget. */
 REPRISE_API reprise_status reprise_device_set_memory_budget(reprise_device* device, uint64_t bytes,
                                                             reprise_error* error);
 REPRISE_API void reprise_device_free(reprise_device* device);

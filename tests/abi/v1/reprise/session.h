@@ -153,8 +153,9 @@ REPRISE_API reprise_status reprise_session_create(const reprise_package* package
  * options that it was created with: such as after REPRISE_DEVICE_LOST, when the application has
  * opened a device again. If this fails, the session is as it was. Calls in progress end on the old
  * device. A run object moves when it is bound again, with buffers of the new device. States keep
- * their values if the old device can still be read; otherwise they have their initial values, and
- * `log` of the new device says so. */
+ * their values, unless the old device is lost or they have no defined value: then they have their
+ * initial values, and `log` of the new device says so. Do not run a session with states meanwhile.
+ * The totals of reprise_session_info begin again. */
 REPRISE_API reprise_status reprise_session_reopen(reprise_session* session, reprise_device* device,
                                                   reprise_error* error);
 REPRISE_API void reprise_session_free(reprise_session* session);
@@ -214,12 +215,12 @@ REPRISE_API void reprise_results_free(reprise_results* results);
  * of its own: the device works while the caller does something else, and host kernels run in the
  * calls below. Several run objects of a session may be in flight, up to max_in_flight; upload,
  * compute and download of different ones overlap where the device can. Only one thread at a time
- * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE, but for
- * reprise_run_cancel. If run objects in
- * flight are all that max_in_flight allows, reprise_session_run and the functions of states fail
- * with REPRISE_BUSY, because they might wait for the thread that calls them. The memory that is
- * bound, and the array of outputs, must stay valid until the run is bound again or freed. Do not
- * read or write memory of a run that is in flight. */
+ * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE, except
+ * reprise_run_cancel. If run objects in flight are all that max_in_flight allows,
+ * reprise_session_run and the functions of states fail with REPRISE_BUSY, because they might wait
+ * for the thread that calls them. The memory that is bound, and the array of outputs, must stay
+ * valid until the run is bound again or freed. Do not read or write memory of a run that is in
+ * flight. */
 typedef struct reprise_run reprise_run;
 
 /* A value of a timeline semaphore of the application on its own Vulkan device, whose feature
@@ -295,9 +296,10 @@ REPRISE_API reprise_status reprise_run_wait(reprise_run* run, reprise_results** 
                                             reprise_run_stats* stats, reprise_error* error);
 /* Asks the run to end early, and returns at once. Any thread may call this, also while another one
  * waits for the run. The run leaves out what it has not begun of its submissions, host kernels and
- * iterations of loops; then reprise_run_wait fails with REPRISE_CANCELLED, and the outputs have no
- * defined value. What the device has begun is not interrupted: a run that is one submission
- * succeeds. If the run is not in flight, this does nothing. */
+ * iterations of loops; then reprise_run_wait, or reprise_run_submit on the host, fails with
+ * REPRISE_CANCELLED, and the outputs and states that it updates in place have no defined value.
+ * What the device has begun is not interrupted: a run that is one submission succeeds. If the run
+ * is not in flight, this does nothing. */
 REPRISE_API reprise_status reprise_run_cancel(reprise_run* run, reprise_error* error);
 /* If the run was submitted and is in flight, waits for the device; its outputs have no defined
  * value then. */
