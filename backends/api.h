@@ -59,6 +59,8 @@ struct reprise_session {
       : package(std::move(of)), options(with), shapes(package->io) {}
   /// Creates the session on a device, or replaces it there. If that fails, nothing changes.
   reprise::Status open(const reprise_device& device);
+  /// Replaces the session. The old one ends with the last call that uses it.
+  void put(std::shared_ptr<reprise::Session> session);
   /// The session and its texts, which stay valid for as long as the handle.
   struct Opened {
     std::shared_ptr<reprise::Session> session;

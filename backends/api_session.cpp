@@ -43,6 +43,16 @@ reprise_session::Opened reprise_session::opened() const {
   return {session_, texts_.back()->variant.c_str(), texts_.back()->notes.c_str()};
 }
 
+void reprise_session::put(std::shared_ptr<reprise::Session> session) {
+  auto texts = std::make_unique<Texts>();
+  texts->variant = session->variant();
+  for (const std::string& note : session->variant_notes())
+    texts->notes += (texts->notes.empty() ? "" : "\n") + note;
+  const std::lock_guard lock(mutex_);
+  texts_.push_back(std::move(texts));
+  session_.swap(session);
+}
+
 reprise::Status reprise_session::open(const reprise_device& device) {
   using namespace reprise;
   const std::lock_guard one_at_a_time(open_mutex_);
@@ -50,10 +60,6 @@ reprise::Status reprise_session::open(const reprise_device& device) {
   o.cache_dir = device.cache_dir;
   o.log = device.log;
   RP_ASSIGN(std::shared_ptr<Session> made, Session::create(package, device.device, o));
-  auto texts = std::make_unique<Texts>();
-  texts->variant = made->variant();
-  for (const std::string& note : made->variant_notes())
-    texts->notes += (texts->notes.empty() ? "" : "\n") + note;
   if (session_) {
     Status moved = made->copy_states_from(*session_);
     const bool nothing_to_read = moved.code() == Code::DeviceLost || moved.code() == Code::Usage;
@@ -61,9 +67,7 @@ reprise::Status reprise_session::open(const reprise_device& device) {
     if (!moved.ok() && o.log)
       o.log(Severity::Warning, "the states have their initial values: " + moved.message());
   }
-  const std::lock_guard lock(mutex_);
-  texts_.push_back(std::move(texts));
-  session_.swap(made);  // the old one ends with the last call that uses it
+  put(std::move(made));
   return {};
 }
 

@@ -75,11 +75,11 @@ TEST_F(Misuse, RunsAreUsedByOneThreadAndInOrder) {
   {
     const auto held = capi::find_handle(made);
     ASSERT_TRUE(held.ok());
-    (*held)->in_use = true;  // as another thread's call does
+    (*held)->user = reprise_run::User::Call;  // as another thread's call does
     expect_error(reprise_run_wait(made, nullptr, nullptr, &error_), REPRISE_USAGE,
                  "another thread");
     expect_error(reprise_run_poll(made, &ended, &error_), REPRISE_USAGE, "another thread");
-    (*held)->in_use = false;
+    (*held)->user = reprise_run::User::None;
   }
   // A run keeps its session.
   session_.reset();

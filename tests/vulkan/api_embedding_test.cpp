@@ -54,7 +54,7 @@ struct Event {
 };
 
 TEST_P(Embedding, SubmissionsCallTheApplication) {
-  auto run = Run::create(*session_);
+  auto run = reprise::Run::create(*session_);
   ASSERT_TRUE(run) << run.error().message;
   const std::vector<float> x{1, 2, 3};
   std::vector<float> y(3);
@@ -82,7 +82,7 @@ TEST_P(Embedding, SubmissionsCallTheApplication) {
 
 TEST_P(Embedding, TheApplicationMayEndARunInTheCall) {
   struct Chain {
-    Run* run;
+    reprise::Run* run = nullptr;
     Event event;
     std::atomic<int> failures = 0;
     static void end(void* user) {
@@ -91,7 +91,7 @@ TEST_P(Embedding, TheApplicationMayEndARunInTheCall) {
       Event::set(&chain.event);
     }
   } chain;
-  auto run = Run::create(*session_);
+  auto run = reprise::Run::create(*session_);
   ASSERT_TRUE(run);
   chain.run = &*run;
   const std::vector<float> x{1, 2, 3};
@@ -109,7 +109,7 @@ TEST_P(Embedding, TheApplicationMayEndARunInTheCall) {
 }
 
 TEST_P(Embedding, SessionsMoveToAnotherDevice) {
-  auto run = Run::create(*session_);
+  auto run = reprise::Run::create(*session_);
   ASSERT_TRUE(run);
   const std::vector<float> x{1, 2, 3};
   std::vector<float> y(3);

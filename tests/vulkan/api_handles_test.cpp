@@ -64,8 +64,10 @@ class SlowSession final : public Session {
 
 TEST(ApiHandles, ASessionMayBeFreedWhileItRuns) {
   SlowSession::Gate gate;
-  auto* session =
-      capi::make_handle(std::make_shared<reprise_session>(std::make_shared<SlowSession>(gate)));
+  auto slow = std::make_shared<reprise_session>(std::make_shared<package::Package>(),
+                                                SessionOptions());
+  slow->put(std::make_shared<SlowSession>(gate));
+  auto* session = capi::make_handle(std::move(slow));
   reprise_results* results = nullptr;
   reprise_status status = REPRISE_INTERNAL;
   std::thread runner([&] {
