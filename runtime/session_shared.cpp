@@ -1,5 +1,6 @@
 // What follows from a plan of a session: how it uses its buffers, and what its runs share.
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/host/control_flow_kind.h"
 #include "runtime/run_context.h"
@@ -138,11 +139,12 @@ Status SessionShared::load_weights() {
 
 Status SessionShared::warm_up() const {
   if (kernels.empty()) return {};
-  uint64_t block_bytes = 16;  // no invocation reads the block
+  uint64_t block_bytes = 16;  // no invocation reads the block, which names no memory
   for (const plan::KernelCode& k : plan->kernels)
     block_bytes =
         std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
   RP_ASSIGN(const auto block, base.device->allocate(block_bytes, MemoryUse::Upload));
+  std::memset(block->mapped(), 0, block->size());
   RecordingDesc desc;
   desc.blocks = block.get();
   desc.once = true;

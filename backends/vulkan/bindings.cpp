@@ -155,7 +155,9 @@ Status BoundMemory::bind(const Dispatch& d, size_t binding, uint64_t address, bo
     return {Code::Usage, "a parameter block names memory that is not on " +
                              driver_->physical.info.id + " or was freed"};
   }
-  const uint64_t begin = near ? place->offset / kOffsetAlignment * kOffsetAlignment : 0;
+  // The error word is where its binding begins.
+  const bool at_place = near || d.layout->storage[binding] == BlockLayout::kErrorBinding;
+  const uint64_t begin = at_place ? place->offset / kOffsetAlignment * kOffsetAlignment : 0;
   const uint64_t most = driver_->physical.properties.limits.maxStorageBufferRange;
   info = {place->buffer, begin, std::min(place->bytes - begin, most / 4 * 4)};
   if (info.range == 0) info.offset = 0, info.range = std::min(place->bytes, most / 4 * 4);

@@ -89,7 +89,9 @@ TEST_P(SessionContract, DeviceMemoryIsUsedInPlace) {
     const float scale = round % 2 == 0 ? 1.0F : 2.0F;
     for (size_t i = 0; i < 256; ++i) EXPECT_EQ(values(got)[i], ramp(256, scale)[i] + 2);
   }
-  EXPECT_EQ(s->stats().recordings, 1U);
+  // Without buffer addresses, each of the four pairs of buffers may need a recording
+  // (tests/vulkan/descriptors_test.cpp).
+  EXPECT_LE(s->stats().recordings, device->info().facts.buffer_address ? 1U : 4U);
   EXPECT_EQ(s->stats().copies, 0U);
   EXPECT_EQ(recorded, 0U);
 }

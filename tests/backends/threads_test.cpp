@@ -38,7 +38,8 @@ TEST_P(ThreadsContract, RunsOfTwoSessionsInterleave) {
   if (device) {  // where the host cannot see device memory, new capacity records new copies
     auto b16 = device->allocate(16, MemoryUse::Device);
     ASSERT_OK(b16.status());
-    if (!(*b16)->mapped()) return;
+    // So may memory of another size, without buffer addresses.
+    if (!(*b16)->mapped() || !device->info().facts.buffer_address) return;
   }
   EXPECT_LE(a->stats().recordings, 2U);
   EXPECT_LE(b->stats().recordings, 3U);

@@ -256,8 +256,9 @@ void Runner::write_descriptors(const Launch& launch) {
   const uint32_t window = near_ ? ~static_cast<uint32_t>(kNear - 1) : 0;
   std::memcpy(block + BlockLayout::kWindow, &window, sizeof window);
   const auto bind = [&](uint32_t binding, uint64_t at, uint64_t bytes, uint32_t address_at) {
-    const uint64_t begin = binding == 0 ? at : near_ ? at / kNear * kNear : 0;
-    const uint64_t end = binding == 0 ? at + bytes : near_ ? at + std::max<uint64_t>(bytes, 4) : kArenaBytes;
+    const bool exact = binding < BlockLayout::buffer_binding(0);
+    const uint64_t begin = exact ? at : near_ ? at / kNear * kNear : 0;
+    const uint64_t end = exact || near_ ? at + std::max<uint64_t>(bytes, 4) : kArenaBytes;
     const VkDescriptorBufferInfo info{arena_, begin, end - begin};
     auto w = make<VkWriteDescriptorSet>(VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET);
     w.dstSet = set_;

@@ -44,6 +44,10 @@ TEST(Targets, ADeviceHasItsOwn) {
   EXPECT_NE(names({"cuda"}).find("cuda:sm_80,cuda:sm_90"), std::string::npos);
   facts.api = Api::Vulkan;
   EXPECT_NE(names({"cuda"}, facts).find("architectures"), std::string::npos);
+  EXPECT_EQ(names({"vulkan"}, facts), names({"vulkan"}) + " vulkan-descriptors");
+  facts.buffer_address = true;
+  EXPECT_EQ(names({"vulkan"}, facts), names({"vulkan"}));
+  EXPECT_EQ(names({"vulkan-descriptors"}), "vulkan-descriptors");
 }
 
 TEST(Targets, OthersAreUsageErrorsThatListTheForm) {
@@ -125,6 +129,7 @@ TEST(Targets, Float64HasVariantsOfItsOwn) {
             "vulkan-int64-float64");
   DeviceFacts narrow;
   narrow.api = Api::Vulkan;
+  narrow.buffer_address = true;
   EXPECT_EQ(variants_of("float64", [&](auto& o) { o.device = narrow; }), "vulkan-baseline");
   const std::string refused = variants_of("float64", [&](auto& o) {
     o.device = narrow;
@@ -132,6 +137,41 @@ TEST(Targets, Float64HasVariantsOfItsOwn) {
   });
   EXPECT_NE(refused.find("has dtype float64, which the device does not compute"), std::string::npos)
       << refused;
+}
+
+/// Kernels for devices without buffer addresses have at most 15 tensors and the error word.
+TEST(Targets, KernelsFitTheStorageBuffersOfDevices) {
+  std::string sum = "graph sum\n", concat = "graph concat\n", list;
+  for (int i = 0; i < 20; ++i) {
+    const std::string x = "x" + std::to_string(i);
+    sum += "input " + x + ": float32[8]\n";
+    concat += "input " + x + ": float32[8]\n";
+    list += (i == 0 ? "" : ", ") + x;
+    if (i > 0)
+      sum += "s" + std::to_string(i) + " = Add(" + (i == 1 ? "x0" : "s" + std::to_string(i - 1)) +
+             ", " + x + ") @14\n";
+  }
+  sum += "output s19\n";
+  concat += "y = Concat(" + list + ") {axis=0} @13\noutput y\n";
+  const auto plan_of = [](const std::string& text, const std::string& target) {
+    auto g = graph::parse(text);
+    EXPECT_TRUE(g.ok()) << g.status().message();
+    CompileOptions options;
+    options.targets = {target};
+    const auto p = compile(std::move(*g), options);
+    EXPECT_TRUE(p.ok()) << p.status().message();
+    return p->variants[0].plan;
+  };
+  EXPECT_EQ(plan_of(sum, "vulkan-baseline").steps.size(), 1U);
+  const plan::Plan split = plan_of(sum, "vulkan-descriptors");
+  EXPECT_EQ(split.steps.size(), 2U);
+  for (const plan::Step& s : split.steps)
+    EXPECT_LE(std::get<plan::Launch>(s.what).buffers.size(), 15U);
+  const plan::Plan on_host = plan_of(concat, "vulkan-descriptors");
+  ASSERT_EQ(on_host.steps.size(), 1U);
+  const auto* call = std::get_if<plan::HostCall>(&on_host.steps[0].what);
+  ASSERT_NE(call, nullptr);
+  EXPECT_NE(call->reason.find("21 tensors"), std::string::npos) << call->reason;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   facts.api = Api::Vulkan;
   facts.kind = DeviceKind::DiscreteGpu;
   facts.subgroup_size = 32;
+  facts.buffer_address = true;
   EXPECT_EQ(Predicate{}.mismatch(facts), "");
   const auto check = [&facts](auto&& change, const char* expected) {
     Predicate p;
@@ -44,6 +45,23 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   facts.matrices = {{16, 8, 16}, {16, 16, 16}};
   all.matrix = {16, 16, 16};
   EXPECT_EQ(all.mismatch(facts), "");
+}
+
+TEST(Predicate, AddressesAndDescriptorsAreForDifferentDevices) {
+  DeviceFacts facts;
+  facts.api = Api::Vulkan;
+  facts.max_storage_buffers = 35;
+  Predicate descriptors;
+  descriptors.storage_buffers = 16;
+  EXPECT_EQ(descriptors.mismatch(facts), "");
+  EXPECT_NE(Predicate{}.mismatch(facts).find("vulkan-descriptors"), std::string::npos);
+  facts.max_storage_buffers = 4;
+  EXPECT_NE(descriptors.mismatch(facts).find("16 storage buffers in a kernel, the device allows 4"),
+            std::string::npos);
+  facts.max_storage_buffers = 35;
+  facts.buffer_address = true;
+  EXPECT_EQ(Predicate{}.mismatch(facts), "");
+  EXPECT_NE(descriptors.mismatch(facts).find("without buffer addresses"), std::string::npos);
 }
 
 TEST(CudaArch, Texts) {

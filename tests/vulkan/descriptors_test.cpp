@@ -30,7 +30,7 @@ class Descriptors : public OnDevice {
     BackendOptions options;
     options.hidden = {true, !update_after_bind, true};
     auto device = open({}, options);
-    if (device) EXPECT_FALSE(device->info().facts.buffer_address);
+    EXPECT_TRUE(device && !device->info().facts.buffer_address);
     return device;
   }
   std::unique_ptr<DeviceBuffer> buffer(Device& device, uint64_t bytes) {

@@ -68,7 +68,7 @@ class SpirvEmitter {
   void load_addresses();
   void load_offsets();
   Id block_member(Id block, size_t index, Id type, uint32_t bytes);
-  Id error_word();
+  Id error_place();
   Id launch_id();
   /// The storage class of buffers and of the error word.
   spv::StorageClass buffer_class() const {

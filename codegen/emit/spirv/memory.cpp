@@ -257,10 +257,12 @@ void SpirvEmitter::set_error(const Inst& i) {
   m_.code(spv::OpSelectionMerge, {merge, spv::SelectionControlMaskNone});
   m_.code(spv::OpBranchConditional, {arg(i, 0), then, merge});
   label(then);
-  const Id at = error_word();
+  const Id error = error_place();
   const Id high = m_.value(spv::OpShiftLeftLogical, u32, {launch_id(), m_.constant_u32(8)});
   const Id code = m_.constant_u32(static_cast<uint32_t>(i.imm));
   const Id word = m_.value(spv::OpBitwiseOr, u32, {high, code});
+  const Id at = m_.value(spv::OpAccessChain, m_.pointer_type(buffer_class(), u32),
+                         {error, m_.constant_u32(0)});
   m_.value(
       spv::OpAtomicUMax, u32,
       {at, m_.constant_u32(atomic_scope()), m_.constant_u32(spv::MemorySemanticsMaskNone), word});

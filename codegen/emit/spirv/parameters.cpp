@@ -231,11 +231,9 @@ void SpirvEmitter::load_offsets() {
   }
 }
 
-/// A pointer to the error word.
-Id SpirvEmitter::error_word() {
-  const Id word = m_.pointer_type(buffer_class(), m_.int_type(32, false));
-  const Id error = options_.descriptors ? error_ : block_member(block_, 0, error_pointer_type_, 8);
-  return m_.value(spv::OpAccessChain, word, {error, m_.constant_u32(0)});
+/// A pointer to the struct of the error word, which the binding begins with.
+Id SpirvEmitter::error_place() {
+  return options_.descriptors ? error_ : block_member(block_, 0, error_pointer_type_, 8);
 }
 
 Id SpirvEmitter::launch_id() {
