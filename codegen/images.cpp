@@ -49,14 +49,14 @@ Result<ImageTensor> read_tensor(const Graph& g, ValueId v, const O& o) {
   ImageTensor t;
   t.shape = s;
   t.dtype = value.dtype;
-  const int first = rank == 4 ? 1 : 0;
-  const auto at = [&](int axis) { return s[static_cast<size_t>(first + axis)]; };
+  const size_t first = rank == 4 ? 1 : 0;
+  const auto at = [&](size_t axis) { return s[first + axis]; };
   t.channels_first = rank == 2 || (o.layout == O::Layout::Auto ? may_be_channels(at(0))
                                                                : o.layout == O::Layout::Nchw);
-  t.height_axis = rank == 2 ? 0 : first + (t.channels_first ? 1 : 0);
+  t.height_axis = rank == 2 ? 0 : first + (t.channels_first ? 1U : 0U);
   t.width_axis = t.height_axis + 1;
-  t.height = s[static_cast<size_t>(t.height_axis)];
-  t.width = s[static_cast<size_t>(t.width_axis)];
+  t.height = s[t.height_axis];
+  t.width = s[t.width_axis];
   const Expr channels = rank == 2 ? Expr(1) : at(t.channels_first ? 0 : 2);
   if (!may_be_channels(channels))
     return refuse(o, is + ", in which no axis has 1, 3 or 4 channels where the layout has them");
@@ -142,7 +142,7 @@ Result<Shape> input_shape(Graph& g, const O& o, const ImageTensor& t, size_t inp
   for (SymbolSource& source : g.symbol_sources) {
     if (source.kind != SymbolSource::Kind::InputDim || source.index != static_cast<int32_t>(input))
       continue;
-    source.axis = source.axis == t.height_axis ? 0 : 1;
+    source.axis = source.axis == static_cast<int32_t>(t.height_axis) ? 0 : 1;
   }
   if (nv12) return Shape{height.value() / 2 * 3, width};
   return Shape{height, width, o.format == ImageFormat::R8 ? 1 : 4};

@@ -53,7 +53,7 @@ Status check_format(const DeviceImage& image, ImageFormat format) {
 /// Like a pointer or a 64-bit integer, depending on the platform.
 VkImage image_handle(uint64_t handle) {
   VkImage image = VK_NULL_HANDLE;
-  std::memcpy(&image, &handle, sizeof(image));
+  std::memcpy(&image, &handle, sizeof(VkImage));
   return image;
 }
 
