@@ -152,7 +152,8 @@ Result<Shape> input_shape(Graph& g, const O& o, const ImageTensor& t, size_t inp
 graph::Node* add_place(Graph& g, const O& o, std::vector<ValueId> inputs, ValueId output,
                        graph::Node* before) {
   graph::NodeSpec spec;
-  spec.op = spec.origin_op = "Identity";
+  spec.op = "Identity";
+  spec.origin_op = "Image";
   spec.name = graph::image_origin(o.name);
   spec.inputs = std::move(inputs);
   spec.outputs = {output};
@@ -201,6 +202,14 @@ Status check_output(const O& o, const ImageTensor& t) {
   return {};
 }
 
+std::string names_of(const Graph& g) {
+  std::string s;
+  const auto add = [&](const std::string& name) { s += (s.empty() ? "'" : ", '") + name + "'"; };
+  for (const ValueId v : g.inputs) add(g.value(v).name);
+  for (size_t i = 0; i < g.outputs.size(); ++i) add(g.output_name(i));
+  return s;
+}
+
 Status add_output(Graph& g, const O& o, size_t i) {
   const ValueId old = g.outputs[i];
   RP_ASSIGN(const ImageTensor t, read_tensor(g, old, o));
@@ -229,7 +238,7 @@ Status add_images(Graph& g, const std::vector<ImageOption>& images) {
     size_t output = 0;
     while (output < g.outputs.size() && g.output_name(output) != o.name) ++output;
     if (output == g.outputs.size())
-      return refuse(o, "the model has no input or output of this name");
+      return refuse(o, "the model has no input or output of this name; it has " + names_of(g));
     RP_TRY(add_output(g, o, output));
   }
   return {};

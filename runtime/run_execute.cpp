@@ -284,7 +284,7 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   RP_TRY(write_segment(index, run.symbols));
   RP_TRY(record_segment(index));
   Recorded& r = segments_[index].recorded;
-  RP_TRY(set_pixels(index, r));
+  RP_TRY(set_pixels(index, r, run.io.binding));
   RP_TRY(submit(*r.recording, run));
   ++s_.base.totals.submits;
   s_.base.totals.dispatches += r.dispatches;

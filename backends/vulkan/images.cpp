@@ -265,6 +265,8 @@ Status check_image(const Driver& driver, const DeviceImage& image, ImageFormat f
                          std::to_string(image.height) + " pixels; this device has images of 1 to " +
                          std::to_string(most));
   }
+  if (format == ImageFormat::Nv12 && (image.width % 2 != 0 || image.height % 2 != 0))
+    return invalid_input("the width and height of an nv12 image must be even");
   const bool undefined = image.layout == VK_IMAGE_LAYOUT_UNDEFINED;
   if (undefined && !written)
     return {Code::Usage, "the VkImage has the layout UNDEFINED, in which it has no pixels"};
