@@ -17,8 +17,7 @@ bool is_bytes(ImageFormat f) {
 }
 
 V vector_of(Composer& c, const std::vector<double>& values) {
-  std::vector<float> floats;
-  for (const double v : values) floats.push_back(static_cast<float>(v));
+  const std::vector<float> floats(values.begin(), values.end());
   return c.constant(HostTensor::from<float>(DType::F32, {std::ssize(floats)}, floats));
 }
 
@@ -111,6 +110,7 @@ V from_nv12(Composer& c, const ImageOption& o, Colors wanted, V pixels) {
   const std::vector<FromYuv> weights = yuv_weights(o, wanted);
   const auto list = [&](double FromYuv::*member) {
     std::vector<double> out;
+    out.reserve(weights.size());
     for (const FromYuv& w : weights) out.push_back(w.*member);
     return per_channel(c, out);
   };

@@ -12,7 +12,7 @@ struct ImageTensor {
   DType dtype = DType::F32;
   int64_t channels = 0;
   Expr height, width;
-  int height_axis = 0, width_axis = 0;
+  size_t height_axis = 0, width_axis = 0;
   bool channels_first = true;
   ImageOption::Colors colors = ImageOption::Colors::Rgb;
 };

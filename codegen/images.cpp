@@ -49,14 +49,14 @@ Result<ImageTensor> read_tensor(const Graph& g, ValueId v, const O& o) {
   ImageTensor t;
   t.shape = s;
   t.dtype = value.dtype;
-  const int first = rank == 4 ? 1 : 0;
-  const auto at = [&](int axis) { return s[static_cast<size_t>(first + axis)]; };
+  const size_t first = rank == 4 ? 1 : 0;
+  const auto at = [&](size_t axis) { return s[first + axis]; };
   t.channels_first = rank == 2 || (o.layout == O::Layout::Auto ? may_be_channels(at(0))
                                                                : o.layout == O::Layout::Nchw);
-  t.height_axis = rank == 2 ? 0 : first + (t.channels_first ? 1 : 0);
+  t.height_axis = rank == 2 ? 0 : first + (t.channels_first ? 1U : 0U);
   t.width_axis = t.height_axis + 1;
-  t.height = s[static_cast<size_t>(t.height_axis)];
-  t.width = s[static_cast<size_t>(t.width_axis)];
+  t.height = s[t.height_axis];
+  t.width = s[t.width_axis];
   const Expr channels = rank == 2 ? Expr(1) : at(t.channels_first ? 0 : 2);
   if (!may_be_channels(channels))
     return refuse(o, is + ", in which no axis has 1, 3 or 4 channels where the layout has them");
@@ -142,7 +142,7 @@ Result<Shape> input_shape(Graph& g, const O& o, const ImageTensor& t, size_t inp
   for (SymbolSource& source : g.symbol_sources) {
     if (source.kind != SymbolSource::Kind::InputDim || source.index != static_cast<int32_t>(input))
       continue;
-    source.axis = source.axis == t.height_axis ? 0 : 1;
+    source.axis = source.axis == static_cast<int32_t>(t.height_axis) ? 0 : 1;
   }
   if (nv12) return Shape{height.value() / 2 * 3, width};
   return Shape{height, width, o.format == ImageFormat::R8 ? 1 : 4};
@@ -152,7 +152,8 @@ Result<Shape> input_shape(Graph& g, const O& o, const ImageTensor& t, size_t inp
 graph::Node* add_place(Graph& g, const O& o, std::vector<ValueId> inputs, ValueId output,
                        graph::Node* before) {
   graph::NodeSpec spec;
-  spec.op = spec.origin_op = "Identity";
+  spec.op = "Identity";
+  spec.origin_op = "Image";
   spec.name = graph::image_origin(o.name);
   spec.inputs = std::move(inputs);
   spec.outputs = {output};
@@ -201,6 +202,14 @@ Status check_output(const O& o, const ImageTensor& t) {
   return {};
 }
 
+std::string names_of(const Graph& g) {
+  std::string s;
+  const auto add = [&](const std::string& name) { s += (s.empty() ? "'" : ", '") + name + "'"; };
+  for (const ValueId v : g.inputs) add(g.value(v).name);
+  for (size_t i = 0; i < g.outputs.size(); ++i) add(g.output_name(i));
+  return s;
+}
+
 Status add_output(Graph& g, const O& o, size_t i) {
   const ValueId old = g.outputs[i];
   RP_ASSIGN(const ImageTensor t, read_tensor(g, old, o));
@@ -229,7 +238,7 @@ Status add_images(Graph& g, const std::vector<ImageOption>& images) {
     size_t output = 0;
     while (output < g.outputs.size() && g.output_name(output) != o.name) ++output;
     if (output == g.outputs.size())
-      return refuse(o, "the model has no input or output of this name");
+      return refuse(o, "the model has no input or output of this name; it has " + names_of(g));
     RP_TRY(add_output(g, o, output));
   }
   return {};

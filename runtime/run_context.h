@@ -200,6 +200,7 @@ class RunContext {
     PartedRecording* parted = nullptr;  // `recording`, if runs are cut in slices
     Staged staged;
     bool copies_pixels = false;
+    uint64_t pixels_of = 0;  // the binding whose images it copies
     uint64_t barriers = 0, dispatches = 0;
   };
   struct Location {
@@ -233,7 +234,7 @@ class RunContext {
   Status bind_pixels_out(size_t o, const Binding& b);
   PixelCopy pixel_copy(const Binding& b, const plan::Slot& slot, const Rows& rows,
                        const HostBound& tensor) const;
-  Status set_pixels(size_t index, Recorded& r);
+  Status set_pixels(size_t index, Recorded& r, uint64_t binding);
 
   Status begin_segment(size_t index, Run& run);
   Status end_segment(size_t index, Run& run);

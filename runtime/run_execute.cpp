@@ -129,7 +129,7 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   RP_TRY(write_segment(index, run.symbols));
   RP_TRY(record_segment(index));
   Recorded& r = segments_[index].recorded;
-  RP_TRY(set_pixels(index, r));
+  RP_TRY(set_pixels(index, r, run.io.binding));
   if (r.parted) r.parted->set_cancelled(run.left.cancelled);
   RP_TRY(submit(*r.recording, run));
   ++s_.base.totals.submits;

@@ -68,19 +68,25 @@ Status RunContext::bind_pixels_out(size_t o, const Binding& b) {
   return {};
 }
 
-// Gives the recording of a segment its copies.
-Status RunContext::set_pixels(size_t index, Recorded& r) {
+// Gives the recording of a segment its copies. Copies of an earlier binding are dropped even if
+// they look the same: the application may have replaced an image by another one with the same
+// handle.
+Status RunContext::set_pixels(size_t index, Recorded& r, uint64_t binding) {
   pixels_after_.clear();
   for (const auto& [segment, copy] : pixels_out_)
     if (segment == index) pixels_after_.push_back(copy);
   std::span<const PixelCopy> before;
   if (index == s_.first_recorded) before = pixels_in_;
   const bool any = !before.empty() || !pixels_after_.empty();
-  if (!any && !r.copies_pixels) return {};
-  RP_TRY(r.recording->set_pixels(before, pixels_after_));
-  r.copies_pixels = any;
+  if (r.copies_pixels && (!any || r.pixels_of != binding)) {
+    RP_TRY(r.recording->set_pixels({}, {}));
+    r.copies_pixels = false;
+  }
+  if (!any) return {};
+  r.copies_pixels = true;
+  r.pixels_of = binding;
   s_.base.totals.copies += before.size() + pixels_after_.size();
-  return {};
+  return r.recording->set_pixels(before, pixels_after_);
 }
 
 }  // namespace reprise

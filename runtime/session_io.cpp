@@ -1,6 +1,7 @@
 #include "runtime/session_io.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 namespace reprise {
@@ -255,6 +256,8 @@ Status IoBinder::bind_symbols(BoundIo& bound) const {
 
 Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
                       const Device* device, BoundIo& bound) const {
+  static std::atomic<uint64_t> bindings = 0;
+  bound.binding = ++bindings;
   RP_TRY(place(inputs, true, bound.inputs));
   RP_TRY(place(outputs, false, bound.outputs));
   bound.dims_.clear();

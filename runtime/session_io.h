@@ -18,6 +18,8 @@ struct BoundIo {
   std::vector<const Binding*> outputs;  // null: the output is returned as a host tensor
   std::vector<int64_t> symbols;         // plan::kUnbound if a host call determines the value
 
+  uint64_t binding = 0;  // a number of its own for each bind()
+
   /// The dims of input i, whatever is bound to it.
   std::span<const int64_t> dims(size_t i) const { return dims_[i]; }
 

@@ -7,6 +7,7 @@
 #include "apps/common/launch_bytes.h"
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
+#include "apps/reprise/image_slots.h"
 #include "codegen/targets.h"
 #include "runtime/plan/bind.h"
 
@@ -274,35 +275,6 @@ Json bodies_json(const std::vector<BodySections>& bodies) {
                    {"control_flow", b.sections.control_flow_json},
                    {"host", b.sections.host_json}});
   return out;
-}
-
-/// Calls `f` with the direction and the slot of each image.
-template <typename F>
-void for_images(const plan::Interface& io, const F& f) {
-  for (const plan::Slot& s : io.inputs)
-    if (s.image != ImageFormat::None) f("input", s);
-  for (const plan::Slot& s : io.outputs)
-    if (s.image != ImageFormat::None) f("output", s);
-}
-
-Json images_json(const plan::Interface& io) {
-  Json out = Json::array();
-  for_images(io, [&](const char* direction, const plan::Slot& s) {
-    out.push_back({{"name", s.name},
-                   {"direction", direction},
-                   {"format", name_of(s.image)},
-                   {"shape", shape_str(s.shape, io.symbols)},
-                   {"processing", s.processing}});
-  });
-  return out;
-}
-
-void print_images(const Output& out, const plan::Interface& io) {
-  for_images(io, [&](const char* direction, const plan::Slot& s) {
-    out.text("image " + std::string(direction) + " '" + s.name + "': " +
-             std::string(name_of(s.image)) + " " + shape_str(s.shape, io.symbols) +
-             (s.processing.empty() ? "" : ", " + s.processing) + "\n");
-  });
 }
 
 void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,

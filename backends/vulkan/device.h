@@ -32,12 +32,12 @@ class VulkanDevice final : public Device {
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
   Result<std::shared_ptr<void>> record_into(void* command_buffer,
                                             const RecordingDesc& desc) override;
-  Status check_image(const DeviceImage& image, ImageFormat format, bool written) const override;
-  Status check_rows() const override { return {}; }
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
   bool owns(const DeviceBuffer& buffer) const override;
   Counters counters() const override;
+  Status check_image(const DeviceImage& image, ImageFormat format, bool written) const override;
+  Status check_rows() const override { return {}; }
 
  private:
   VulkanDevice(std::shared_ptr<Driver> driver, const BackendOptions& options)

@@ -53,7 +53,7 @@ Status check_format(const DeviceImage& image, ImageFormat format) {
 /// Like a pointer or a 64-bit integer, depending on the platform.
 VkImage image_handle(uint64_t handle) {
   VkImage image = VK_NULL_HANDLE;
-  std::memcpy(&image, &handle, sizeof(image));
+  std::memcpy(&image, &handle, sizeof(VkImage));
   return image;
 }
 
@@ -265,6 +265,8 @@ Status check_image(const Driver& driver, const DeviceImage& image, ImageFormat f
                          std::to_string(image.height) + " pixels; this device has images of 1 to " +
                          std::to_string(most));
   }
+  if (format == ImageFormat::Nv12 && (image.width % 2 != 0 || image.height % 2 != 0))
+    return invalid_input("the width and height of an nv12 image must be even");
   const bool undefined = image.layout == VK_IMAGE_LAYOUT_UNDEFINED;
   if (undefined && !written)
     return {Code::Usage, "the VkImage has the layout UNDEFINED, in which it has no pixels"};

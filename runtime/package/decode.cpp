@@ -106,15 +106,11 @@ class Decoder : private MetadataReader {
     const auto slot = [this](const auto& f, plan::Slot& t) {
       t.dtype = static_cast<DType>(f.dtype());
       RP_TRY(string(f.name(), t.name));
+      if constexpr (requires { f.image(); }) RP_TRY(image(f, t));
       return exprs(f.shape(), t.shape);
     };
-    const auto image_slot = [&](const fb::Slot& f, plan::Slot& t) {
-      RP_TRY(slot(f, t));
-      t.image = static_cast<ImageFormat>(f.image());
-      return f.processing() ? string(f.processing(), t.processing) : Status();
-    };
-    RP_TRY(list(from.inputs(), to.inputs, image_slot));
-    RP_TRY(list(from.outputs(), to.outputs, image_slot));
+    RP_TRY(list(from.inputs(), to.inputs, slot));
+    RP_TRY(list(from.outputs(), to.outputs, slot));
     RP_TRY(list(from.states(), to.states, [&](const fb::StateSlot& f, plan::StateSlot& t) {
       t.initial = f.initial();
       return slot(f, t);

@@ -9,6 +9,7 @@
 #include "package_generated.h"
 #include "runtime/base/expr.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/plan.h"
 
 namespace reprise::package {
 
@@ -39,6 +40,11 @@ class MetadataReader {
     RP_TRY(spend(from->size()));
     to.assign(from->c_str(), from->size());
     return {};
+  }
+
+  Status image(const fb::Slot& from, plan::Slot& to) {
+    to.image = static_cast<ImageFormat>(from.image());
+    return string(from.processing(), to.processing);
   }
 
   /// Copies bytes, because the verifier does not check that 64-bit elements of a vector are

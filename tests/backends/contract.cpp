@@ -24,6 +24,7 @@ constexpr Excuse kExcuses[] = {
     {"OutputsInDeviceMemoryMayBeCopies", "host", kNoBuffers},
     {"BuffersOfAnotherDeviceAreRefused", "host", kNoBuffers},
     {"AnApplicationsDeviceAndMemoryAreBorrowed", "host", kNoBuffers},
+    {"ImagesOfAnApplicationAreThoseOfItsVulkanDevice", "host", kNoBuffers},
     {"ObjectsMayOutliveTheirDevice", "host", kNoBuffers},
     {"CopiesAreOrdered", "host", kNothingRecorded},
     {"ARecordingIsSubmittedOnceAtATime", "host", kNothingRecorded},

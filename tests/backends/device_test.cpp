@@ -275,6 +275,17 @@ TEST_P(DeviceContract, BlocksOutsideTheirBufferAreRefused) {
   EXPECT_EQ(device->record(desc).status().code(), Code::Internal);
 }
 
+TEST_P(DeviceContract, ImagesOfAnApplicationAreThoseOfItsVulkanDevice) {
+  auto device = open();
+  ASSERT_TRUE(device);
+  const DeviceImage image{
+      .handle = 1, .format = 37, .usage = 3, .width = 8, .height = 8, .layout = 1};
+  const bool vulkan = device->info().facts.api == Api::Vulkan;
+  EXPECT_EQ(device->check_image(image, ImageFormat::Rgba8, false).code(),
+            vulkan ? Code::Usage : Code::Unsupported);
+  EXPECT_EQ(device->check_rows().ok(), vulkan);
+}
+
 TEST_P(DeviceContract, AnApplicationsDeviceAndMemoryAreBorrowed) {
   const std::string id = GetParam();
   const size_t index = std::stoul(id.substr(id.find(':') + 1));

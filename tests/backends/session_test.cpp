@@ -60,6 +60,24 @@ TEST_P(SessionContract, NewSizesRewriteBlocksAndRecordNothing) {
   EXPECT_EQ(device->counters().submits, 6U);
 }
 
+TEST_P(SessionContract, RowsInHostMemoryMayHaveAPitch) {
+  auto s = session(chain(2, 100, false), open());
+  ASSERT_TRUE(s);
+  std::vector<float> rows(298, -1), out(199, -1);
+  for (size_t i = 0; i < 100; ++i) rows[3 * i] = static_cast<float>(i);
+  HostTensor x;
+  x.borrow_again(DType::F32, std::vector<int64_t>{100}, std::as_bytes(std::span(rows)));
+  const Binding in{.name = "x", .host = &x, .row_pitch = 12};
+  Binding to{.name = "y", .host_output = std::as_writable_bytes(std::span(out)), .row_pitch = 8};
+  ASSERT_OK(s->run({{in}}, {{to}}).status());
+  for (size_t i = 0; i < 199; ++i)
+    ASSERT_EQ(out[i], i % 2 == 0 ? static_cast<float>(i / 2) + 2 : -1.0F);
+  to.row_pitch = 12;  // beyond the memory
+  EXPECT_EQ(s->run({{in}}, {{to}}).status().code(), Code::InvalidInput);
+  to.row_pitch = 3;
+  EXPECT_EQ(s->run({{in}}, {{to}}).status().code(), Code::InvalidInput);
+}
+
 TEST_P(SessionContract, DeviceMemoryIsUsedInPlace) {
   auto device = open();
   auto s = session(chain(2, 256, false), device);

@@ -205,6 +205,34 @@ TEST_F(Commands, ExplainSaysWhatWasFused) {
   EXPECT_TRUE(json["host"].empty());
 }
 
+TEST_F(Commands, ImagesAddNoKernelAndAreExplained) {
+  const std::string model = dir_ / "image.onnx";
+  OnnxWriter m;
+  m.input("x", DType::F32, {1, 3, 16, 16}).output("y", DType::F32, {1, 3, 16, 16});
+  m.node("Sigmoid", {"x"}, {"y"});
+  write_file(model, m.bytes());
+  const std::vector<std::string> images{"--image", "x=rgba8,resize=bilinear,mean=0.5", "--image",
+                                        "y=bgra8"};
+  std::vector<std::string> explain{"explain", model, "--device", kDevice};
+  explain.insert(explain.end(), images.begin(), images.end());
+  const Json json = json_of(explain);
+  EXPECT_EQ(json["launches"], 1);
+  ASSERT_EQ(json["images"].size(), 2U);
+  EXPECT_EQ(json["images"][0]["format"], "rgba8");
+  EXPECT_EQ(json["images"][0]["shape"], "[x_height, x_width, 4]");
+  EXPECT_EQ(json["images"][1]["direction"], "output");
+  EXPECT_NE(reprise(explain).out.find(
+                "image input 'x': rgba8 [x_height, x_width, 4], resized bilinearly, mean 0.5"),
+            std::string::npos);
+  std::vector<std::string> compile{"compile", model, "-o", dir_ / "image.rpk"};
+  compile.insert(compile.end(), images.begin(), images.end());
+  ASSERT_EQ(reprise(compile).status, 0);
+  const Json verified = json_of({"verify", dir_ / "image.rpk", "--device", kDevice, "--shape",
+                                 "x=20x30x4", "--tolerance", "0"});
+  EXPECT_EQ(verified["outputs"][0]["max_error"], 0);
+  EXPECT_EQ(reprise({"explain", model, "--image", "x=rgb"}).status, 2);
+}
+
 TEST_F(Commands, SwitchingFusionOffShows) {
   const Json json = json_of({"explain", model_, "--device", kDevice, "--disable-pass", "fusion"});
   EXPECT_EQ(json["launches"], json["launches_unfused"]);

@@ -182,6 +182,11 @@ uint64_t Application::make_image(uint32_t format, uint32_t width, uint32_t heigh
   return number(image);
 }
 
+void Application::destroy_images() {
+  for (const VkImage i : impl_->images) impl_->vk.vkDestroyImage(impl_->device, i, nullptr);
+  impl_->images.clear();
+}
+
 void Application::write(uint64_t image, const std::vector<Plane>& planes,
                         const std::vector<uint8_t>& bytes, uint32_t layout, uint32_t mip,
                         uint32_t layer) {

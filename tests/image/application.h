@@ -37,6 +37,8 @@ class Application {
   /// An image with optimal tiling, in the layout UNDEFINED. It lives as long as the application.
   uint64_t make_image(uint32_t format, uint32_t width, uint32_t height, uint32_t usage,
                       uint32_t mips = 1, uint32_t layers = 1);
+  /// Destroys all images, so that later ones may get their handles.
+  void destroy_images();
   /// Fills planes of the image, and leaves it in a layout.
   void write(uint64_t image, const std::vector<Plane>& planes, const std::vector<uint8_t>& bytes,
              uint32_t layout, uint32_t mip = 0, uint32_t layer = 0);

@@ -32,6 +32,26 @@ TEST(CompiledImages, AddNoKernel) {
   }
 }
 
+/// A convolution whose result is the output.
+OnnxWriter convolution(int64_t channels) {
+  OnnxWriter m;
+  m.input("x", DType::F32, {1, 3, 16, 16});
+  m.output("y", DType::F32, {1, channels, 16, 16});
+  m.initializer("w", float_tensor({channels, 3, 3, 3}, 0.01F));
+  AttrMap pads;
+  pads.set("pads", std::vector<int64_t>{1, 1, 1, 1});
+  m.node("Conv", {"x", "w"}, {"y"}, {.attrs = pads});
+  return m;
+}
+
+// A convolution computes no channel that it does not have.
+TEST(CompiledImages, OnlyAnOutputWithMoreChannelsThanItsConvolutionAddsAKernel) {
+  const size_t plain = launches(*compiled(convolution(1), {}));
+  EXPECT_EQ(launches(*compiled(convolution(1), {"x=rgba8", "y=r8"})), plain);
+  EXPECT_EQ(launches(*compiled(convolution(4), {"x=rgba8", "y=rgba8"})), plain);
+  EXPECT_EQ(launches(*compiled(convolution(3), {"x=rgba8", "y=rgba8"})), plain + 1);
+}
+
 TEST(CompiledImages, TheKernelOfAnImageListsIt) {
   const auto package = compiled(classifier(16), {"x=rgba8,resize=bilinear"});
   ASSERT_TRUE(package);

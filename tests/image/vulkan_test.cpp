@@ -270,6 +270,19 @@ TEST_P(ImagesOnVulkan, ARunIsRecordedBetweenTheApplicationsCommands) {
   EXPECT_EQ(info(*s).submits, 0U);
 }
 
+TEST_P(ImagesOnVulkan, AnImageMayBeReplacedByOneWithTheSameHandle) {
+  const Package package(classifier_package({"x=r8,resize=bilinear,scale=255,mean=128"}));
+  const auto s = session(package, *device);
+  ASSERT_TRUE(s);
+  for (const size_t skip : {0, 7, 19}) {
+    std::vector<uint8_t> bytes = image_bytes(16 * 8 + skip);
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(skip));
+    const reprise_vulkan_image image = image_of(kR8, 16, 8, 1, bytes);
+    EXPECT_EQ(scores_of(*s, image), scores_on_host(package, bytes, {8, 16, 1}, REPRISE_U8));
+    app->destroy_images();  // a command buffer that still names it would be reported
+  }
+}
+
 TEST_P(ImagesOnVulkan, MipLevelsAndLayers) {
   const Package package(classifier_package({"x=rgba8,resize=bilinear,scale=255,mean=128"}));
   const auto s = session(package, *device);
@@ -423,6 +436,13 @@ TEST_P(ImagesOnVulkan, MistakesAreNamed) {
   reprise_error e{};
   EXPECT_EQ(reprise_session_run(s->get(), &both, 1, &y, 1, nullptr, nullptr, &e),
             REPRISE_INVALID_INPUT);
+  const Package planes(classifier_package({"x=nv12,resize=bilinear"}));
+  const reprise_vulkan_image odd = with(with(good, &I::format, kNv12), &I::height, 7U);
+  reprise_tensor x = Tensor("x", odd).raw();
+  EXPECT_EQ(
+      reprise_session_run(session(planes, *device)->get(), &x, 1, nullptr, 0, nullptr, nullptr, &e),
+      REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(e.message).find("even"), std::string::npos) << e.message;
   // After all that, the session works.
   both = Tensor("x", good).raw();
   EXPECT_EQ(reprise_session_run(s->get(), &both, 1, &y, 1, nullptr, nullptr, &e), REPRISE_OK)

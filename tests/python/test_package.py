@@ -32,6 +32,22 @@ class Compile(unittest.TestCase):
             (slot.name, slot.dtype, slot.shape), ("x", "float32", ("batch", 4))
         )
 
+    def test_makes_inputs_and_outputs_images(self) -> None:
+        model = support.unary("Relu", dims=(1, 3, 2, 2))
+        package = reprise.compile(
+            model, device="host", images={"x": "rgba8,resize=nearest", "y": "bgra8"}
+        )
+        self.assertEqual((package.inputs[0].image, package.outputs[0].image), ("rgba8", "bgra8"))
+        self.assertEqual(package.inputs[0].dtype, "uint8")
+        self.assertIsNone(reprise.compile(model, device="host").inputs[0].image)
+        pixels = np.arange(4 * 4 * 4, dtype=np.uint8).reshape(4, 4, 4)
+        (result,) = reprise.Session(package, "host").run({"x": pixels}).values()
+        expected = pixels[1::2, 1::2, [2, 1, 0, 3]].copy()
+        expected[..., 3] = 255
+        np.testing.assert_array_equal(result, expected)
+        with self.assertRaisesRegex(reprise.UsageError, "rgb9"):
+            reprise.compile(model, images={"x": "rgb9"})
+
     def test_fixes_shapes(self) -> None:
         package = reprise.compile(support.pointwise(), shapes={"x": (3, 4)})
         self.assertEqual(package.outputs[0].shape, (3, 4))
