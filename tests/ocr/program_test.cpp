@@ -1,6 +1,7 @@
 // reprise-ocr as users run it: it finds the text of a picture, on every device.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -145,7 +146,8 @@ TEST_F(OnDevices, FullDrawsBoxesAroundLines) {
                       after = read_image(dir / "boxes.png");
   ASSERT_TRUE(after) << after.error().message;
   const auto is_frame = [&](float x, float y) {
-    const uint8_t* p = after->at(static_cast<int>(x), static_cast<int>(y));
+    const uint8_t* p =
+        after->at(static_cast<int>(std::lround(x)), static_cast<int>(std::lround(y)));
     return p[0] == 226 && p[1] == 61 && p[2] == 40;
   };
   for (const Json& line : result["lines"]) {
