@@ -42,11 +42,15 @@ endif()
 set(reprise_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
 if(REPRISE_SHARED)
   install(TARGETS reprise_so EXPORT repriseTargets
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev)
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
   set(modules reprise)
   if(REPRISE_COMPILER)
     install(TARGETS reprise_compiler_so EXPORT repriseCompilerTargets
-            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT compiler NAMELINK_COMPONENT dev)
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT compiler NAMELINK_COMPONENT dev
+            RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT compiler
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
     list(APPEND modules reprise-compiler)
   endif()
   install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir} COMPONENT dev)
@@ -75,6 +79,18 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         COMPONENT dev)
 
+# reprise_installed_file(RESULT NAME): where a shared library of ours is, below the prefix.
+function(reprise_installed_file result name)
+  if(WIN32)
+    set(${result} ${CMAKE_INSTALL_BINDIR}/${name}.dll PARENT_SCOPE)
+  elseif(APPLE)
+    set(${result} ${CMAKE_INSTALL_LIBDIR}/lib${name}.${reprise_soversion}.dylib PARENT_SCOPE)
+  else()
+    set(${result} ${CMAKE_INSTALL_LIBDIR}/lib${name}.so.${reprise_soversion} PARENT_SCOPE)
+  endif()
+endfunction()
+reprise_installed_file(reprise_installed_runtime reprise)
+reprise_installed_file(reprise_installed_compiler reprise_compiler)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/repriseConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/repriseConfig.cmake
                               INSTALL_DESTINATION ${reprise_cmake_dir})

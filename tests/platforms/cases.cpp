@@ -61,6 +61,10 @@ reprise_dtype dtype_of(uint64_t number) {
       return REPRISE_U8;
     case 3:
       return REPRISE_I8;
+    case 4:
+      return REPRISE_U16;
+    case 5:
+      return REPRISE_I16;
     case 6:
       return REPRISE_I32;
     case 7:
@@ -69,6 +73,10 @@ reprise_dtype dtype_of(uint64_t number) {
       return REPRISE_BOOL;
     case 11:
       return REPRISE_F64;
+    case 12:
+      return REPRISE_U32;
+    case 13:
+      return REPRISE_U64;
     default:
       return static_cast<reprise_dtype>(0);
   }

@@ -22,8 +22,9 @@ reprise::Result<reprise::Package> open_asset(AAssetManager* assets, const std::s
   const int file = AAsset_openFileDescriptor64(asset, &offset, &length);
   AAsset_close(asset);
   if (file < 0) {
-    return reprise::Error{REPRISE_IO, name + " is compressed; add its suffix to noCompress in "
-                                             "build.gradle.kts"};
+    return reprise::Error{REPRISE_IO, name +
+                                          " is compressed; add its suffix to noCompress in "
+                                          "build.gradle.kts"};
   }
   auto package = reprise::Package::open_part(file, static_cast<uint64_t>(offset),
                                              static_cast<uint64_t>(length));
