@@ -220,9 +220,7 @@ Result<std::unique_ptr<RunContext>> DeviceSession::try_acquire(
     const std::vector<int64_t>& symbols) {
   const std::lock_guard lock(mutex_);
   if (!late_.empty()) poll_late();
-  if (first_waiter_ || !has_room()) {
-    return full();
-  }
+  if (first_waiter_ || !has_room()) return full();
   auto context = take_free(symbols);
   ++held_;
   return context;
@@ -378,9 +376,7 @@ class DeviceSession::Run final : public AsyncRun {
     RP_TRY(check(!options.sync.signals.empty(), "signals"));
     const bool sliced = session_.base_.options.slice_ns != 0;
     if (sliced && (options.at_end || !options.sync.signals.empty()))
-      return unsupported(
-          "a run in slices calls nobody and signals nothing at its end, because the host submits "
-          "its parts; ask whether it has ended");
+      return unsupported("a run in slices cannot signal or call at its end; poll it");
     if (options.at_end) RP_TRY(session_.base_.device->end_watcher().start());
     if (!options.sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
       return unsupported(

@@ -1,12 +1,10 @@
 #include "apps/reprise/command.h"
 
 #include "codegen/autotune/autotune.h"
-#include "codegen/nvrtc/library.h"
 #include "codegen/targets.h"
 #include "runtime/base/timing.h"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -17,12 +15,6 @@
 #include <sstream>
 
 namespace reprise::app {
-
-namespace {
-
-std::atomic<int> g_validation_errors{0};
-
-}  // namespace
 
 void Output::text(const std::string& s) const {
   if (json_path_ != "-") std::cout << s << std::flush;
@@ -273,48 +265,6 @@ Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& pa
   RP_ASSIGN(InputSet inputs, make_inputs(io, sources, notes));
   for (const std::string& text : notes) note(text);
   return inputs;
-}
-
-// An unreadable model refuses no device; loading it reports the error.
-std::string refusal(const DeviceInfo& device, const std::vector<std::string>& models,
-                    const std::string& nvrtc) {
-  for (const std::string& path : models) {
-    if (path.ends_with(".rpk")) {
-      const auto package = package::read(path);
-      const std::string reason = package.ok() ? why_unfit(**package, device.facts) : std::string();
-      if (!reason.empty()) return std::string(path).append(": ").append(reason);
-    } else if (device.facts.api == Api::Cuda) {
-      const auto library =
-          nvrtc::Library::open(nvrtc, {{{false, device.facts.cuda_arch}}, device.driver_version});
-      if (!library.ok()) return library.status().message();
-    }
-  }
-  return {};
-}
-
-Result<OpenedDevice> open_selected(const CommonOptions& options,
-                                   const std::vector<std::string>& models) {
-  return open_selected_if(options,
-                          [&](const DeviceInfo& d) { return refusal(d, models, options.nvrtc); });
-}
-
-Result<OpenedDevice> open_selected_if(const CommonOptions& options, const Refusal& refuses) {
-  BackendOptions backend = default_backend_options();
-  backend.validation = options.validation;
-  RP_ASSIGN(backend.hidden, parse_hidden(options.without));
-  const bool validation = options.validation;
-  const bool verbose = options.verbose;
-  backend.log = [validation, verbose](Severity, const std::string& message) {
-    if (validation) ++g_validation_errors;
-    if (validation || verbose) std::fprintf(stderr, "device: %s\n", message.c_str());
-  };
-  RP_ASSIGN(OpenedDevice device, open_named_device(options.device, backend, refuses));
-  if (options.verbose) note("device " + device.info.id + ": " + device.info.name);
-  return device;
-}
-
-int validation_errors() {
-  return g_validation_errors;
 }
 
 Status check_package_options(const Model& model, const CommonOptions& options) {

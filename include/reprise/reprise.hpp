@@ -40,6 +40,14 @@ class Result {
   Error error_;
 };
 
+/// Calls the C interface.
+template <typename F>
+Error outcome(F&& call) {
+  reprise_error e{};
+  if (call(&e) == REPRISE_OK) return {};
+  return {e.status, e.message};
+}
+
 template <typename T, void (*Free)(T*)>
 struct Freer {
   void operator()(T* p) const { Free(p); }
@@ -67,9 +75,7 @@ class Package {
   }
   /// Returns an Error with status REPRISE_OK on success.
   Error save(const std::string& path) const {
-    reprise_error e{};
-    if (reprise_package_save(get(), path.c_str(), &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome([&](reprise_error* e) { return reprise_package_save(get(), path.c_str(), e); });
   }
   reprise_package* get() const { return handle_.get(); }
 
@@ -101,14 +107,11 @@ class Device {
   }
   /// These return an Error with status REPRISE_OK on success. `bytes`: 0 is no limit.
   Error set_memory_budget(uint64_t bytes) {
-    reprise_error e{};
-    if (reprise_device_set_memory_budget(get(), bytes, &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome(
+        [&](reprise_error* e) { return reprise_device_set_memory_budget(get(), bytes, e); });
   }
   Error trim() {
-    reprise_error e{};
-    if (reprise_device_trim(get(), &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome([&](reprise_error* e) { return reprise_device_trim(get(), e); });
   }
   reprise_device* get() const { return handle_.get(); }
 
@@ -128,14 +131,12 @@ class Buffer {
   }
   /// write() and read() return an Error with status REPRISE_OK on success. `offset` is in bytes.
   Error write(const void* data, uint64_t bytes, uint64_t offset = 0) {
-    reprise_error e{};
-    if (reprise_buffer_write(get(), offset, data, bytes, &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome(
+        [&](reprise_error* e) { return reprise_buffer_write(get(), offset, data, bytes, e); });
   }
   Error read(void* data, uint64_t bytes, uint64_t offset = 0) const {
-    reprise_error e{};
-    if (reprise_buffer_read(get(), offset, data, bytes, &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome(
+        [&](reprise_error* e) { return reprise_buffer_read(get(), offset, data, bytes, e); });
   }
   reprise_buffer* get() const { return handle_.get(); }
 
@@ -365,9 +366,8 @@ class Session {
   }
   /// Moves the session to another device. Returns an Error with status REPRISE_OK on success.
   Error reopen(const Device& device) {
-    reprise_error e{};
-    if (reprise_session_reopen(get(), device.get(), &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome(
+        [&](reprise_error* e) { return reprise_session_reopen(get(), device.get(), e); });
   }
   /// The names of the states, in the model's order.
   std::vector<std::string> states() const {
@@ -404,19 +404,15 @@ class Session {
     return {e.status, e.message};
   }
   Error save_states(const std::string& path) {
-    reprise_error e{};
-    if (reprise_session_save_states(get(), path.c_str(), &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome(
+        [&](reprise_error* e) { return reprise_session_save_states(get(), path.c_str(), e); });
   }
   Error load_states(const std::string& path) {
-    reprise_error e{};
-    if (reprise_session_load_states(get(), path.c_str(), &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome(
+        [&](reprise_error* e) { return reprise_session_load_states(get(), path.c_str(), e); });
   }
   Error reset_states() {
-    reprise_error e{};
-    if (reprise_session_reset_states(get(), &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome([&](reprise_error* e) { return reprise_session_reset_states(get(), e); });
   }
   reprise_session* get() const { return handle_.get(); }
 
@@ -463,15 +459,11 @@ class Run {
     return {e.status, e.message};
   }
   Error submit(const reprise_submit_options* options = nullptr) {
-    reprise_error e{};
-    if (reprise_run_submit(get(), options, &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome([&](reprise_error* e) { return reprise_run_submit(get(), options, e); });
   }
   /// Asks the run to end early; any thread may call this.
   Error cancel() {
-    reprise_error e{};
-    if (reprise_run_cancel(get(), &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome([&](reprise_error* e) { return reprise_run_cancel(get(), e); });
   }
   Result<bool> ended() {
     reprise_error e{};
@@ -488,9 +480,7 @@ class Run {
   }
   /// Waits for outputs that are all in the caller's memory.
   Error wait_only(reprise_run_stats* stats = nullptr) {
-    reprise_error e{};
-    if (reprise_run_wait(get(), nullptr, stats, &e) == REPRISE_OK) return {};
-    return {e.status, e.message};
+    return outcome([&](reprise_error* e) { return reprise_run_wait(get(), nullptr, stats, e); });
   }
   reprise_run* get() const { return handle_.get(); }
 

@@ -211,8 +211,6 @@ class Decoder : private MetadataReader {
         base.dims() != dims || from.axis() >= dims.size() ||
         factors.size() != static_cast<uint64_t>(dims[from.axis()]))
       return malformed("its factors do not fit " + describe(base.dtype(), base.dims()));
-    // Our writer uses each weight as a base at most once, so this holds for every file that it
-    // writes.
     scaled_bytes_ += weight_bytes(base);
     if (scaled_bytes_ > weights_bytes_)
       return malformed("its products take more memory than the weights in the file");

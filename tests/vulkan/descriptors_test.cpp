@@ -166,7 +166,7 @@ TEST_P(Descriptors, SeveralRunsInFlightHaveDescriptorsOfTheirOwn) {
     ASSERT_OK(r.run->bind(r.in, r.out));
   }
   for (int round = 0; round < 3; ++round) {
-    for (One& r : runs) ASSERT_OK(r.run->submit());
+    for (One& r : runs) ASSERT_OK(r.run->submit().status());
     for (One& r : runs) {
       std::vector<HostTensor> results;
       ASSERT_OK(r.run->wait(results, nullptr));
