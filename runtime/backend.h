@@ -27,8 +27,8 @@ class DeviceBuffer {
   virtual ~DeviceBuffer() = default;
   /// In bytes.
   uint64_t size() const { return size_; }
-  /// The address that kernels use, or a number for it on devices without buffer addresses. Sums with
-  /// offsets in the buffer are addresses too.
+  /// The address that kernels use, or a number for it on devices without buffer addresses. Sums
+  /// with offsets in the buffer are addresses too.
   uint64_t address() const { return address_; }
   /// The host pointer if the memory is host-visible and coherent, or else null.
   void* mapped() const { return mapped_; }
@@ -81,8 +81,8 @@ struct RecordingDesc {
   /// A number that changes whenever an address in `blocks` changes. If it is null, a device without
   /// buffer addresses compares all addresses before each submission.
   const uint64_t* bindings_version = nullptr;
-  bool timestamps = false;               // measure each dispatch, which makes runs a little slower
-  bool once = false;  // submitted only once, so preparing it for replay would not pay
+  bool timestamps = false;  // measure each dispatch, which makes runs a little slower
+  bool once = false;        // submitted only once, so preparing it for replay would not pay
 };
 
 /// What a submission waits for and signals on the device: values of timeline semaphores of the
@@ -268,7 +268,7 @@ struct BackendOptions {
   BorrowedVulkan vulkan;  // used if vulkan.device is set
   BorrowedCuda cuda;      // used if cuda.context is set
   HiddenFeatures hidden;
-  unsigned threads = 0;   // for creating kernels; 0: hardware concurrency
+  unsigned threads = 0;  // for creating kernels; 0: hardware concurrency
   // A run that timed out counts as hung if it has not ended after this time, or after its time
   // limit once more if that is longer. A thread that waits for it, or for a run behind it, then
   // gives it up: nothing that was made from the device is freed any more, every call on the device

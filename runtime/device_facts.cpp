@@ -42,9 +42,11 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
   if (slow_loads && !facts.driver.slow_loads) return "is tuned for drivers whose loads are slow";
   if (api == Api::Vulkan && storage_buffers == 0 && !facts.buffer_address)
     return "needs buffer addresses; for devices without them, compile for vulkan-descriptors too";
-  if (storage_buffers != 0 && facts.buffer_address) return "is for devices without buffer addresses";
+  if (storage_buffers != 0 && facts.buffer_address)
+    return "is for devices without buffer addresses";
   if (storage_buffers > facts.max_storage_buffers) {
-    return "needs " + std::to_string(storage_buffers) + " storage buffers in a kernel, the device allows " +
+    return "needs " + std::to_string(storage_buffers) +
+           " storage buffers in a kernel, the device allows " +
            std::to_string(facts.max_storage_buffers);
   }
   const struct {

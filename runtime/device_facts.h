@@ -36,7 +36,7 @@ struct DeviceFacts {
   uint64_t max_buffer_bytes = uint64_t{128} << 20;
   uint32_t max_push_constant_bytes = 128;
   uint32_t max_storage_buffers = 4;  // descriptors of a kernel; without buffer addresses
-  uint32_t cuda_arch = 0;  // compute capability, 10 * major + minor; CUDA devices only
+  uint32_t cuda_arch = 0;            // compute capability, 10 * major + minor; CUDA devices only
   DriverTraits driver;
 
   friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
@@ -77,7 +77,7 @@ struct Predicate {
   // For devices without buffer addresses: kernels take up to this many storage buffers. 0: the
   // kernels use addresses.
   uint32_t storage_buffers = 0;
-  std::string cuda_arch;                 // "sm_90" (cubin) or "compute_80" (PTX); empty for Vulkan
+  std::string cuda_arch;  // "sm_90" (cubin) or "compute_80" (PTX); empty for Vulkan
 
   /// Empty if the facts satisfy the predicate; or else the first missing fact, for people.
   std::string mismatch(const DeviceFacts& facts) const;
