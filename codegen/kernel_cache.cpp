@@ -64,8 +64,9 @@ Status KernelCache::legalize(kernel::Kernel& k, std::optional<size_t> number,
 Result<std::vector<uint32_t>> KernelCache::spirv(const kernel::Kernel& k,
                                                  const emit::SpirvOptions& options) {
   if (!enabled_) return emit::spirv(k, options);
-  const std::string known = key({options.loads_64_bits, options.descriptors}, std::to_string(options.version) + k.name +
-                                                             '\n' + kernel::structure(k));
+  const std::string known =
+      key({options.loads_64_bits, options.descriptors},
+          std::to_string(options.version) + k.name + '\n' + kernel::structure(k));
   {
     const std::lock_guard lock(mutex_);
     if (const auto it = spirv_.find(known); it != spirv_.end()) return it->second;

@@ -42,8 +42,8 @@ std::vector<lower::Target> vulkan_targets() {
   lower::Target cpu_small = small;
   cpu_small.name = "vulkan-cpu";
   cpu_small.predicate.cpu_type = true;
-  // Of devices with Vulkan 1.1 and no buffer addresses, the Android Baseline Profile 2022 demands 35
-  // storage buffers; Adreno GPUs before it have 24. All kernels have another form, which default
+  // Of devices with Vulkan 1.1 and no buffer addresses, the Android Baseline Profile 2022 demands
+  // 35 storage buffers; Adreno GPUs before it have 24. All kernels have another form, which default
   // packages do not carry.
   lower::Target descriptors = small;
   descriptors.name = "vulkan-descriptors";

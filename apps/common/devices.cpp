@@ -42,8 +42,10 @@ Result<HiddenFeatures> parse_hidden(const std::vector<std::string>& names) {
     } else if (name == "vulkan-1.2") {
       hidden.newer_than_vulkan_1_1 = true;
     } else {
-      return Status(Code::Usage, "--without takes buffer-addresses, update-after-bind and "
-                                 "vulkan-1.2, not '" + name + "'");
+      return Status(Code::Usage,
+                    "--without takes buffer-addresses, update-after-bind and "
+                    "vulkan-1.2, not '" +
+                        name + "'");
     }
   }
   return hidden;

@@ -48,8 +48,9 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
   std::shared_ptr<Instance> instance;
   if (options.vulkan.device) {
     RP_ASSIGN(instance, Instance::borrow(options.vulkan));
-    physical = PhysicalDevice::query(
-        *instance, static_cast<VkPhysicalDevice>(options.vulkan.physical_device), 0, options.hidden);
+    physical = PhysicalDevice::query(*instance,
+                                     static_cast<VkPhysicalDevice>(options.vulkan.physical_device),
+                                     0, options.hidden);
     physical.info.id = "vulkan";
   } else {
     RP_ASSIGN(instance, Instance::create(options.validation, options.log, options.hidden));

@@ -43,9 +43,9 @@ Result<OwnedSetLayout> make_set_layout(const std::shared_ptr<Driver>& driver,
     info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_UPDATE_AFTER_BIND_POOL_BIT;
   }
   VkDescriptorSetLayout layout = VK_NULL_HANDLE;
-  RP_TRY(driver->check(
-      driver->vk.vkCreateDescriptorSetLayout(driver->device, &info, nullptr, &layout),
-      "vkCreateDescriptorSetLayout"));
+  RP_TRY(
+      driver->check(driver->vk.vkCreateDescriptorSetLayout(driver->device, &info, nullptr, &layout),
+                    "vkCreateDescriptorSetLayout"));
   return OwnedSetLayout(driver, layout);
 }
 
@@ -65,9 +65,8 @@ Result<std::shared_ptr<const BindingLayout>> BindingLayouts::of(
   info.setLayoutCount = 1;
   info.pSetLayouts = &set;
   VkPipelineLayout layout = VK_NULL_HANDLE;
-  RP_TRY(
-      driver->check(driver->vk.vkCreatePipelineLayout(driver->device, &info, nullptr, &layout),
-                    "vkCreatePipelineLayout"));
+  RP_TRY(driver->check(driver->vk.vkCreatePipelineLayout(driver->device, &info, nullptr, &layout),
+                       "vkCreatePipelineLayout"));
   made->pipeline = {driver, layout};
   known = std::move(made);
   return known;
@@ -195,9 +194,9 @@ Result<DescriptorSets> DescriptorSets::create(const std::shared_ptr<Driver>& dri
   allocate.descriptorSetCount = count;
   allocate.pSetLayouts = layouts.data();
   s.sets_.resize(count);
-  RP_TRY(driver->check(
-      driver->vk.vkAllocateDescriptorSets(driver->device, &allocate, s.sets_.data()),
-      "vkAllocateDescriptorSets"));
+  RP_TRY(
+      driver->check(driver->vk.vkAllocateDescriptorSets(driver->device, &allocate, s.sets_.data()),
+                    "vkAllocateDescriptorSets"));
   s.blocks_.resize(count);
   s.writes_.reserve(count + bound.memory().size());
   return s;

@@ -33,9 +33,9 @@ class BindingLayouts {
 /// The memory that the dispatches of a recording bind, as their parameter blocks say. Blocks name
 /// memory by addresses of Driver::addresses.
 ///
-/// A binding begins where its memory begins, so another place in the same memory changes a number in
-/// the block and no descriptor. Only memory that is larger than a descriptor can be is bound from
-/// near the place on.
+/// A binding begins where its memory begins, so another place in the same memory changes a number
+/// in the block and no descriptor. Only memory that is larger than a descriptor can be is bound
+/// from near the place on.
 class BoundMemory {
  public:
   BoundMemory(std::shared_ptr<Driver> driver, const RecordingDesc& desc);

@@ -177,8 +177,7 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log,
   VkApplicationInfo app{};
   app.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
   app.pEngineName = "reprise";
-  const uint32_t newest =
-      hidden.newer_than_vulkan_1_1 ? VK_API_VERSION_1_1 : VK_API_VERSION_1_3;
+  const uint32_t newest = hidden.newer_than_vulkan_1_1 ? VK_API_VERSION_1_1 : VK_API_VERSION_1_3;
   app.apiVersion = std::min(volkGetInstanceVersion(), newest);
   VkInstanceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;

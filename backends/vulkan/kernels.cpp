@@ -120,9 +120,9 @@ Result<std::shared_ptr<const BindingLayout>> VulkanDevice::layout_of(const plan:
     return unsupported(subject + " has parameters of " + std::to_string(block) + " bytes, " +
                        info().id + " allows " + std::to_string(limits.maxUniformBufferRange));
   }
-  const bool known = form.storage.empty() ||
-                     (form.storage.front() >= BlockLayout::kErrorBinding &&
-                      form.storage.back() < BlockLayout::buffer_binding(code.n_buffers));
+  const bool known =
+      form.storage.empty() || (form.storage.front() >= BlockLayout::kErrorBinding &&
+                               form.storage.back() < BlockLayout::buffer_binding(code.n_buffers));
   if (!known) return invalid_model(subject + " binds memory that it has no parameter for");
   return layouts_.of(driver_, form.storage);
 }

@@ -82,8 +82,8 @@ Status VulkanBuffer::make_memory(MemoryUse use) {
   VkResult last = VK_ERROR_OUT_OF_DEVICE_MEMORY;
   uint32_t tried = 0;
   VkMemoryPropertyFlags flags = 0;
-  for (const Wish& wish : wishes(use, driver_->physical.info.facts.kind,
-                                  driver_->uses_descriptors())) {
+  for (const Wish& wish :
+       wishes(use, driver_->physical.info.facts.kind, driver_->uses_descriptors())) {
     for (uint32_t t = 0; t < driver_->memory.memoryTypeCount && !memory_.get(); ++t) {
       flags = driver_->memory.memoryTypes[t].propertyFlags;
       if ((needs.memoryTypeBits >> t & 1) == 0 || (tried >> t & 1) != 0) continue;

@@ -364,12 +364,11 @@ class Serializer {
     Offset<Vector<uint32_t>> matrix;
     if (p.matrix)
       matrix = b_.CreateVector(std::vector{p.matrix.rows, p.matrix.columns, p.matrix.depth});
-    return fb::CreatePredicate(b_, static_cast<uint8_t>(p.api), p.needs_int64, p.needs_float16,
-                               p.needs_storage8, p.needs_storage16, p.needs_subgroup_arithmetic,
-                               p.needs_subgroup_shuffle, p.cpu_type, p.subgroup_size,
-                               p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads,
-                               p.needs_subgroup_extended_types, matrix, p.needs_float64,
-                               p.storage_buffers);
+    return fb::CreatePredicate(
+        b_, static_cast<uint8_t>(p.api), p.needs_int64, p.needs_float16, p.needs_storage8,
+        p.needs_storage16, p.needs_subgroup_arithmetic, p.needs_subgroup_shuffle, p.cpu_type,
+        p.subgroup_size, p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads,
+        p.needs_subgroup_extended_types, matrix, p.needs_float64, p.storage_buffers);
   }
 
   Offset<fb::Explanation> explanation(const Explanation& e) {

@@ -15,11 +15,12 @@ namespace reprise::plan {
 /// launch id << 8 | kernel::ErrorCode for one of the errors of the run.
 ///
 /// Devices without buffer addresses have descriptors instead: the block itself, the error word, and
-/// each buffer, at the bindings below. An address is then a number of the backend's own, whose upper
-/// half names the memory and whose lower half is an offset in it. The bits of the lower half that
-/// are 0 in `window` are the offset of the buffer from the start of its binding; the binding of the
-/// error word begins with it, at a multiple of 256 in its memory. The session writes 0 to `window`, so that bindings begin where memory begins; the backend writes something else where they
-/// cannot.
+/// each buffer, at the bindings below. An address is then a number of the backend's own, whose
+/// upper half names the memory and whose lower half is an offset in it. The bits of the lower half
+/// that are 0 in `window` are the offset of the buffer from the start of its binding; the binding
+/// of the error word begins with it, at a multiple of 256 in its memory. The session writes 0 to
+/// `window`, so that bindings begin where memory begins; the backend writes something else where
+/// they cannot.
 struct BlockLayout {
   static constexpr uint32_t kErrorAddress = 0;
   static constexpr uint32_t kLaunchId = 8;

@@ -41,13 +41,24 @@ std::vector<std::string> descriptor_devices() {
 Json run_cases(const std::string& dir, const std::string& device, const std::string& filter = "*",
                const std::string& precision = "fp32") {
   const size_t slash = device.find('/');
-  std::vector<std::string> command{program("reprise"), "conformance", dir, "--device",
-                                   device.substr(0, slash), "--filter", filter, "--precision",
-                                   precision, "--jobs", "2", "--validation", "--json", "-"};
+  std::vector<std::string> command{program("reprise"),
+                                   "conformance",
+                                   dir,
+                                   "--device",
+                                   device.substr(0, slash),
+                                   "--filter",
+                                   filter,
+                                   "--precision",
+                                   precision,
+                                   "--jobs",
+                                   "2",
+                                   "--validation",
+                                   "--json",
+                                   "-"};
   if (slash != std::string::npos) {
     command.insert(command.end(), {"--without", device.substr(slash + 1)});
-    // A binding covers the whole memory, so that launches without a barrier between them seem to use
-    // the same bytes of an arena.
+    // A binding covers the whole memory, so that launches without a barrier between them seem to
+    // use the same bytes of an arena.
     command.insert(command.begin(), {"/usr/bin/env", "-u", "VK_LAYER_ENABLES"});
   }
   const ProcessResult r = run_process(command);

@@ -205,13 +205,12 @@ Status Runner::make_pipeline(std::span<const uint32_t> spirv, VkPipelineLayout l
 Status Runner::make_descriptors(size_t buffers) {
   std::vector<VkDescriptorSetLayoutBinding> bindings;
   for (uint32_t n = 0; n < buffers + 2; ++n) {
-    bindings.push_back({n,
-                        n == 0 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER
-                               : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                        1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
+    bindings.push_back(
+        {n, n == 0 ? VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1,
+         VK_SHADER_STAGE_COMPUTE_BIT, nullptr});
   }
-  auto set = make<VkDescriptorSetLayoutCreateInfo>(
-      VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
+  auto set =
+      make<VkDescriptorSetLayoutCreateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO);
   set.bindingCount = static_cast<uint32_t>(bindings.size());
   set.pBindings = bindings.data();
   RP_TRY(check(vk_.vkCreateDescriptorSetLayout(device_, &set, nullptr, &set_layout_),

@@ -152,7 +152,7 @@ TEST(Targets, KernelsFitTheStorageBuffersOfDevices) {
              ", " + x + ") @14\n";
   }
   sum += "output s19\n";
-  concat += "y = Concat(" + list + ") {axis=0} @13\noutput y\n";
+  concat += "y = Concat<axis=0>(" + list + ") @13\noutput y\n";
   const auto plan_of = [](const std::string& text, const std::string& target) {
     auto g = graph::parse(text);
     EXPECT_TRUE(g.ok()) << g.status().message();

@@ -1,6 +1,6 @@
-// The SPIR-V emitter, for one kernel. Split into spirv.cpp (control flow), parameters.cpp (block and
-// buffers, by addresses or descriptors), values.cpp (arithmetic), memory.cpp (accesses to buffers,
-// locals, shared arrays, error word) and matrix.cpp.
+// The SPIR-V emitter, for one kernel. Split into spirv.cpp (control flow), parameters.cpp (block
+// and buffers, by addresses or descriptors), values.cpp (arithmetic), memory.cpp (accesses to
+// buffers, locals, shared arrays, error word) and matrix.cpp.
 #pragma once
 
 #include <map>

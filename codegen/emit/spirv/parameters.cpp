@@ -1,6 +1,6 @@
-// Emits the parameters of a kernel, in two forms. With buffer addresses, push constants point to the
-// parameter block, which has pointers to buffers. With descriptors, the block is a uniform block and
-// each buffer a variable; the block says where in its binding a buffer begins.
+// Emits the parameters of a kernel, in two forms. With buffer addresses, push constants point to
+// the parameter block, which has pointers to buffers. With descriptors, the block is a uniform
+// block and each buffer a variable; the block says where in its binding a buffer begins.
 #include <bit>
 
 #include "codegen/emit/spirv/emitter.h"

@@ -26,10 +26,10 @@ struct SpirvOptions {
 /// may assume that no value is NaN or infinite. Unsupported for a feature that the kernel's
 /// requirements do not allow in SPIR-V.
 ///
-/// With `descriptors` there are no push constants and no pointers. Descriptor set 0 has the block as
-/// a uniform block (plan::BlockLayout::kBlockBinding) and a storage buffer for the error word and
-/// for each buffer that the kernel accesses. Of an address in the block, the kernel reads the part
-/// below BlockLayout::kWindow: the offset of the buffer from the start of its binding.
+/// With `descriptors` there are no push constants and no pointers. Descriptor set 0 has the block
+/// as a uniform block (plan::BlockLayout::kBlockBinding) and a storage buffer for the error word
+/// and for each buffer that the kernel accesses. Of an address in the block, the kernel reads the
+/// part below BlockLayout::kWindow: the offset of the buffer from the start of its binding.
 Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const SpirvOptions& options);
 
 }  // namespace reprise::emit

@@ -6,7 +6,8 @@
 //   constant:FROM:TO[:KERNEL]  32-bit float constants of that value have another
 //   short:KERNEL               dispatches of the kernel execute no workgroup whose x is the last
 //   lost:N                     every Nth submission executes nothing
-//   hide:FEATURE               devices lack a feature: buffer-addresses, update-after-bind (of storage
+//   hide:FEATURE               devices lack a feature: buffer-addresses, update-after-bind (of
+//   storage
 //                              buffers), vulkan-1.2 (and later versions)
 //
 // KERNEL is a kernel's name, as `reprise check` prints it; without one every kernel has the fault.
