@@ -29,8 +29,8 @@ Json images_json(const plan::Interface& io) {
 
 void print_images(const Output& out, const plan::Interface& io) {
   for_images(io, [&](const char* direction, const plan::Slot& s) {
-    out.text("image " + std::string(direction) + " '" + s.name + "': " +
-             std::string(name_of(s.image)) + " " + shape_str(s.shape, io.symbols) +
+    out.text("image " + std::string(direction) + " '" + s.name +
+             "': " + std::string(name_of(s.image)) + " " + shape_str(s.shape, io.symbols) +
              (s.processing.empty() ? "" : ", " + s.processing) + "\n");
   });
 }
