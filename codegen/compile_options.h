@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
-#include "codegen/image_option.h"
+#include "codegen/graph/image_option.h"
 #include "codegen/lower/fusion_decision.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"

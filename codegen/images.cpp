@@ -4,7 +4,7 @@
 #include <set>
 
 #include "codegen/graph/image_origin.h"
-#include "codegen/image_nodes.h"
+#include "codegen/ops/image_nodes.h"
 
 namespace reprise {
 
@@ -151,9 +151,7 @@ Result<Shape> input_shape(Graph& g, const O& o, const ImageTensor& t, size_t inp
 /// Adds a node for which the composer writes its decomposition.
 graph::Node* add_place(Graph& g, const O& o, std::vector<ValueId> inputs, ValueId output,
                        graph::Node* before) {
-  graph::NodeSpec spec;
-  spec.op = "Identity";
-  spec.origin_op = "Image";
+  graph::NodeSpec spec = ops::image_place();
   spec.name = graph::image_origin(o.name);
   spec.inputs = std::move(inputs);
   spec.outputs = {output};

@@ -168,7 +168,9 @@ Status RunContext::bind_input(size_t i, Run& run) {
   const Binding& b = *run.io.inputs[i];
   HostBound& input = inputs_[i];
   input.staged = false;
-  const Rows rows = rows_of(run.io.dims(i), s_.io().inputs[i].dtype, b.row_pitch);
+  Rows rows;  // dense; bodies have no others
+  if (b.image || b.row_pitch != 0)
+    rows = rows_of(run.io.dims(i), s_.io().inputs[i].dtype, b.row_pitch);
   if (b.image || (b.device && !rows.dense())) return bind_pixels_in(i, b, rows);
   for (const plan::BufferId id : s_.of_input[i]) {
     if (!s_.use(id).on_device) continue;

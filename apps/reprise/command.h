@@ -40,7 +40,7 @@ struct CommonOptions {
   double tune_seconds = 30;
   std::vector<std::string> shapes;
   std::vector<std::string> states;  // "INPUT=OUTPUT"
-  std::vector<std::string> images;  // codegen/image_option.h
+  std::vector<std::string> images;  // codegen/graph/image_option.h
   std::vector<std::string> disabled_passes, pass_options;
   std::vector<std::string> without;  // features of devices to hide
   std::string json;

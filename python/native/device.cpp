@@ -140,8 +140,9 @@ void bind_devices(nb::module_& m) {
         return "<reprise.DeviceInfo " + d.id + " '" + d.name + "'" +
                (d.usable ? "" : ", not usable") + ">";
       });
-  m.def("list_devices", &list_devices, nb::call_guard<nb::gil_scoped_release>(),
-        "Every device, the host last.");
+  m.def(
+      "list_devices", [] { return list_devices(); }, nb::call_guard<nb::gil_scoped_release>(),
+      "Every device, the host last.");
   nb::class_<Device>(m, "Device", "An open device. Sessions and tensors on it share its memory.")
       .def_prop_ro("id", [](const Device& d) { return d.info().id; })
       .def_prop_ro("info", [](const Device& d) { return d.info(); })

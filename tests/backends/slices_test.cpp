@@ -136,8 +136,7 @@ TEST_P(Slices, SeveralRunsTakeTurns) {
   auto s = session(chain(kLaunches, 0, true), open(), {.max_in_flight = 3, .slice_ns = 1});
   ASSERT_TRUE(s);
   std::vector<std::unique_ptr<HostRunOf>> runs;
-  for (const int64_t n : {100, 5000, 1})
-    runs.push_back(std::make_unique<HostRunOf>(*s, n, static_cast<float>(n)));
+  for (const int64_t n : {100, 5000, 1}) runs.push_back(std::make_unique<HostRunOf>(*s, n, 1.0F));
   for (auto& r : runs) ASSERT_OK(r->run->submit().status());
   for (size_t done = 0; done < runs.size();) {
     done = 0;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/image_option.h"
+#include "codegen/graph/image_option.h"
 #include "runtime/package/package.h"
 #include "tests/support/onnx_writer.h"
 

@@ -1,5 +1,5 @@
 // Between the format and the model's layout, a value is [height, width, channels] of F32.
-#include "codegen/image_nodes.h"
+#include "codegen/ops/image_nodes.h"
 
 #include <algorithm>
 
@@ -284,6 +284,13 @@ V pixels_from_tensor(Composer& c, const ImageOption& o, const ImageTensor& t, V 
   if (t.channels == 3 && opposite(o.format, t.colors)) v = reversed(c, v);
   const V opaque = c.scalar(DType::F32, is_bytes(o.format) ? 255 : 1);
   return c.cast(c.model("Pad", {v, c.ints({0, 0, 0, 0, 0, 1}), opaque}), stored);
+}
+
+graph::NodeSpec ops::image_place() {
+  graph::NodeSpec spec;
+  spec.op = "Identity";
+  spec.origin_op = "Image";
+  return spec;
 }
 
 }  // namespace reprise

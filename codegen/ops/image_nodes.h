@@ -1,7 +1,7 @@
 // The nodes that turn pixels into the numbers of a model, and back.
 #pragma once
 
-#include "codegen/image_option.h"
+#include "codegen/graph/image_option.h"
 #include "codegen/ops/composed.h"
 
 namespace reprise {
@@ -16,6 +16,11 @@ struct ImageTensor {
   bool channels_first = true;
   ImageOption::Colors colors = ImageOption::Colors::Rgb;
 };
+
+namespace ops {
+/// The node that stands where the nodes below will be; it needs a name, inputs and outputs.
+graph::NodeSpec image_place();
+}  // namespace ops
 
 /// Adds the nodes that compute the model's tensor from `pixels`, which has the shape of the format.
 /// `crop` is the rectangle of a crop that each run gives, or kNone.

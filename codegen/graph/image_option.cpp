@@ -1,4 +1,4 @@
-#include "codegen/image_option.h"
+#include "codegen/graph/image_option.h"
 
 #include <algorithm>
 #include <charconv>
