@@ -62,6 +62,8 @@ Result<Model> load_supported(const std::string& path, const CompileOptions& opti
 
 std::vector<std::string> targets_for(const OpenedDevice& device) {
   if (!device.device) return {"host"};
+  const DeviceFacts& facts = device.info.facts;
+  if (facts.api == Api::Vulkan && !facts.buffer_address) return {"vulkan-descriptors"};
   return {device.info.id.substr(0, device.info.id.find(':'))};
 }
 
