@@ -194,6 +194,12 @@ std::string inline_cost(const Graph& g, const Node& n, const std::vector<const G
   // Computing n once per element is free. Everything beyond that counts against the budget.
   const double extra = executed - count * cost;
   if (extra <= 0) return {};
+  // Packing pixels asks for an element of each channel, of which alpha is a constant.
+  const bool packs_pixels =
+      users.size() == 1 && std::ranges::all_of(users[0]->nodes, [](const Node* user) {
+        return graph::processes_image(*user);
+      });
+  if (packs_pixels && executed <= 2 * count * cost) return {};
   double budget = executed;
   for (const Group* user : users) budget += group_flops(g, *user);
   if (extra <= kRecompute * budget) return {};

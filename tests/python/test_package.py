@@ -37,7 +37,9 @@ class Compile(unittest.TestCase):
         package = reprise.compile(
             model, device="host", images={"x": "rgba8,resize=nearest", "y": "bgra8"}
         )
-        self.assertEqual((package.inputs[0].image, package.outputs[0].image), ("rgba8", "bgra8"))
+        self.assertEqual(
+            (package.inputs[0].image, package.outputs[0].image), ("rgba8", "bgra8")
+        )
         self.assertEqual(package.inputs[0].dtype, "uint8")
         self.assertIsNone(reprise.compile(model, device="host").inputs[0].image)
         pixels = np.arange(4 * 4 * 4, dtype=np.uint8).reshape(4, 4, 4)
