@@ -71,9 +71,9 @@ struct ConvGemm {
     vector_channels = p.channels_last() && p.in_channels >= 4 && long_steps && !slow_loads;
     unrolled_limit = vector_channels ? kMaxUnrolled / 4 : kMaxUnrolled;
     if (input_shape.size() < 2 || g.value(input).producer == nullptr) return;
-    const int instructions = operand_cost(g, group, input, true, input_shape.back(),
-                                          input_shape[input_shape.size() - 2])
-                                 .instructions;
+    const int instructions =
+        operand_cost(g, group, input, true, input_shape.back(), input_shape[input_shape.size() - 2])
+            .instructions;
     if (instructions <= kLongPrologue) return;
     a_prologue = instructions;
     unrolled_limit = 1;

@@ -32,7 +32,7 @@ struct Settings {
   std::string precision = "fp32";
   std::map<std::string, std::vector<int64_t>> shapes;
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
-  std::vector<std::string> images;  // codegen/graph/image_option.h
+  std::vector<std::string> images;                          // codegen/graph/image_option.h
   bool fullgraph = false;
   std::vector<std::string> disabled_passes;
   std::map<std::string, int64_t> pass_options;

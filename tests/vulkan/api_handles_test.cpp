@@ -64,8 +64,8 @@ class SlowSession final : public Session {
 
 TEST(ApiHandles, ASessionMayBeFreedWhileItRuns) {
   SlowSession::Gate gate;
-  auto slow = std::make_shared<reprise_session>(std::make_shared<package::Package>(),
-                                                SessionOptions());
+  auto slow =
+      std::make_shared<reprise_session>(std::make_shared<package::Package>(), SessionOptions());
   slow->put(std::make_shared<SlowSession>(gate));
   auto* session = capi::make_handle(std::move(slow));
   reprise_results* results = nullptr;
