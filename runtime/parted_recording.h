@@ -18,7 +18,7 @@ class PartedRecording final : public Recording {
  public:
   /// The commands of `desc` in parts; a part begins at each of the `cuts`, which are indices of
   /// commands in ascending order.
-  static Result<std::unique_ptr<PartedRecording>> create(Device& device, RecordingDesc desc,
+  static Result<std::unique_ptr<PartedRecording>> create(Device& device, const RecordingDesc& desc,
                                                          std::span<const size_t> cuts);
   size_t parts() const { return parts_.size(); }
   /// If the flag, which may be null, is set, no further part is submitted, and the run fails with

@@ -187,7 +187,7 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
   auto made = PartedRecording::create(*s_.base.device, desc, cuts);
   if (made.status().code() == Code::Unsupported && !asked) {
     desc.timestamps = false;
-    made = PartedRecording::create(*s_.base.device, std::move(desc), cuts);
+    made = PartedRecording::create(*s_.base.device, desc, cuts);
   }
   RP_TRY(made.status());
   r.parted = made->get();

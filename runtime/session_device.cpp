@@ -346,7 +346,7 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
     memory.begin();  // before it takes a context, for which those in line may wait
     RP_ASSIGN(auto free_context, acquire(bound->symbols));
     std::optional<Submission> submission(std::in_place, *this, User::Call);
-    const Status begun = submission->begin(std::move(free_context), *bound, start, {});
+    Status begun = submission->begin(std::move(free_context), *bound, start, {});
     if (begun.ok()) {
       memory.has_enough();
       return submission->end(results, stats);

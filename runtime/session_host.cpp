@@ -106,8 +106,10 @@ Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound, const Cance
   std::unique_lock lock(states_mutex_, std::defer_lock);
   if (!states_.empty()) lock.lock();
   std::vector<HostTensor> inputs;
+  inputs.reserve(bound.inputs.size());
   for (const Binding* input : bound.inputs) inputs.push_back(dense_tensor(*input));
   std::vector<const HostTensor*> values;
+  values.reserve(bound.inputs.size() + states_.size());
   for (const HostTensor& input : inputs) values.push_back(&input);
   for (const HostTensor& state : states_) values.push_back(&state);
   HostRun run = HostRun::create(deadline_in(timeout_ns_), seed_, started_++);

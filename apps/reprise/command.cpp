@@ -128,6 +128,31 @@ bool is_tuned(const CommonOptions& options) {
 
 }  // namespace
 
+/// What changes the inputs and outputs of the package.
+void add_interface(CLI::App& command, CommonOptions& o) {
+  command
+      .add_option("--shape", o.shapes,
+                  "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
+                  "sizes only; a compiled .rpk keeps its dynamic dims")
+      ->allow_extra_args(false);
+  command
+      .add_option("--state", o.states,
+                  "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
+                  "next value. An initialiser of that name is the first value, by default zeros")
+      ->allow_extra_args(false);
+  command
+      .add_option("--image", o.images,
+                  "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "
+                  "rgba16f, r8 or (inputs) nv12, and the first or last kernel converts it, as in "
+                  "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225. A pixel "
+                  "is 0 to 1; the model gets (pixel * scale - mean) / std. Keys: resize=nearest or "
+                  "bilinear (to the model's size), mean, std, scale, colors=rgb, bgr, gray or rgba "
+                  "(of the model), layout=nchw or nhwc, crop=X:Y:WIDTH:HEIGHT or run (another "
+                  "input, NAME.crop, has the rectangle), size=WIDTHxHEIGHT (by default each run "
+                  "has its own), and for nv12 matrix=bt601 or bt709 and range=limited or full")
+      ->allow_extra_args(false);
+}
+
 void add_compile(CLI::App& command, CommonOptions& o) {
   command
       .add_option("--mode", o.mode,
@@ -162,27 +187,7 @@ void add_compile(CLI::App& command, CommonOptions& o) {
                 "Keep the CUDA text of kernels in the package and, for debuggers, beside the "
                 "cached images on this machine")
       ->envname("REPRISE_KEEP_SOURCE");
-  command
-      .add_option("--shape", o.shapes,
-                  "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
-                  "sizes only; a compiled .rpk keeps its dynamic dims")
-      ->allow_extra_args(false);
-  command
-      .add_option("--state", o.states,
-                  "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
-                  "next value. An initialiser of that name is the first value, by default zeros")
-      ->allow_extra_args(false);
-  command
-      .add_option("--image", o.images,
-                  "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "
-                  "rgba16f, r8 or (inputs) nv12, and the first or last kernel converts it, as in "
-                  "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225. A pixel "
-                  "is 0 to 1; the model gets (pixel * scale - mean) / std. Keys: resize=nearest or "
-                  "bilinear (to the model's size), mean, std, scale, colors=rgb, bgr, gray or rgba "
-                  "(of the model), layout=nchw or nhwc, crop=X:Y:WIDTH:HEIGHT or run (another "
-                  "input, NAME.crop, has the rectangle), size=WIDTHxHEIGHT (by default each run "
-                  "has its own), and for nv12 matrix=bt601 or bt709 and range=limited or full")
-      ->allow_extra_args(false);
+  add_interface(command, o);
   command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
       ->allow_extra_args(false);
   command
