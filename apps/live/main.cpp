@@ -83,7 +83,7 @@ class Program {
     const int measure_first = options_.frames ? options_.frames / 2 : kMeasureFirst;
     for (int i = 0; !input_.quit && (!options_.frames || i < options_.frames); ++i) {
       if (i == measure_first) input_.model_on = true;
-      const Error e = frame(i);
+      Error e = frame(i);
       if (failed(e)) return e;
       input_.poll();
     }
@@ -95,12 +95,12 @@ class Program {
   Error save() {
     if (!options_.screenshot.empty()) {
       const std::vector<unsigned char> pixels = canvas_.read(gpu_);
-      const Error e = write(options_.screenshot, canvas_.image(), pixels);
+      Error e = write(options_.screenshot, canvas_.image(), pixels);
       if (failed(e)) return e;
     }
     if (!options_.input.empty()) {
       const auto pixels = upscaler_.input();
-      const Error e = pixels ? write(options_.input, scene_.image(), *pixels) : pixels.error();
+      Error e = pixels ? write(options_.input, scene_.image(), *pixels) : pixels.error();
       if (failed(e)) return e;
     }
     if (options_.output.empty()) return {};

@@ -44,6 +44,7 @@ bool write_line(int fd, const std::string& text) {
 
 Result<int> run_program(const std::vector<std::string>& arguments, const std::string& output) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
