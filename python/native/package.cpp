@@ -89,7 +89,9 @@ std::string parse_mode(const std::string& mode) {
          "'; choose from default, reduce-overhead, max-autotune, max-autotune-no-graphs");
 }
 
-void bind_packages(nb::module_& m) {
+namespace {
+
+void bind_slots(nb::module_& m) {
   nb::class_<Slot>(m, "Slot", "An input or output of a model.")
       .def_ro("name", &Slot::name)
       .def_prop_ro(
@@ -111,6 +113,12 @@ void bind_packages(nb::module_& m) {
         return "<reprise.Slot '" + s.name + "' " + std::string(name_of(s.dtype)) + " " +
                nb::str(s.shape).c_str() + ">";
       });
+}
+
+}  // namespace
+
+void bind_packages(nb::module_& m) {
+  bind_slots(m);
   nb::class_<Package>(m, "Package", nb::dynamic_attr(), "A compiled model.")
       .def(nb::init<const Package&>(), nb::arg("other"))
       .def_static("_open", open_package, nb::arg("path"))
