@@ -20,7 +20,6 @@ class PartedRecording final : public Recording {
   /// commands in ascending order.
   static Result<std::unique_ptr<PartedRecording>> create(Device& device, const RecordingDesc& desc,
                                                          std::span<const size_t> cuts);
-  size_t parts() const { return parts_.size(); }
   /// If the flag, which may be null, is set, no further part is submitted, and the run fails with
   /// Code::Cancelled.
   void set_cancelled(const CancelFlag* flag) { cancelled_ = flag; }

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -266,10 +265,5 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace filetype
 
 int main(int argc, char** argv) {
-  try {
-    return filetype::parse_and_run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return samples::kFailed;
-  }
+  return samples::exit_status_of([&] { return filetype::parse_and_run(argc, argv); });
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdio>
 #include <deque>
-#include <exception>
 
 #include "apps/live/canvas.h"
 #include "apps/live/presenter.h"
@@ -208,10 +207,5 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace live
 
 int main(int argc, char** argv) {
-  try {
-    return live::parse_and_run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return samples::kFailed;
-  }
+  return samples::exit_status_of([&] { return live::parse_and_run(argc, argv); });
 }

@@ -59,7 +59,8 @@ void Presenter::create_swapchain() {
 uint32_t Presenter::acquire() {
   for (;;) {
     uint32_t index = 0;
-    // The function of C, because a window that has another size now is no exception.
+    // This calls the C function, because vulkan.hpp would throw an exception when the window has
+    // changed its size.
     const VkResult result = vkAcquireNextImageKHR(gpu_.device(), *swapchain_, kPatience, *acquired_,
                                                   VK_NULL_HANDLE, &index);
     if (result == VK_SUCCESS || result == VK_SUBOPTIMAL_KHR) return index;

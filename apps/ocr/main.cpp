@@ -2,7 +2,6 @@
 // compiles its models on the user's machine, once, and runs them with sizes that change.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "apps/ocr/reader.h"
@@ -130,10 +129,5 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace ocr
 
 int main(int argc, char** argv) {
-  try {
-    return ocr::parse_and_run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return samples::kFailed;
-  }
+  return samples::exit_status_of([&] { return ocr::parse_and_run(argc, argv); });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdio>
+#include <exception>
 
 #include "reprise/reprise.hpp"
 
@@ -30,6 +31,17 @@ inline int report(const reprise::Error& error) {
       return kInvalid;
     default:
       return kFailed;
+  }
+}
+
+/// The exit status of `program`. An exception of a library of the sample becomes a message.
+template <typename F>
+int exit_status_of(const F& program) {
+  try {
+    return program();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return kFailed;
   }
 }
 

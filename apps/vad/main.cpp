@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
@@ -124,10 +123,5 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace vad
 
 int main(int argc, char** argv) {
-  try {
-    return vad::parse_and_run(argc, argv);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return samples::kFailed;
-  }
+  return samples::exit_status_of([&] { return vad::parse_and_run(argc, argv); });
 }

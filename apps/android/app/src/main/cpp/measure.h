@@ -1,4 +1,4 @@
-// What the sample does with a package; nothing here is of Android.
+// Measures a package. This part of the sample does not depend on Android.
 #pragma once
 
 #include <string>
