@@ -54,7 +54,8 @@ std::vector<size_t> cuts_for(std::span<const Command> commands, std::span<const 
   return cuts;
 }
 
-Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device, const RecordingDesc& desc,
+Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device,
+                                                                 const RecordingDesc& desc,
                                                                  std::span<const size_t> cuts) {
   std::unique_ptr<PartedRecording> out(new PartedRecording());
   size_t begin = 0;
