@@ -24,7 +24,7 @@ namespace reprise {
 /// Names of pipeline rows that are switches of fusion and lowering (codegen/passes/pipeline.cpp).
 inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
                                   kAttentionPrice = "attention-price",
-                                  kEqualKernels = "equal-kernels";
+                                  kEqualKernels = "equal-kernels", kBatchPass = "batch";
 
 /// The option of the pass autocast that CompileOptions::precision sets.
 inline constexpr std::string_view kPrecisionOption = "autocast.precision";

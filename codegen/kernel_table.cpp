@@ -1,5 +1,8 @@
 #include "codegen/kernel_table.h"
 
+#include <numeric>
+
+#include "codegen/batch_launches.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/share.h"
 #include "runtime/base/parallel.h"
@@ -66,31 +69,73 @@ Status KernelTable::add(size_t step, PendingKernel&& pending) {
   return {};
 }
 
-Status KernelTable::finish(const lower::Group** failed) {
-  const auto start = Clock::now();
+Status KernelTable::share() {
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
-  for (kernel::Kernel& k : shared.kernels) k.name = unique(k.name);
-  const size_t n = shared.kernels.size();
-  std::vector<plan::KernelCode> codes(n);
-  std::vector<Status> done(n);
-  RP_TRY(in_parallel(n, context_.options.threads, "kernels were emitted",
-                     [&](size_t i) { done[i] = emit(shared.kernels[i], codes[i]); }));
-  for (size_t i = 0; i < n; ++i) {
-    if (!done[i].ok()) {
-      for (const Use& u : uses_)
-        if (shared.uses[u.kernel].kernel == i) *failed = u.group;
-      return std::move(done[i]);
-    }
-    RP_TRY(show(shared.kernels[i], codes[i]));
-  }
-  p_.kernels = std::move(codes);
+  kernels_ = std::move(shared.kernels);
   for (const Use& u : uses_) {
     const kernel::SharedUse& use = shared.uses[u.kernel];
     auto& launch = std::get<plan::Launch>(p_.steps[u.step].what);
     launch.kernel = static_cast<uint32_t>(use.kernel);
     launch.scalars.insert(launch.scalars.end(), use.scalars.begin(), use.scalars.end());
   }
-  if (context_.options.probes) emitted_ = std::move(shared.kernels);
+  return {};
+}
+
+/// Removes kernels that no step launches.
+void KernelTable::drop_unused() {
+  constexpr uint32_t kUnused = ~uint32_t{0};
+  std::vector<uint32_t> position(kernels_.size(), kUnused);
+  std::vector<kernel::Kernel> kept;
+  for (plan::Step& step : p_.steps)
+    if (const auto* launch = std::get_if<plan::Launch>(&step.what)) position[launch->kernel] = 0;
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    if (position[i] == kUnused) continue;
+    position[i] = static_cast<uint32_t>(kept.size());
+    kept.push_back(std::move(kernels_[i]));
+  }
+  for (plan::Step& step : p_.steps)
+    if (auto* launch = std::get_if<plan::Launch>(&step.what))
+      launch->kernel = position[launch->kernel];
+  kernels_ = std::move(kept);
+}
+
+Result<std::vector<uint32_t>> KernelTable::merge() {
+  const auto start = Clock::now();
+  RP_TRY(share());
+  std::vector<uint32_t> position(p_.steps.size());
+  std::iota(position.begin(), position.end(), 0U);
+  // A launch of several items takes the addresses of its buffers from an array.
+  const bool addresses = target_.predicate.storage_buffers == 0;
+  if (addresses && !context_.disabled(kBatchPass)) {
+    RP_ASSIGN(position, batch_launches(p_, kernels_, context_.model.symbol_sources));
+    drop_unused();
+  }
+  for (Use& u : uses_) {
+    u.step = position[u.step];
+    u.kernel = std::get<plan::Launch>(p_.steps[u.step].what).kernel;
+  }
+  context_.times.lower += ms_since(start);
+  return position;
+}
+
+Status KernelTable::emit(const lower::Group** failed) {
+  const auto start = Clock::now();
+  for (kernel::Kernel& k : kernels_) k.name = unique(k.name);
+  const size_t n = kernels_.size();
+  std::vector<plan::KernelCode> codes(n);
+  std::vector<Status> done(n);
+  RP_TRY(in_parallel(n, context_.options.threads, "kernels were emitted",
+                     [&](size_t i) { done[i] = emit(kernels_[i], codes[i]); }));
+  for (size_t i = 0; i < n; ++i) {
+    if (!done[i].ok()) {
+      for (const Use& u : uses_)
+        if (u.kernel == i) *failed = u.group;
+      return std::move(done[i]);
+    }
+    RP_TRY(show(kernels_[i], codes[i]));
+  }
+  p_.kernels = std::move(codes);
+  if (context_.options.probes) emitted_ = std::move(kernels_);
   context_.times.emit += ms_since(start);
   return {};
 }

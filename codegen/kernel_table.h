@@ -1,5 +1,5 @@
 // Collects the kernels of a variant's plan: legalises them for the variant's devices, shares them
-// between launches and emits their code.
+// between launches, merges launches and emits the kernels' code.
 #pragma once
 
 #include <optional>
@@ -28,9 +28,10 @@ class KernelTable {
 
   /// Adds the kernel of a step of the plan.
   Status add(size_t step, PendingKernel&& kernel);
-  /// Emits the kernels and sets the kernel of each launch. If a kernel cannot be emitted, `failed`
-  /// is a group that uses it.
-  Status finish(const lower::Group** failed);
+  /// Sets the kernel of each launch and merges launches. Returns the new index of each step.
+  Result<std::vector<uint32_t>> merge();
+  /// Emits the kernels. If one cannot be emitted, `failed` is a group that uses it.
+  Status emit(const lower::Group** failed);
   /// The kernels of the plan, in order; empty unless they are to be probed.
   std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
 
@@ -48,6 +49,8 @@ class KernelTable {
     size_t step, kernel;
     const lower::Group* group;
   };
+  Status share();
+  void drop_unused();
   std::vector<kernel::Kernel> kernels_;
   std::vector<Use> uses_;
   std::unordered_map<size_t, size_t> numbered_;  // kernels by their number

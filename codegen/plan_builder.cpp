@@ -325,13 +325,14 @@ class DevicePlanBuilder {
       *failed = group;
       return added;
     }
-    RP_TRY(kernels_.finish(failed));
+    RP_ASSIGN(const std::vector<uint32_t> merged, kernels_.merge());
+    RP_TRY(kernels_.emit(failed));
     const auto start = Clock::now();
     const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
     const std::vector<size_t> launches = launches_before(p_);
     for (auto& [choice, first, count] : choices_) {
       for (size_t step = first; step < first + count; ++step)
-        choice.launches.push_back(launches[position[order[step]]]);
+        choice.launches.push_back(launches[position[merged[order[step]]]]);
       context_.report.schedules.push_back(std::move(choice));
     }
     context_.times.hazards += ms_since(start);

@@ -36,11 +36,12 @@ bool Interpreter::indices_fit(const Step& s, const Access& access, const Active&
 void Interpreter::buffer_access(const Step& s, const Active& active) {
   const Inst& i = *s.inst;
   const bool load = i.op == Op::Load;
-  const std::string& name = k_.buffers[i.imm].name;
+  const size_t buffer = item_ * k_.item_buffers() + i.imm;
+  const std::string& name = k_.buffers[buffer].name;
   MemoryRow row;
-  row.buffer = i.imm;
+  row.buffer = buffer;
   row.lanes = load ? i.type.lanes : type(i.args[1]).lanes;
-  if (!indices_fit(s, {i.args[0], row.lanes, memory_.elements(i.imm), i.align, name}, active))
+  if (!indices_fit(s, {i.args[0], row.lanes, memory_.elements(buffer), i.align, name}, active))
     return;
   row.active = active;
   row.index = s.in[0].u32;

@@ -65,6 +65,7 @@ class Demand {
       case Op::If:
       case Op::For:
       case Op::Barrier:
+      case Op::SelectItem:
       case Op::SetError:
       case Op::SharedStore:
       case Op::MatrixZero:

@@ -206,6 +206,25 @@ void Interpreter::set_error(const Step& s, const Active& active) {
   if (one != kNoInvocation) error_ = std::max(error_, code);
 }
 
+// --- Items
+
+void Interpreter::item_param(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
+  const uint32_t outside = find(active, [&](uint32_t n) { return s.in[0].u32[n] >= k_.items; });
+  if (outside != kNoInvocation) return violate(s.id, outside, "reads a parameter of no item");
+  each(active, [&](uint32_t n) {
+    s.out.set(n, launch_.scalars[s.in[0].u32[n] * k_.item_scalars() + i.imm]);
+  });
+}
+
+void Interpreter::select_item(const Step& s, const Active& active) {
+  const uint32_t item = s.in[0].u32[active.list[0]];
+  const uint32_t other = find(active, [&](uint32_t n) { return s.in[0].u32[n] != item; });
+  if (other != kNoInvocation) return violate(s.id, other, "selects another item than the first");
+  if (item >= k_.items) return violate(s.id, active.list[0], "selects no item");
+  item_ = item;
+}
+
 // --- Control flow
 
 void Interpreter::branch(const Step& s, const Active& active) {

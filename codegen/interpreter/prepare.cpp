@@ -35,7 +35,8 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
       size_(k.workgroup[0] * k.workgroup[1] * k.workgroup[2]),
       subgroup_size_(k.required_subgroup_size != 0 ? k.required_subgroup_size
                                                    : options.subgroup_size),
-      together_(size_ % subgroup_size_ == 0 ? std::max(launch.together, 1U) : 1),
+      // Workgroups in lockstep would select several items.
+      together_(size_ % subgroup_size_ == 0 && k.items == 1 ? std::max(launch.together, 1U) : 1),
       stride_(padded(size_t{size_} * together_)),
       partial_(is_partial()),
       matrices_(k, size_ / subgroup_size_ * together_) {}
@@ -155,10 +156,13 @@ void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) 
 Interpreter::Execute Interpreter::execute_of(Op op) {
   switch (op) {
     case Op::Const:
-    case Op::Param:
     case Op::Builtin:
     case Op::Extract:
       return nullptr;
+    case Op::Param:
+      return &Interpreter::item_param;
+    case Op::SelectItem:
+      return &Interpreter::select_item;
     case Op::Scalar:
       return &Interpreter::scalar;
     case Op::Convert:
@@ -207,7 +211,7 @@ void Interpreter::set_width(Step& s) const {
 std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   const Inst& i = k_.insts[static_cast<size_t>(id)];
   Row& value = values_[static_cast<size_t>(id)];
-  if (i.op == Op::Const || i.op == Op::Param) {
+  if (i.op == Op::Const || (i.op == Op::Param && i.args.empty())) {
     const uint64_t bits = i.op == Op::Const ? i.imm : launch_.scalars[i.imm];
     for (size_t n = 0; n < words(i.type); ++n) value.set(n, bits);
     return std::nullopt;

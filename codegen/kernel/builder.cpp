@@ -15,6 +15,7 @@ Builder::Builder(std::string name) {
 
 Builder Builder::like(const Kernel& k) {
   Builder b(k.name);
+  b.k_.items = k.items;
   b.k_.workgroup = k.workgroup;
   b.k_.buffers = k.buffers;
   b.k_.scalars = k.scalars;
@@ -129,7 +130,8 @@ size_t Builder::scope_of(Val v) const {
 
 Val Builder::place(Inst inst, size_t scope) {
   const auto id = static_cast<int32_t>(k_.insts.size());
-  const bool head = inst.op == Op::Const || inst.op == Op::Param || inst.op == Op::Builtin;
+  const bool head =
+      inst.args.empty() && (inst.op == Op::Const || inst.op == Op::Param || inst.op == Op::Builtin);
   k_.insts.push_back(inst);
   block_of_.push_back(head ? 0 : open_[scope].block);
   if (head) {
@@ -233,13 +235,18 @@ Value Builder::boolean(bool v) {
   return constant_bits(kBool, v ? 1 : 0);
 }
 
-Value Builder::param(int scalar) {
-  if (scalar < 0 || static_cast<size_t>(scalar) >= k_.scalars.size()) {
+Value Builder::param(int scalar, Val item) {
+  if (scalar < 0 || static_cast<size_t>(scalar) >= k_.item_scalars()) {
     fail("param", "no scalar " + std::to_string(scalar));
     return {};
   }
   const auto i = static_cast<size_t>(scalar);
-  return bound(emit_shared({Op::Param, {k_.scalars[i].type, 1}, i, {}, {}, 1}, true));
+  Inst inst{Op::Param, {k_.scalars[i].type, 1}, i, {}, {}, 1};
+  if (item) {
+    if (!usable(item, "param")) return {};
+    inst.args.push_back(item);
+  }
+  return bound(emit_shared(inst, true));
 }
 
 Value Builder::builtin(Builtin b, int component) {

@@ -77,7 +77,8 @@ class Builder {
   Value constant(Type t, double v);
   /// A constant from the bits of one lane, splat over lanes.
   Value constant_bits(Type t, uint64_t bits);
-  Value param(int scalar);
+  /// `item`: whose parameter, in kernels of several items.
+  Value param(int scalar, Val item = {});
   Value builtin(Builtin b, int component = 0);
 
   // Operations. scalar_op() infers the result type from the row. Operands must have equal types;
@@ -133,6 +134,7 @@ class Builder {
   /// sum += left * right
   void matrix_mul_add(int sum, int left, int right);
   Value subgroup(SubgroupOp op, Val v, Val lane = {});
+  void select_item(Val item);
   void set_error(Val condition, ErrorCode code);
 
   // Control flow.

@@ -169,6 +169,11 @@ Value Builder::subgroup(SubgroupOp op, Val v, Val lane) {
   return bound(emit(inst));
 }
 
+void Builder::select_item(Val item) {
+  if (!usable(item, "select_item")) return;
+  emit({Op::SelectItem, {}, 0, {item}, {}, 1});
+}
+
 void Builder::set_error(Val condition, ErrorCode code) {
   if (!usable(condition, "set_error")) return;
   if (type(condition) != kBool) {

@@ -172,6 +172,7 @@ OpKind kind_of(Op op) {
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMulAdd:
+    case Op::SelectItem:
     case Op::SetError:
     case Op::If:
     case Op::For:

@@ -69,8 +69,9 @@ enum class Builtin : uint8_t {
 enum class SubgroupOp : uint8_t { Add, Max, Min, Shuffle, ShuffleXor, Broadcast };
 
 enum class Op : uint8_t {
-  Const,    // imm: bits of the scalar; splat over lanes
-  Param,    // imm: index of a scalar parameter. U32 or I32 or F32
+  Const,  // imm: bits of the scalar; splat over lanes
+  Param,  // imm: index of a scalar parameter. U32 or I32 or F32. args[0], only if Kernel::items is
+          // not 1: whose item's parameter
   Builtin,  // imm: Builtin | component << 8
   Scalar,   // imm: ScalarOp; args: operands of equal lanes
   Convert,  // args[0]: value; semantics.md has the table (float -> int truncates and saturates, NaN
@@ -93,10 +94,12 @@ enum class Op : uint8_t {
   MatrixStore,   // imm: MatrixAccess; args[0]: the same
   MatrixMulAdd,  // imm: MatrixOperands. sum += left * right
   Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
-  SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
-  If,            // args[0]: condition; blocks: then, optional else
-  For,           // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
-                 // induction variable, visible in the body only. Runs while i < end
+  SelectItem,    // args[0]: item (I32), the same in the whole workgroup. Once, at the top level,
+               // before the first Load or Store: these access the buffers of this item
+  SetError,  // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
+  If,        // args[0]: condition; blocks: then, optional else
+  For,       // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
+             // induction variable, visible in the body only. Runs while i < end
 };
 
 /// Codes that SetError records. If a launch records several, the largest is reported; messages of
@@ -141,11 +144,13 @@ struct BufferParam {
   Ty storage = Ty::F32;
   Access access = Access::Read;
   uint32_t align = 16;  // proven alignment of the base address in bytes
+  friend bool operator==(const BufferParam&, const BufferParam&) = default;
 };
 
 struct ScalarParam {
   std::string name;
   Ty type = Ty::I32;  // I32, U32 or F32
+  friend bool operator==(const ScalarParam&, const ScalarParam&) = default;
 };
 
 struct LocalVar {
@@ -201,6 +206,10 @@ struct MatrixOperands {
 
 struct Kernel {
   std::string name;  // an identifier: [a-z_][a-z0-9_]*
+  /// A kernel of several items does the same work on the buffers and scalars of each. `buffers` and
+  /// `scalars` are those of the first item, followed by equal ones of the others; instructions name
+  /// those of the first item.
+  uint32_t items = 1;
   std::array<uint32_t, 3> workgroup{64, 1, 1};
   std::vector<BufferParam> buffers;
   std::vector<ScalarParam> scalars;
@@ -210,6 +219,10 @@ struct Kernel {
   std::vector<Inst> insts;              // indexed by Val
   std::vector<Block> blocks;            // blocks[0] is the body
   uint32_t required_subgroup_size = 0;  // 0: any
+
+  /// How many buffers and scalars an item has.
+  size_t item_buffers() const { return buffers.size() / items; }
+  size_t item_scalars() const { return scalars.size() / items; }
 };
 
 using plan::BlockLayout;

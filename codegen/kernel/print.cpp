@@ -159,8 +159,10 @@ class Printer {
     switch (i.op) {
       case Op::Const:
         return number(i.imm, i.type.ty) + ":" + str(i.type);
-      case Op::Param:
-        return i.imm < k_.scalars.size() ? "$" + k_.scalars[i.imm].name : "invalid";
+      case Op::Param: {
+        const std::string item = i.args.empty() ? "" : "[" + operand(i.args[0]) + "]";
+        return i.imm < k_.scalars.size() ? "$" + k_.scalars[i.imm].name + item : "invalid";
+      }
       case Op::Builtin: {
         const auto b = static_cast<Builtin>(i.imm & 0xffU);
         std::string s = name_of(b);
@@ -258,6 +260,8 @@ class Printer {
       case Op::Subgroup:
         return std::string("subgroup_") + name_of(static_cast<SubgroupOp>(i.imm)) + " " +
                operands(i);
+      case Op::SelectItem:
+        return "select_item " + operands(i);
       case Op::SetError:
         return std::string("set_error ") + name_of(static_cast<ErrorCode>(i.imm)) + " if " +
                operands(i);

@@ -52,7 +52,7 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::Const:
       return to_.constant_bits(i.type, i.imm);
     case Op::Param:
-      return to_.param(index);
+      return to_.param(index, args.empty() ? Val{} : args[0]);
     case Op::Builtin:
       return to_.builtin(static_cast<Builtin>(i.imm & 0xffU), static_cast<int>(i.imm >> 8U));
     case Op::Scalar:
@@ -95,6 +95,9 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
       return {};
     case Op::Subgroup:
       return to_.subgroup(static_cast<SubgroupOp>(i.imm), args[0], second);
+    case Op::SelectItem:
+      to_.select_item(args[0]);
+      return {};
     case Op::SetError:
       to_.set_error(args[0], static_cast<ErrorCode>(i.imm));
       return {};

@@ -45,6 +45,7 @@ class Verifier {
       size *= n;
     }
     if (size > 1024) return error("the workgroup has " + std::to_string(size) + " invocations");
+    if (!repeats(k_.buffers) || !repeats(k_.scalars)) return error("its items differ");
     for (const BufferParam& b : k_.buffers) {
       if (!is_identifier(b.name) || class_of(compute_type(b.storage)) == 0 ||
           b.storage == Ty::Bool) {
@@ -72,6 +73,14 @@ class Verifier {
       }
     }
     return {};
+  }
+
+  /// Whether the parameters are those of the first item, once for each item.
+  template <typename Parameter>
+  bool repeats(const std::vector<Parameter>& all) const {
+    if (k_.items == 0 || all.size() % k_.items != 0) return false;
+    const size_t each = all.size() / k_.items;
+    return std::equal(all.begin() + static_cast<ptrdiff_t>(each), all.end(), all.begin());
   }
 
   /// Matrices must have one shape, and whole subgroups of a required size must hold them.
@@ -139,6 +148,8 @@ class Verifier {
     }
     const std::string problem = shape(i);
     if (!problem.empty()) return error(id, problem);
+    if (i.op == Op::SelectItem && depth != 0) return error(id, "is in a nested block");
+    selected_ = selected_ || i.op == Op::SelectItem;
     if (i.op == Op::For) visible_[static_cast<size_t>(id)] = true;
     for (int32_t b : i.blocks) RP_TRY(block(b, depth + 1));
     if (i.op == Op::For) visible_[static_cast<size_t>(id)] = false;
@@ -155,7 +166,9 @@ class Verifier {
         if (n != 0 || !compute(i.type)) return "malformed constant";
         return mask_bits(i.imm, i.type.ty) == i.imm ? "" : "the constant has bits beyond its type";
       case Op::Param:
-        if (n != 0 || i.imm >= k_.scalars.size()) return "no such parameter";
+        if (i.imm >= k_.item_scalars()) return "no such parameter";
+        if (n != (k_.items == 1 ? 0U : 1U) || (n == 1 && type(i.args[0]) != kI32))
+          return "the item of a parameter";
         return i.type == Type{k_.scalars[i.imm].type, 1} ? "" : "the parameter has another type";
       case Op::Builtin:
         return builtin(i);
@@ -191,6 +204,8 @@ class Verifier {
         return matrix_product(i);
       case Op::Subgroup:
         return subgroup(i);
+      case Op::SelectItem:
+        return select_item(i);
       case Op::SetError:
         if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
         return i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::DivisionByZero)
@@ -203,6 +218,13 @@ class Verifier {
         return loop(i);
     }
     return "unknown operation";
+  }
+
+  std::string select_item(const Inst& i) const {
+    if (i.args.size() != 1 || i.type != Type{} || type(i.args[0]) != kI32)
+      return "malformed selection";
+    if (k_.items == 1) return "there is one item";
+    return selected_ ? "an item is selected already" : "";
   }
 
   std::string builtin(const Inst& i) const {
@@ -268,7 +290,8 @@ class Verifier {
     const bool load = i.op == Op::Load;
     const bool masked = !load && i.args.size() == 3;
     if (i.args.size() != (load ? 1U : masked ? 3U : 2U)) return "wrong number of operands";
-    if (i.imm >= k_.buffers.size()) return "no such buffer";
+    if (i.imm >= k_.item_buffers()) return "no such buffer";
+    if ((k_.items != 1) != selected_) return "no item is selected";
     const BufferParam& b = k_.buffers[i.imm];
     if (masked && (b.storage != Ty::U32 || type(i.args[1]) != kU32 || type(i.args[2]) != kU32)) {
       return "a masked store takes a u32 buffer, value and mask";
@@ -377,6 +400,7 @@ class Verifier {
 
   const Kernel& k_;
   std::vector<bool> placed_, visible_, entered_;
+  bool selected_ = false;  // an instruction has selected an item
 };
 
 /// Finds barriers that some invocations of a workgroup might not reach, and matrix operations that
@@ -421,7 +445,7 @@ class Uniformity {
   }
 
   bool needs_uniform(Op op) const {
-    if (within_ == Within::Workgroup) return op == Op::Barrier;
+    if (within_ == Within::Workgroup) return op == Op::Barrier || op == Op::SelectItem;
     return op == Op::MatrixZero || op == Op::MatrixLoad || op == Op::MatrixStore ||
            op == Op::MatrixMulAdd;
   }
@@ -458,6 +482,7 @@ class Uniformity {
       case Op::MatrixLoad:
       case Op::MatrixStore:
       case Op::MatrixMulAdd:
+      case Op::SelectItem:
       case Op::SetError:
       case Op::If:
       case Op::For:

@@ -57,6 +57,7 @@ constexpr std::array kPipeline{
     decision("attention-price", "fuse an attention only if that is faster"),
     decision("fusion", "fuse several nodes into one kernel", kFusionOptions),
     decision("equal-kernels", "lower and emit equal groups once"),
+    decision("batch", "launch equal kernels on several tensors at once"),
 };
 
 const Pass* find(std::span<const Pass> passes, std::string_view name) {

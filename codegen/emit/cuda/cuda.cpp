@@ -1,6 +1,8 @@
 #include "codegen/emit/cuda/cuda.h"
 
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "codegen/emit/access.h"
 #include "codegen/emit/cuda/emitter.h"
@@ -20,9 +22,9 @@ std::string pointer_type(const kernel::BufferParam& b) {
   return (b.access == Access::Read ? "const " : "") + element + "*";
 }
 
-/// Declares a local copy of a member of the block.
-std::string from_block(const std::string& type, const std::string& name) {
-  return type + " " + name + " = block." + name + ";";
+/// Declares a local copy of a member of a struct.
+std::string copy_of(const std::string& type, const std::string& name, const std::string& from) {
+  return type + " " + name + " = " + from + "." + name + ";";
 }
 
 }  // namespace
@@ -69,15 +71,26 @@ void CudaEmitter::line(std::string_view text) {
 
 /// Writes the struct of the parameter block, laid out as plan::BlockLayout.
 void CudaEmitter::block_struct() {
+  const auto buffers = [&] {
+    for (size_t n = 0; n < k_.item_buffers(); ++n) {
+      const kernel::BufferParam& b = k_.buffers[n];
+      line(pointer_type(b) + " " + cuda_name('b', n, b.name) + ";");
+    }
+  };
+  const auto scalars = [&] {
+    for (size_t n = 0; n < k_.item_scalars(); ++n) {
+      line(cuda_type({k_.scalars[n].type, 1}) + " " + cuda_name('s', n, k_.scalars[n].name) + ";");
+    }
+  };
   out_ += "struct " + entry_ + "_block {\n";
   line("unsigned* error;");
   line("unsigned launch_id, zero;");
-  for (size_t n = 0; n < k_.buffers.size(); ++n) {
-    const kernel::BufferParam& b = k_.buffers[n];
-    line(pointer_type(b) + " " + cuda_name('b', n, b.name) + ";");
-  }
-  for (size_t n = 0; n < k_.scalars.size(); ++n) {
-    line(cuda_type({k_.scalars[n].type, 1}) + " " + cuda_name('s', n, k_.scalars[n].name) + ";");
+  const std::string items = "[" + std::to_string(k_.items) + "];";
+  for (const auto& [name, members] :
+       {std::pair<const char*, std::function<void()>>{"buffers", buffers}, {"scalars", scalars}}) {
+    if (k_.items > 1) line("struct {");
+    members();
+    if (k_.items > 1) line(std::string("} ") + name + items);
   }
   out_ += "};\n";
 }
@@ -87,7 +100,7 @@ void CudaEmitter::declarations() {
   std::set<uint64_t> buffers, scalars, shared, locals, matrices;
   for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load || i.op == Op::Store) buffers.insert(i.imm);
-    if (i.op == Op::Param) scalars.insert(i.imm);
+    if (i.op == Op::Param && i.args.empty()) scalars.insert(i.imm);
     if (i.op == Op::LocalLoad || i.op == Op::LocalStore) locals.insert(i.imm);
     if (i.op == Op::SharedLoad || i.op == Op::SharedStore) shared.insert(i.imm);
     if (i.op == Op::MatrixZero) matrices.insert(i.imm);
@@ -101,13 +114,10 @@ void CudaEmitter::declarations() {
       matrices.insert({p.sum, p.left, p.right});
     }
   });
-  for (const uint64_t n : buffers) {
-    const kernel::BufferParam& b = k_.buffers[n];
-    line(from_block(pointer_type(b) + " const", cuda_name('b', n, b.name)));
-  }
+  if (k_.items == 1) buffer_pointers(buffers, "block");
   for (const uint64_t n : scalars) {
     const kernel::ScalarParam& s = k_.scalars[n];
-    line(from_block("const " + cuda_type({s.type, 1}), cuda_name('s', n, s.name)));
+    line(copy_of("const " + cuda_type({s.type, 1}), cuda_name('s', n, s.name), "block"));
   }
   for (const uint64_t n : shared) {
     const kernel::SharedArray& s = k_.shared[n];
@@ -127,6 +137,22 @@ void CudaEmitter::declarations() {
   }
 }
 
+/// Declares local copies of the pointers to these buffers, which are members of `from`.
+void CudaEmitter::buffer_pointers(const std::set<uint64_t>& buffers, const std::string& from) {
+  for (const uint64_t n : buffers) {
+    const kernel::BufferParam& b = k_.buffers[n];
+    line(copy_of(pointer_type(b) + " const", cuda_name('b', n, b.name), from));
+  }
+}
+
+void CudaEmitter::select_item(const Inst& i) {
+  std::set<uint64_t> buffers;
+  for_each_inst(k_, 0, [&](const Inst& n) {
+    if (n.op == Op::Load || n.op == Op::Store) buffers.insert(n.imm);
+  });
+  buffer_pointers(buffers, "block.buffers[" + arg(i, 0) + "]");
+}
+
 void CudaEmitter::define(int32_t index, const std::string& expression) {
   const kernel::Type t = k_.insts[static_cast<size_t>(index)].type;
   line("const " + cuda_type(t) + " v" + std::to_string(index) + " = " + expression + ";");
@@ -143,7 +169,8 @@ Status CudaEmitter::block(int32_t index) {
 
 Status CudaEmitter::inst(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
-  if (i.op == Op::Const || i.op == Op::Param) return {};  // operands name them in place
+  // Operands name these in place.
+  if (i.op == Op::Const || (i.op == Op::Param && i.args.empty())) return {};
   if (is_value(i.op)) return value(index);
   switch (i.op) {
     case Op::Store:
@@ -164,6 +191,9 @@ Status CudaEmitter::inst(int32_t index) {
     case Op::MatrixMulAdd:
       matrix(i);
       return {};
+    case Op::SelectItem:
+      select_item(i);
+      return {};
     case Op::SetError:
       line("if (" + arg(i, 0) + ") atomicMax(block.error, block.launch_id << 8 | " +
            std::to_string(i.imm) + "u);");
@@ -183,6 +213,10 @@ Status CudaEmitter::value(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
   std::vector<std::string> lanes;
   switch (i.op) {
+    case Op::Param:
+      define(index,
+             "block.scalars[" + arg(i, 0) + "]." + cuda_name('s', i.imm, k_.scalars[i.imm].name));
+      return {};
     case Op::Builtin:
       define(index, builtin(i));
       return {};

@@ -1,6 +1,7 @@
 // The CUDA emitter, for one kernel. Split into cuda.cpp (structure) and expressions.cpp.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ class CudaEmitter {
   Status check() const;
   void block_struct();
   void declarations();
+  void buffer_pointers(const std::set<uint64_t>& buffers, const std::string& from);
+  void select_item(const Inst& i);
   Status block(int32_t index);
   Status inst(int32_t index);
   Status value(int32_t index);

@@ -192,7 +192,7 @@ std::string cuda_braces(const std::vector<std::string>& lanes) {
 
 std::string CudaEmitter::arg(const Inst& i, size_t n) const {
   const Inst& a = k_.insts[static_cast<size_t>(i.args[n].id)];
-  if (a.op == Op::Param) return cuda_name('s', a.imm, k_.scalars[a.imm].name);
+  if (a.op == Op::Param && a.args.empty()) return cuda_name('s', a.imm, k_.scalars[a.imm].name);
   if (a.op != Op::Const) return "v" + std::to_string(i.args[n].id);
   std::string literal = cuda_literal(a.type.ty, a.imm);
   if (a.type.lanes == 1) return literal;

@@ -57,7 +57,10 @@ class SpirvEmitter {
   Id buffer_struct(const kernel::BufferParam& b, uint32_t width);
   Id error_struct();
   struct Member;
+  Id struct_of(const std::vector<Member>& members, const std::string& name);
   Id block_struct(const std::vector<Member>& members, const std::string& name);
+  void by_item(std::vector<Member>& members, uint32_t begin, uint32_t stride,
+               const std::string& name);
   Id block_pointer(const std::vector<Member>& members, const std::string& name);
   std::vector<Member> scalar_members();
   void declare_parameters();
@@ -65,9 +68,12 @@ class SpirvEmitter {
   void declare_descriptors();
   Id descriptor(spv::StorageClass storage, Id type, uint32_t binding, const std::string& name);
   void load_parameters();
-  void load_addresses();
+  void load_blocks();
+  void load_addresses(Id item);
   void load_offsets();
-  Id block_member(Id block, size_t index, Id type, uint32_t bytes);
+  Words path_of(size_t group, size_t first, size_t member, Id item);
+  Id scalar_parameter(size_t n, Id item);
+  Id block_member(Id block, const Words& path, Id type, uint32_t bytes);
   Id error_place();
   Id launch_id();
   /// The storage class of buffers and of the error word.
@@ -132,11 +138,11 @@ class SpirvEmitter {
   std::vector<Id> ids_;  // by Val
   std::vector<Memory> buffers_, shared_;
   std::vector<bool> scalar_used_;
-  std::vector<Id> push_types_;                         // pointers to the block, in its two forms
-  std::vector<Id> block_types_, element_block_types_;  // types of the members in these forms
+  std::vector<Id> push_types_;                     // pointers to the block, in its two forms
+  std::vector<Id> pointer_types_, element_types_;  // of the buffers' pointers in these forms
   std::vector<Id> scalars_, locals_, matrices_;
   std::map<spv::BuiltIn, Id> builtins_;
-  Id error_pointer_type_ = 0, push_ = 0, block_ = 0;
+  Id error_pointer_type_ = 0, push_ = 0, block_ = 0, element_block_ = 0;
   Id error_ = 0;  // with descriptors: the variable
   Id window_ = 0, current_label_ = 0;
   bool sets_error_ = false;

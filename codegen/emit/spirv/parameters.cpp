@@ -51,12 +51,11 @@ struct SpirvEmitter::Member {
   std::string name;
 };
 
-Id SpirvEmitter::block_struct(const std::vector<Member>& members, const std::string& name) {
+Id SpirvEmitter::struct_of(const std::vector<Member>& members, const std::string& name) {
   std::vector<Id> types;
   types.reserve(members.size());
   for (const Member& m : members) types.push_back(m.type);
   const Id block = m_.struct_type(types);
-  m_.decorate(block, spv::DecorationBlock);
   m_.name(block, name);
   for (uint32_t n = 0; n < members.size(); ++n) {
     m_.decorate_member(block, n, spv::DecorationOffset, {members[n].offset});
@@ -64,6 +63,23 @@ Id SpirvEmitter::block_struct(const std::vector<Member>& members, const std::str
     m_.member_name(block, n, members[n].name);
   }
   return block;
+}
+
+Id SpirvEmitter::block_struct(const std::vector<Member>& members, const std::string& name) {
+  const Id block = struct_of(members, name);
+  m_.decorate(block, spv::DecorationBlock);
+  return block;
+}
+
+/// In kernels of several items: replaces the members of an item, the first of which is at `begin`,
+/// by an array over the items.
+void SpirvEmitter::by_item(std::vector<Member>& members, uint32_t begin, uint32_t stride,
+                           const std::string& name) {
+  if (k_.items == 1 || members.empty()) return;
+  for (Member& m : members) m.offset -= begin;
+  const Id array = m_.array_type(struct_of(members, name + "_of_item"), k_.items);
+  m_.decorate(array, spv::DecorationArrayStride, {stride});
+  members = {{array, begin, name}};
 }
 
 /// The type of a pointer to a parameter block.
@@ -79,7 +95,7 @@ Id SpirvEmitter::block_pointer(const std::vector<Member>& members, const std::st
 std::vector<SpirvEmitter::Member> SpirvEmitter::scalar_members() {
   const BlockLayout layout;
   std::vector<Member> members;
-  for (size_t n = 0; n < k_.scalars.size(); ++n) {
+  for (size_t n = 0; n < k_.item_scalars(); ++n) {
     members.push_back({type(k_.scalars[n].type, 1), layout.scalar_offset(k_.buffers.size(), n),
                        k_.scalars[n].name});
   }
@@ -101,19 +117,26 @@ void SpirvEmitter::declare_addresses() {
   error_pointer_type_ = m_.pointer_type(kPhysical, error_struct());
   std::vector<Member> members{{error_pointer_type_, layout.kErrorAddress, "error"},
                               {u32, layout.kLaunchId, "launch_id"}};
-  std::vector<Member> elements;
+  std::vector<Member> pointers, elements;
   const auto pointer_to = [&](size_t buffer, uint32_t width) -> Member {
     const BufferParam& b = k_.buffers[buffer];
     return {m_.pointer_type(kPhysical, buffer_struct(b, width)), layout.buffer_offset(buffer),
             b.name};
   };
-  for (size_t n = 0; n < k_.buffers.size(); ++n) {
-    members.push_back(pointer_to(n, buffers_[n].width));
+  for (size_t n = 0; n < k_.item_buffers(); ++n) {
+    pointers.push_back(pointer_to(n, buffers_[n].width));
     if (is_mixed(n)) elements.push_back(pointer_to(n, 1));
   }
-  for (Member& m : scalar_members()) members.push_back(std::move(m));
-  for (const Member& m : members) block_types_.push_back(m.type);
-  for (const Member& m : elements) element_block_types_.push_back(m.type);
+  for (const Member& m : pointers) pointer_types_.push_back(m.type);
+  for (const Member& m : elements) element_types_.push_back(m.type);
+  std::vector<Member> scalars = scalar_members();
+  const auto pointer_stride = static_cast<uint32_t>(8 * k_.item_buffers());
+  by_item(pointers, layout.buffer_offset(0), pointer_stride, "buffers");
+  by_item(elements, layout.buffer_offset(0), pointer_stride, "elements");
+  by_item(scalars, layout.scalar_offset(k_.buffers.size(), 0),
+          static_cast<uint32_t>(4 * k_.item_scalars()), "scalars");
+  for (std::vector<Member>* group : {&pointers, &scalars})
+    for (Member& m : *group) members.push_back(std::move(m));
   push_types_ = {block_pointer(members, "block")};
   if (!elements.empty()) push_types_.push_back(block_pointer(elements, "block_of_elements"));
   const Id push = m_.struct_type(push_types_);
@@ -147,7 +170,6 @@ void SpirvEmitter::declare_descriptors() {
   for (size_t n = 0; n < k_.buffers.size(); ++n)
     members.push_back({u32, layout.buffer_offset(n), k_.buffers[n].name});
   for (Member& m : scalar_members()) members.push_back(std::move(m));
-  for (const Member& m : members) block_types_.push_back(m.type);
   block_ = descriptor(spv::StorageClassUniform, block_struct(members, "block"),
                       layout.kBlockBinding, "parameters");
   const auto storage_buffer = [&](Id type, uint32_t binding, const std::string& name) {
@@ -166,47 +188,68 @@ void SpirvEmitter::declare_descriptors() {
   }
 }
 
-/// Loads all parameters that the kernel uses from its block, once at the start.
+/// Loads all parameters that the kernel uses from its block, once at the start. Those of an item
+/// are loaded where it is selected.
 void SpirvEmitter::load_parameters() {
-  const size_t before = options_.descriptors ? 3 : 2;  // members before the buffers
   if (options_.descriptors) {
     load_offsets();
   } else {
-    load_addresses();
+    load_blocks();
+    if (k_.items == 1) load_addresses(0);
   }
   scalars_.assign(k_.scalars.size(), 0);
-  for (size_t n = 0; n < k_.scalars.size(); ++n) {
+  for (size_t n = 0; n < k_.item_scalars() && k_.items == 1; ++n) {
     if (!scalar_used_[n]) continue;
-    const size_t index = before + k_.buffers.size() + n;
-    scalars_[n] = block_member(block_, index, block_types_[index], 4);
+    scalars_[n] = scalar_parameter(n, 0);
     m_.name(scalars_[n], k_.scalars[n].name);
   }
 }
 
-Id SpirvEmitter::block_member(Id block, size_t index, Id t, uint32_t bytes) {
+/// The indices of a member of a block. The buffers and the scalars of a kernel with one item are
+/// members of the block from `first` on; those of several items are in its array number `group`.
+Words SpirvEmitter::path_of(size_t group, size_t first, size_t member, Id item) {
+  const auto number = [&](size_t n) { return m_.constant_u32(static_cast<uint32_t>(n)); };
+  if (k_.items == 1) return {number(first + member)};
+  return {number(group), item, number(member)};
+}
+
+Id SpirvEmitter::scalar_parameter(size_t n, Id item) {
+  const size_t header = options_.descriptors ? 3 : 2;  // members before the buffers
+  const Words path = path_of(header + 1, header + k_.buffers.size(), n, item);
+  return block_member(block_, path, type(k_.scalars[n].type, 1), 4);
+}
+
+Id SpirvEmitter::block_member(Id block, const Words& path, Id t, uint32_t bytes) {
   const auto storage = options_.descriptors ? spv::StorageClassUniform : kPhysical;
-  const Id p = m_.value(spv::OpAccessChain, m_.pointer_type(storage, t),
-                        {block, m_.constant_u32(static_cast<uint32_t>(index))});
+  Words chain{block};
+  chain.insert(chain.end(), path.begin(), path.end());
+  const Id p = m_.value(spv::OpAccessChain, m_.pointer_type(storage, t), chain);
   Words operands{p};
   for (const uint32_t w : aligned(bytes)) operands.push_back(w);
   return m_.value(spv::OpLoad, t, operands);
 }
 
-void SpirvEmitter::load_addresses() {
+void SpirvEmitter::load_blocks() {
   std::vector<Id> blocks;
   for (uint32_t n = 0; n < push_types_.size(); ++n) {
     const Id pointer = m_.pointer_type(spv::StorageClassPushConstant, push_types_[n]);
     const Id at = m_.value(spv::OpAccessChain, pointer, {push_, m_.constant_u32(n)});
     blocks.push_back(m_.value(spv::OpLoad, push_types_[n], {at}));
   }
-  block_ = blocks[0];
+  block_ = blocks.front();
+  element_block_ = blocks.back();
+}
+
+/// Loads the pointers to the buffers, of one item if there are several.
+void SpirvEmitter::load_addresses(Id item) {
   size_t mixed = 0;
-  for (size_t n = 0; n < k_.buffers.size(); ++n) {
+  for (size_t n = 0; n < k_.item_buffers(); ++n) {
     if (!buffers_[n].used) continue;
-    buffers_[n].base = block_member(block_, 2 + n, block_types_[2 + n], 8);
+    buffers_[n].base = block_member(block_, path_of(2, 2, n, item), pointer_types_[n], 8);
     m_.name(buffers_[n].base, k_.buffers[n].name);
     if (!is_mixed(n)) continue;
-    buffers_[n].elements = block_member(blocks[1], mixed, element_block_types_[mixed], 8);
+    buffers_[n].elements =
+        block_member(element_block_, path_of(0, 0, mixed, item), element_types_[mixed], 8);
     ++mixed;
   }
 }
@@ -214,7 +257,7 @@ void SpirvEmitter::load_addresses() {
 /// Loads where the buffers begin in their bindings.
 void SpirvEmitter::load_offsets() {
   const Id u32 = m_.int_type(32, false);
-  window_ = m_.value(spv::OpNot, u32, {block_member(block_, 2, u32, 4)});
+  window_ = m_.value(spv::OpNot, u32, {block_member(block_, {m_.constant_u32(2)}, u32, 4)});
   const auto shifted = [&](Id bytes, uint32_t size) {
     return m_.value(spv::OpShiftRightLogical, u32,
                     {bytes, m_.constant_u32(static_cast<uint32_t>(std::countr_zero(size)))});
@@ -222,7 +265,8 @@ void SpirvEmitter::load_offsets() {
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
     Memory& m = buffers_[n];
     if (!m.used) continue;
-    const Id address = block_member(block_, 3 + n, u32, 4);
+    const Id number = m_.constant_u32(static_cast<uint32_t>(3 + n));
+    const Id address = block_member(block_, {number}, u32, 4);
     const Id bytes = m_.value(spv::OpBitwiseAnd, u32, {address, window_});
     m_.name(bytes, k_.buffers[n].name + "_begin");
     const auto element = static_cast<uint32_t>(kernel::byte_size(k_.buffers[n].storage));
@@ -233,11 +277,12 @@ void SpirvEmitter::load_offsets() {
 
 /// A pointer to the struct of the error word, which the binding begins with.
 Id SpirvEmitter::error_place() {
-  return options_.descriptors ? error_ : block_member(block_, 0, error_pointer_type_, 8);
+  if (options_.descriptors) return error_;
+  return block_member(block_, {m_.constant_u32(0)}, error_pointer_type_, 8);
 }
 
 Id SpirvEmitter::launch_id() {
-  return block_member(block_, 1, m_.int_type(32, false), 4);
+  return block_member(block_, {m_.constant_u32(1)}, m_.int_type(32, false), 4);
 }
 
 }  // namespace reprise::emit

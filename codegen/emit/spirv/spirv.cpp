@@ -14,6 +14,8 @@ Result<Words> SpirvEmitter::run() {
   if (options_.version < 0x00010300 || options_.version > 0x00010600) {
     return unsupported("SPIR-V emitter: version must be 1.3 to 1.6");
   }
+  if (k_.items != 1 && options_.descriptors)
+    return unsupported("SPIR-V emitter: kernels of several items need buffer addresses");
   m_.capability(spv::CapabilityShader);
   if (!options_.descriptors) m_.use_physical_addresses();
   declare_matrix_model();
@@ -151,6 +153,9 @@ Status SpirvEmitter::inst(int32_t index) {
     case Op::MatrixMulAdd:
       matrix(i);
       return {};
+    case Op::SelectItem:
+      load_addresses(arg(i, 0));
+      return {};
     case Op::SetError:
       set_error(i);
       return {};
@@ -169,7 +174,7 @@ Result<Id> SpirvEmitter::value(const Inst& i) {
     case Op::Const:
       return constant(i.type, i.imm);
     case Op::Param:
-      return scalars_[i.imm];
+      return i.args.empty() ? scalars_[i.imm] : scalar_parameter(i.imm, arg(i, 0));
     case Op::Builtin:
       return builtin(i);
     case Op::Scalar:
