@@ -15,7 +15,6 @@ namespace {
 
 using plan::Launch;
 
-constexpr size_t kFewest = 4;            // launches that become one
 constexpr int64_t kMostOfItem = 16'384;  // workgroups of a launch that is not large
 constexpr int64_t kMostInAll = 65'535;   // workgroups in x that every device launches
 constexpr uint32_t kMostBytes = 4096;    // of a parameter block: CUDA's limit for arguments
@@ -29,8 +28,8 @@ size_t scalars_of_item(const Launch& launch) {
 class Batcher {
  public:
   Batcher(plan::Plan& p, std::vector<kernel::Kernel>& kernels,
-          std::span<const SymbolSource> sources)
-      : p_(p), kernels_(kernels), sources_(sources) {
+          std::span<const SymbolSource> sources, size_t fewest)
+      : p_(p), kernels_(kernels), sources_(sources), fewest_(std::max<size_t>(fewest, 2)) {
     for (const kernel::Kernel& k : kernels) accepted_.push_back(kernel::can_batch(k));
   }
 
@@ -60,7 +59,7 @@ class Batcher {
     std::vector<size_t> count(kernels_.size(), 0);
     for (const plan::Step& step : p_.steps)
       if (const Launch* launch = candidate(step)) ++count[launch->kernel];
-    return std::ranges::any_of(count, [](size_t n) { return n >= kFewest; });
+    return std::ranges::any_of(count, [this](size_t n) { return n >= fewest_; });
   }
 
   /// Launches of one kernel, none of which waits for another of its set. After all sets are merged,
@@ -90,7 +89,7 @@ class Batcher {
     std::vector<uint32_t> part;
     int64_t workgroups = 0;
     const auto end_part = [&] {
-      if (part.size() >= kFewest) out.push_back(part);
+      if (part.size() >= fewest_) out.push_back(part);
       part.clear();
       workgroups = 0;
     };
@@ -152,6 +151,7 @@ class Batcher {
   plan::Plan& p_;
   std::vector<kernel::Kernel>& kernels_;
   std::span<const SymbolSource> sources_;
+  size_t fewest_;
   std::vector<bool> accepted_;                                 // by kernel: kernel::can_batch()
   std::vector<uint32_t> becomes_;                              // by step: the step that launches it
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> batched_;  // by kernel and number of items
@@ -160,8 +160,8 @@ class Batcher {
 }  // namespace
 
 Result<std::vector<uint32_t>> batch_launches(plan::Plan& p, std::vector<kernel::Kernel>& kernels,
-                                             std::span<const SymbolSource> sources) {
-  return Batcher(p, kernels, sources).run();
+                                             std::span<const SymbolSource> sources, size_t fewest) {
+  return Batcher(p, kernels, sources, fewest).run();
 }
 
 }  // namespace reprise

@@ -107,7 +107,9 @@ Result<std::vector<uint32_t>> KernelTable::merge() {
   // A launch of several items takes the addresses of its buffers from an array.
   const bool addresses = target_.predicate.storage_buffers == 0;
   if (addresses && !context_.disabled(kBatchPass)) {
-    RP_ASSIGN(position, batch_launches(p_, kernels_, context_.model.symbol_sources));
+    const int64_t fewest = std::max<int64_t>(context_.passes.number(kBatchPass, "fewest"), 0);
+    RP_ASSIGN(position, batch_launches(p_, kernels_, context_.model.symbol_sources,
+                                       static_cast<size_t>(fewest)));
     drop_unused();
   }
   for (Use& u : uses_) {

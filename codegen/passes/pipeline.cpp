@@ -28,6 +28,9 @@ constexpr Pass optional(std::string_view name, Status (*run)(PassContext&), bool
 constexpr PassOption kFusionOptions[] = {
     {"limit", -1, "the maximum number of joins; -1: no limit"},
 };
+constexpr PassOption kBatchOptions[] = {
+    {"fewest", 4, "the fewest launches that become one"},
+};
 /// A row for a decision of fusion or lowering.
 constexpr Pass decision(std::string_view name, std::string_view what,
                         std::span<const PassOption> options = {}) {
@@ -57,7 +60,7 @@ constexpr std::array kPipeline{
     decision("attention-price", "fuse an attention only if that is faster"),
     decision("fusion", "fuse several nodes into one kernel", kFusionOptions),
     decision("equal-kernels", "lower and emit equal groups once"),
-    decision("batch", "launch equal kernels on several tensors at once"),
+    decision("batch", "launch equal kernels on several tensors at once", kBatchOptions),
 };
 
 const Pass* find(std::span<const Pass> passes, std::string_view name) {

@@ -42,6 +42,7 @@ CompileOptions options_of(const Config& c, const Fault* fault) {
   o.targets = {c.variant.empty() ? backend : c.variant};
   if (const char* path = std::getenv("REPRISE_NVRTC")) o.nvrtc = path;
   o.disabled_passes = c.disabled;
+  o.pass_options["batch.fewest"] = 2;  // random graphs have few equal kernels
   o.precision = c.precision;
   o.verify_passes = true;
   if (c.schedule != 0) {

@@ -86,20 +86,32 @@ class Launches(unittest.TestCase):
         self.assertLessEqual(found["forward"], 3)
         self.assertLessEqual(found["backward"], 6)
 
+    def optimizer_launches(self, kind: Any, model: nn.Module, **settings: Any) -> int:
+        torch._dynamo.reset()
+        optimizer = kind(model.parameters(), lr=torch.tensor(1e-3), **settings)
+        step = torch.compile(optimizer.step, backend=backend, options=OPTIONS)
+        for p in model.parameters():
+            p.grad = torch.randn_like(p)
+        with report.collect() as graphs:
+            step()
+        self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+        return sum(r.kernels().launches for g in graphs for r in g.regions)
+
     def test_optimizer_steps(self) -> None:
-        """A launch for each parameter, and two for what they share."""
-        model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 8))
-        for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW):
+        """A launch for each kernel that a size takes, not for each of 134 parameters."""
+        layers: list[nn.Module] = [nn.Conv2d(3, 5, 3), nn.BatchNorm2d(7), nn.Linear(33, 1)]
+        for width in range(8, 40):
+            layers += [nn.Linear(width, 64), nn.LayerNorm(width)]
+        model = nn.Sequential(*layers)
+        for kind, settings in (
+            (torch.optim.SGD, {"momentum": 0.9}),
+            (torch.optim.Adam, {"amsgrad": True}),
+            (torch.optim.AdamW, {}),
+        ):
             with self.subTest(kind=kind.__name__):
-                torch._dynamo.reset()
-                optimizer = kind(model.parameters(), lr=torch.tensor(1e-3))
-                step = torch.compile(optimizer.step, backend=backend, options=OPTIONS)
-                model(torch.randn(4, 16)).square().sum().backward()
-                with report.collect() as graphs:
-                    step()
-                self.assertEqual([f for g in graphs for f in g.fallbacks], [])
-                launches = [r.kernels().launches for g in graphs for r in g.regions]
-                self.assertLessEqual(sum(launches), 4 + 2)
+                self.assertLessEqual(
+                    self.optimizer_launches(kind, model, **settings), 16
+                )
 
     def test_saved_views_are_not_copied(self) -> None:
         """Backward reads the transposed weight, which PyTorch makes as a view of the parameter."""
