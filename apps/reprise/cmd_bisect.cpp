@@ -5,6 +5,7 @@
 #include "apps/bisect/onnxruntime.h"
 #include "apps/bisect/package_graph.h"
 #include "apps/reprise/command.h"
+#include "apps/reprise/table.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/plan_builder.h"
 #include "runtime/state_memory.h"
@@ -23,28 +24,18 @@ struct BisectCommand {
   double reduce_seconds = 120;
 };
 
-std::string joined(const std::vector<std::string>& items) {
-  std::string out;
-  for (const std::string& item : items) out += (out.empty() ? "" : ", ") + item;
-  return out;
-}
-
 std::string plural(size_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
 
-/// Joins names; abbreviates a list that is too long to be useful.
-std::string some(const std::vector<std::string>& items) {
-  constexpr size_t kMost = 12;
-  if (items.size() <= kMost) return joined(items);
-  return joined({items.begin(), items.begin() + kMost}) + " and " +
-         std::to_string(items.size() - kMost) + " more";
+std::string some(const std::vector<std::string>& names) {
+  return join_some(names, ", ", 12);
 }
 
 std::string distinct(std::vector<std::string> operators) {
   std::sort(operators.begin(), operators.end());
   operators.erase(std::unique(operators.begin(), operators.end()), operators.end());
-  return joined(operators);
+  return join(operators, ", ");
 }
 
 std::string out_dir_of(const BisectCommand& o) {

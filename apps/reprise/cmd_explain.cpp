@@ -8,6 +8,7 @@
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
 #include "apps/reprise/image_slots.h"
+#include "apps/reprise/table.h"
 #include "codegen/targets.h"
 #include "runtime/plan/bind.h"
 
@@ -119,11 +120,7 @@ struct Sections {
   Json groups_json = Json::array(), host_json = Json::array(), control_flow_json = Json::array();
 };
 
-std::string join(const std::vector<std::string>& items, const char* separator = " ") {
-  std::string out;
-  for (const std::string& item : items) out += (out.empty() ? "" : separator) + item;
-  return out;
-}
+constexpr size_t kMostNodes = 40;  // in a row of a table
 
 /// The candidates of a launch, including its own schedule. Null if there is only one, or for a
 /// package, which does not store them.
@@ -187,7 +184,8 @@ Sections describe_steps(const Model& model, const ChosenPlan& chosen, const plan
     const ScheduleChoice* choice =
         is_body ? nullptr : choice_of(model, chosen.variant, static_cast<size_t>(index));
     s.groups.add({std::to_string(++index), kernel, launch.schedule, format_bytes(read),
-                  format_bytes(written), choice ? runners_up(*choice) : "", join(launch.nodes)});
+                  format_bytes(written), choice ? runners_up(*choice) : "",
+                  join_some(launch.nodes, " ", kMostNodes)});
     s.groups_json.push_back({{"kernel", kernel},
                              {"group", launch.group},
                              {"nodes", launch.nodes},

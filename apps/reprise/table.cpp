@@ -76,4 +76,17 @@ std::string format_bytes(int64_t bytes) {
   return text;
 }
 
+std::string join(const std::vector<std::string>& items, const std::string& separator) {
+  return join_some(items, separator, items.size());
+}
+
+std::string join_some(const std::vector<std::string>& items, const std::string& separator,
+                      size_t most) {
+  std::string out;
+  const size_t shown = std::min(items.size(), most);
+  for (size_t i = 0; i < shown; ++i) out += (i == 0 ? "" : separator) + items[i];
+  return shown == items.size() ? out
+                               : out + " and " + std::to_string(items.size() - shown) + " more";
+}
+
 }  // namespace reprise::app

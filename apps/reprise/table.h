@@ -23,5 +23,10 @@ class Table {
 std::string format_number(double v, int digits = 3);
 /// "12.3 KB", "4.0 MB"; "dynamic" for a negative number.
 std::string format_bytes(int64_t bytes);
+std::string join(const std::vector<std::string>& items, const std::string& separator);
+/// The same of the first `most` items, with the number of the others: for lists that are too long
+/// to be useful.
+std::string join_some(const std::vector<std::string>& items, const std::string& separator,
+                      size_t most);
 
 }  // namespace reprise::app

@@ -120,6 +120,32 @@ bool gradients(Maker& m) {
   return true;
 }
 
+/// The same few operators on several tensors of different sizes, as optimisers update parameters.
+bool updates(Maker& m) {
+  const DType t = m.rng.chance(0.8) ? m.random_float() : DType::I32;
+  const V factor = m.rng.chance(0.5) ? m.scalar(t, 0.5) : m.fresh(t, {});
+  struct Operation {
+    std::string op;
+    bool by_factor;
+  };
+  std::vector<Operation> operations;
+  for (int64_t i = m.rng.in(1, 4); i > 0; --i)
+    operations.push_back(
+        {m.rng.pick(std::vector<std::string>{"Add", "Sub", "Mul", "Max"}), m.rng.chance(0.2)});
+  const bool reduces = m.rng.chance(0.2);
+  bool any = false;
+  for (int64_t i = m.rng.in(2, 9); i > 0; --i) {
+    const Shape shape = m.random_shape(reduces ? 1 : 0, 3);
+    V x = m.fresh(t, shape);
+    const V gradient = m.fresh(t, shape);
+    for (const auto& [op, by_factor] : operations)
+      x = m.chain(op, {x, by_factor ? factor : gradient});
+    if (x != Maker::kNone && reduces) x = m.chain("ReduceSum", {x, m.ints({-1})});
+    any = any || x != Maker::kNone;
+  }
+  return any;
+}
+
 /// Floats through a narrow integer type and back, with arithmetic in between.
 bool narrow_integers(Maker& m) {
   const DType t = m.rng.pick(std::vector<DType>{DType::I8, DType::U8, DType::I16, DType::U16});
@@ -240,6 +266,7 @@ std::span<const Recipe> pattern_recipes() {
       {"bias", bias},
       {"residual", residual},
       {"gradients of rows", gradients},
+      {"updates", updates},
       {"narrow integers", narrow_integers},
       {"quantized product", quantized_product},
       {"channels last", channels_last},
