@@ -71,7 +71,10 @@ struct Command {
   const DeviceKernel* kernel = nullptr;
   uint64_t block_offset = 0;       // of the parameter block in RecordingDesc::blocks
   std::array<uint32_t, 3> grid{};  // workgroups
-  uint64_t indirect_offset = 0;    // of three u32, the grid, in RecordingDesc::blocks
+  /// For Dispatch: the first of them. It is not 0 only if Device::cuts_launches() and the kernel
+  /// was created with KernelCode::in_pieces.
+  std::array<uint32_t, 3> first{};
+  uint64_t indirect_offset = 0;  // of three u32, the grid, in RecordingDesc::blocks
   const DeviceBuffer* src = nullptr;
   const DeviceBuffer* dst = nullptr;
   uint64_t src_offset = 0, dst_offset = 0, bytes = 0;
@@ -79,6 +82,8 @@ struct Command {
   /// without those that another of them waits for (plan::segment_order). A recording has either
   /// these edges or barriers (Device::takes_edges). Both order all commands that share memory.
   std::vector<uint32_t> after = {};
+
+  bool is_dispatch() const { return kind == Kind::Dispatch || kind == Kind::DispatchIndirect; }
 };
 
 struct RecordingDesc {
@@ -173,6 +178,8 @@ class Device {
   Result<std::unique_ptr<DeviceBuffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use);
   /// Whether recordings are ordered by Command::after instead of by barriers.
   virtual bool takes_edges() const { return false; }
+  /// Whether dispatches may begin at any workgroup. Such a device does not take edges.
+  virtual bool cuts_launches() const { return false; }
   /// Code::OutOfMemory if there is no memory.
   virtual Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
   /// Borrows a buffer of the application on this device; it is used in place and never freed. On

@@ -6,23 +6,20 @@
 namespace reprise {
 namespace {
 
-bool is_dispatch(const Command& c) {
-  return c.kind == Command::Kind::Dispatch || c.kind == Command::Kind::DispatchIndirect;
-}
-
 bool is_barrier(const Command& c) {
   return c.kind == Command::Kind::Barrier || c.kind == Command::Kind::HostBarrier;
 }
 
-/// The commands from `begin` to `end`. What they waited for in earlier parts has ended.
-RecordingDesc part_of(const RecordingDesc& all, size_t begin, size_t end, bool edges) {
+/// The commands from `begin` on. What they waited for in earlier parts has ended.
+RecordingDesc part_of(const RecordingDesc& all, std::span<const Command> commands, size_t begin,
+                      bool edges) {
   RecordingDesc part;
   part.blocks = all.blocks;
   part.bindings_version = all.bindings_version;
   part.timestamps = all.timestamps;
   part.once = all.once;
-  for (size_t i = begin; i < end; ++i) {
-    Command c = all.commands[i];
+  for (size_t i = begin; i < commands.size(); ++i) {
+    Command c = commands[i];
     std::erase_if(c.after, [&](uint32_t a) { return a < begin; });
     for (uint32_t& a : c.after) a -= static_cast<uint32_t>(begin);
     part.commands.push_back(std::move(c));
@@ -36,39 +33,38 @@ RecordingDesc part_of(const RecordingDesc& all, size_t begin, size_t end, bool e
 
 }  // namespace
 
-std::vector<size_t> cuts_for(std::span<const Command> commands, std::span<const double> ns,
-                             uint64_t most_ns) {
-  std::vector<size_t> cuts;
-  size_t dispatch = 0;
-  double sum = 0;
-  for (size_t i = 0; i < commands.size(); ++i) {
-    if (!is_dispatch(commands[i])) continue;
-    const double own = dispatch < ns.size() ? ns[dispatch] : static_cast<double>(most_ns);
-    if (dispatch > 0 && sum + own > static_cast<double>(most_ns)) {
-      cuts.push_back(i);
-      sum = 0;
-    }
-    sum += own;
-    ++dispatch;
-  }
-  return cuts;
-}
-
 Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device,
                                                                  const RecordingDesc& desc,
-                                                                 std::span<const size_t> cuts) {
+                                                                 Slices slices) {
   std::unique_ptr<PartedRecording> out(new PartedRecording());
   size_t begin = 0;
-  for (size_t p = 0; p <= cuts.size(); ++p) {
-    const size_t end = p < cuts.size() ? cuts[p] : desc.commands.size();
-    RecordingDesc part = part_of(desc, begin, end, device.takes_edges());
+  for (size_t p = 0; p <= slices.cuts.size(); ++p) {
+    const size_t end = p < slices.cuts.size() ? slices.cuts[p] : slices.commands.size();
+    const std::span commands = std::span(slices.commands).subspan(0, end);
+    RecordingDesc part = part_of(desc, commands, begin, device.takes_edges());
     out->copies_.push_back(static_cast<size_t>(
         std::ranges::count(part.commands, Command::Kind::Copy, &Command::kind)));
+    Counts& counts = out->counts_.emplace_back(Counts{1});
+    for (const Command& c : part.commands) {
+      counts.dispatches += c.is_dispatch() ? 1 : 0;
+      counts.barriers += is_barrier(c) ? 1 : 0;
+    }
     RP_ASSIGN(auto recorded, device.record(std::move(part)));
     out->parts_.push_back(std::move(recorded));
     begin = end;
   }
+  out->slices_ = std::move(slices);
   return out;
+}
+
+PartedRecording::Counts PartedRecording::submitted() const {
+  Counts sum;
+  for (size_t p = 0; p < submitted_; ++p) {
+    sum.parts += counts_[p].parts;
+    sum.dispatches += counts_[p].dispatches;
+    sum.barriers += counts_[p].barriers;
+  }
+  return sum;
 }
 
 Status PartedRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
@@ -144,7 +140,7 @@ Result<std::vector<double>> PartedRecording::dispatch_ns() {
   RP_ASSIGN(const auto parts, part_ns());
   std::vector<double> all;
   for (const std::vector<double>& ns : parts) all.insert(all.end(), ns.begin(), ns.end());
-  return all;
+  return all.empty() ? all : slices_.by_launch(all);
 }
 
 uint64_t PartedRecording::times_recorded() const {

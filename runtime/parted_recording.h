@@ -7,6 +7,7 @@
 
 #include "runtime/backend.h"
 #include "runtime/base/timing.h"
+#include "runtime/slices.h"
 
 namespace reprise {
 
@@ -16,15 +17,17 @@ namespace reprise {
 /// cannot signal: work that waits for a signal in the same queue would hold up later parts.
 class PartedRecording final : public Recording {
  public:
-  /// The commands of `desc` in parts; a part begins at each of the `cuts`, which are indices of
-  /// commands in ascending order.
+  /// The commands of `slices` in parts, with everything else from `desc`.
   static Result<std::unique_ptr<PartedRecording>> create(Device& device, const RecordingDesc& desc,
-                                                         std::span<const size_t> cuts);
+                                                         Slices slices);
   /// If the flag, which may be null, is set, no further part is submitted, and the run fails with
   /// Code::Cancelled.
   void set_cancelled(const CancelFlag* flag) { cancelled_ = flag; }
-  /// How many parts were submitted since the last call of submit().
-  size_t submitted() const { return submitted_; }
+  /// What was submitted since the last call of submit().
+  struct Counts {
+    uint64_t parts = 0, dispatches = 0, barriers = 0;
+  };
+  Counts submitted() const;
 
   using Recording::submit;
   Status submit(const SubmitSync& sync, uint64_t timeout_ns) override;
@@ -36,26 +39,25 @@ class PartedRecording final : public Recording {
   Result<bool> ended() override { return parts_[current_]->ended(); }
   void limit_copy(size_t copy, uint64_t bytes) override;
   Status set_pixels(std::span<const PixelCopy> before, std::span<const PixelCopy> after) override;
+  /// The times of the launches, each of all its pieces.
   Result<std::vector<double>> dispatch_ns() override;
-  /// The same, by part.
+  /// The times of the dispatches, by part.
   Result<std::vector<std::vector<double>>> part_ns();
+  const Slices& slices() const { return slices_; }
   uint64_t times_recorded() const override;
 
  private:
   PartedRecording() = default;
   Result<bool> advance();
 
+  Slices slices_;
   std::vector<std::unique_ptr<Recording>> parts_;
   std::vector<size_t> copies_;  // per part
+  std::vector<Counts> counts_;  // likewise
   const CancelFlag* cancelled_ = nullptr;
   size_t current_ = 0, submitted_ = 0;
   uint64_t ran_ns_ = 0, timeout_ns_ = 0;
   bool going_ = false;  // the current part was submitted, and what follows it will be
 };
-
-/// The cuts that make submissions of about `most_ns`. `ns` are the times of the dispatches, or
-/// empty: then each of them is a part. A dispatch that takes longer is a part of its own.
-std::vector<size_t> cuts_for(std::span<const Command> commands, std::span<const double> ns,
-                             uint64_t most_ns);
 
 }  // namespace reprise

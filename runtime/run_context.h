@@ -238,6 +238,7 @@ class RunContext {
 
   Status begin_segment(size_t index, Run& run);
   Status end_segment(size_t index, Run& run);
+  void count_parts(const PartedRecording& parted);
   Status end_launches(size_t index, Run& run);
   Status execute(Run& run, std::vector<HostTensor>& results);
   Status finish_run(std::vector<HostTensor>& results, RunStats* stats);

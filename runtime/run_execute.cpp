@@ -133,8 +133,10 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   if (r.parted) r.parted->set_cancelled(run.left.cancelled);
   RP_TRY(submit(*r.recording, run));
   ++s_.base.totals.submits;
-  s_.base.totals.dispatches += r.dispatches;
-  s_.base.totals.barriers += r.barriers;
+  if (!r.parted) {
+    s_.base.totals.dispatches += r.dispatches;
+    s_.base.totals.barriers += r.barriers;
+  }
   s_.base.totals.copies += r.staged.copies.size();
   return {};
 }
@@ -150,11 +152,19 @@ Status RunContext::end_segment(size_t index, Run& run) {
   return {};
 }
 
+/// The submission of the first part was counted.
+void RunContext::count_parts(const PartedRecording& parted) {
+  const PartedRecording::Counts done = parted.submitted();
+  s_.base.totals.submits += std::max<uint64_t>(done.parts, 1) - 1;
+  s_.base.totals.dispatches += done.dispatches;
+  s_.base.totals.barriers += done.barriers;
+}
+
 Status RunContext::end_launches(size_t index, Run& run) {
   Recorded& r = segments_[index].recorded;
   Recording& recording = *r.recording;
   const Status waited = wait(recording, run);
-  if (r.parted) s_.base.totals.submits += std::max<size_t>(r.parted->submitted(), 1) - 1;
+  if (r.parted) count_parts(*r.parted);
   RP_TRY(waited);
   RP_TRY(check_error_word());
   if (r.parted) measure_parts(index, run);

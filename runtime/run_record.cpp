@@ -181,13 +181,13 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
   Parts& parts = segments_[index].parts;
   Recorded& r = segments_[index].recorded;
   parts.cut_again = false;
-  const std::vector<size_t> cuts =
-      cuts_for(desc.commands, parts.launch_ns, s_.base.options.slice_ns);
+  const Slices slices = slices_of(std::move(desc.commands), parts.launch_ns,
+                                  s_.base.options.slice_ns, s_.base.device->cuts_launches());
   const bool asked = std::exchange(desc.timestamps, true);
-  auto made = PartedRecording::create(*s_.base.device, desc, cuts);
+  auto made = PartedRecording::create(*s_.base.device, desc, slices);
   if (made.status().code() == Code::Unsupported && !asked) {
     desc.timestamps = false;
-    made = PartedRecording::create(*s_.base.device, desc, cuts);
+    made = PartedRecording::create(*s_.base.device, desc, slices);
   }
   RP_TRY(made.status());
   r.parted = made->get();
@@ -199,31 +199,23 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
 /// held up a launch, so what counts is an average over the last runs.
 void RunContext::measure_parts(size_t index, Run& run) {
   constexpr double kWeight = 0.25;  // of the last run
-  const auto measured = segments_[index].recorded.parted->part_ns();
+  PartedRecording& recording = *segments_[index].recorded.parted;
+  const auto measured = recording.part_ns();
   if (!measured.ok()) return;
-  Parts& parts = segments_[index].parts;
-  size_t launches = 0;
   for (const std::vector<double>& ns : *measured) {
     const double sum = std::accumulate(ns.begin(), ns.end(), 0.0);
     run.stats.longest_slice_us = std::max(run.stats.longest_slice_us, sum / 1e3);
-    launches += ns.size();
   }
+  const auto launches = recording.dispatch_ns();
+  Parts& parts = segments_[index].parts;
   // In the first run, the driver may have compiled the kernels.
-  if (launches == 0 || ++parts.runs < 2) return;
-  const bool first = parts.launch_ns.size() != launches;
-  if (first) parts.launch_ns.assign(launches, 0);
-  parts.cut_again = first;
-  size_t i = 0;
-  for (const std::vector<double>& ns : *measured) {
-    double sum = 0;
-    for (const double t : ns) {
-      double& average = parts.launch_ns[i++];
-      average = first ? t : (1 - kWeight) * average + kWeight * t;
-      sum += average;
-    }
-    const bool too_long = sum > static_cast<double>(s_.base.options.slice_ns);
-    parts.cut_again = parts.cut_again || (ns.size() > 1 && too_long);
-  }
+  if (!launches.ok() || launches->empty() || ++parts.runs < 2) return;
+  const bool first = parts.launch_ns.empty();
+  if (first) parts.launch_ns = *launches;
+  for (size_t i = 0; i < launches->size(); ++i)
+    parts.launch_ns[i] = (1 - kWeight) * parts.launch_ns[i] + kWeight * (*launches)[i];
+  parts.cut_again =
+      first || are_too_long(recording.slices(), parts.launch_ns, s_.base.options.slice_ns);
 }
 
 }  // namespace reprise

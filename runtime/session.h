@@ -40,10 +40,10 @@ struct SessionOptions {
   /// together. It ends loops between two iterations, on the host between two of their nodes.
   uint64_t timeout_ns = 0;
   /// If not 0, a run on a device is a sequence of submissions of about this length, by measurement,
-  /// so that other users of the device have their turn in between. A launch that takes longer is a
-  /// submission of its own. Where the device has no timestamps, each launch is one. The next part
-  /// is submitted by AsyncRun::ended() or wait() when the part before it has ended. The time limit
-  /// is that of each part.
+  /// so that other users of the device have their turn in between. A launch that takes longer is
+  /// several submissions (runtime/slices.h), or one if the device cannot cut it. Where the device
+  /// has no timestamps, each launch is one. The next part is submitted by AsyncRun::ended() or
+  /// wait() when the part before it has ended. The time limit is that of each part.
   uint64_t slice_ns = 0;
   /// Operators with random results draw other numbers in each run; sessions with the same seed draw
   /// the same. A node's attribute `seed` makes its numbers the same in all runs and sessions.

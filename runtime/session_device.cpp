@@ -88,8 +88,10 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
 
 /// Creates the kernels of a plan and, if the options ask for a check, judges them.
 Status DeviceSession::load_kernels(SessionShared& plan, Verdict& verdict) {
-  RP_ASSIGN(const std::vector<plan::KernelCode> code,
+  RP_ASSIGN(std::vector<plan::KernelCode> code,
             package::load_kernels(*base_.package, plan.compiled));
+  const bool in_pieces = base_.options.slice_ns != 0 && base_.device->cuts_launches();
+  for (plan::KernelCode& k : code) k.in_pieces = in_pieces;
   auto kernels = base_.device->create_kernels(code);
   if (!kernels.ok() && base_.options.check_kernels) {
     verdict = {false, "the driver refuses it: " + kernels.status().message()};

@@ -10,10 +10,6 @@
 namespace reprise::cuda {
 namespace {
 
-bool is_launch(const Command& c) {
-  return c.kind == Command::Kind::Dispatch || c.kind == Command::Kind::DispatchIndirect;
-}
-
 bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;
 }
@@ -45,7 +41,7 @@ CUDA_MEMCPY3D copy_params(const Command& c, uint64_t bytes) {
 Status CudaRecording::check(const RecordingDesc& desc) const {
   const uint64_t size = desc.blocks ? desc.blocks->size() : 0;
   for (const Command& c : desc.commands) {
-    if (is_launch(c)) {
+    if (c.is_dispatch()) {
       const uint64_t bytes = static_cast<const CudaKernel*>(c.kernel)->block_bytes();
       const bool grid = c.kind == Command::Kind::Dispatch || inside(c.indirect_offset, 12, size);
       if (!desc.blocks || !desc.blocks->mapped() || !inside(c.block_offset, bytes, size) || !grid)
@@ -61,7 +57,7 @@ Status CudaRecording::check(const RecordingDesc& desc) const {
 Status CudaRecording::make_launches(const RecordingDesc& desc) {
   if (desc.blocks) blocks_ = static_cast<const std::byte*>(desc.blocks->mapped());
   for (const Command& c : desc.commands) {
-    if (!is_launch(c)) continue;
+    if (!c.is_dispatch()) continue;
     Launch launch;
     launch.kernel = static_cast<const CudaKernel*>(c.kernel);
     launch.block = c.block_offset;

@@ -76,7 +76,7 @@ BoundMemory::BoundMemory(std::shared_ptr<Driver> driver, const RecordingDesc& de
     : driver_(std::move(driver)), blocks_(desc.blocks), version_(desc.bindings_version) {
   size_t bindings = 0;
   for (const Command& c : desc.commands) {
-    if (c.kind != Command::Kind::Dispatch && c.kind != Command::Kind::DispatchIndirect) continue;
+    if (!c.is_dispatch()) continue;
     const auto& kernel = static_cast<const VulkanKernel&>(*c.kernel);
     Dispatch& d = dispatches_.emplace_back();
     d.layout = kernel.layout();

@@ -35,6 +35,7 @@ class VulkanDevice final : public Device {
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
   bool owns(const DeviceBuffer& buffer) const override;
+  bool cuts_launches() const override { return true; }
   Counters counters() const override;
   Status check_image(const DeviceImage& image, ImageFormat format, bool written) const override;
   Status check_rows() const override { return {}; }

@@ -164,6 +164,7 @@ Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code
   info.stage.module = module_handle;
   info.stage.pName = "main";
   info.layout = layout;
+  if (code.in_pieces) info.flags = VK_PIPELINE_CREATE_DISPATCH_BASE;
   VkPipeline pipeline = VK_NULL_HANDLE;
   RP_TRY(
       d.check(d.vk.vkCreateComputePipelines(d.device, cache_.get(), 1, &info, nullptr, &pipeline),

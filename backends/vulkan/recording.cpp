@@ -72,7 +72,10 @@ void CommandWriter::dispatch(const RecordingDesc& desc, const Command& c) {
   bound_ = pipeline;
   pass_block(desc, c);
   timestamp();
-  if (c.kind == Command::Kind::Dispatch) {
+  if (c.first != std::array<uint32_t, 3>{}) {
+    driver_.vk.vkCmdDispatchBase(commands_, c.first[0], c.first[1], c.first[2], c.grid[0],
+                                 c.grid[1], c.grid[2]);
+  } else if (c.kind == Command::Kind::Dispatch) {
     driver_.vk.vkCmdDispatch(commands_, c.grid[0], c.grid[1], c.grid[2]);
   } else {
     driver_.vk.vkCmdDispatchIndirect(
@@ -207,8 +210,7 @@ Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr
   RP_TRY(driver->alive());
   std::unique_ptr<VulkanRecording> r(new VulkanRecording(std::move(driver)));
   for (const Command& c : desc.commands) {
-    const bool indirect = c.kind == Command::Kind::DispatchIndirect;
-    if (indirect || c.kind == Command::Kind::Dispatch) ++r->dispatches_;
+    if (c.is_dispatch()) ++r->dispatches_;
   }
   RP_TRY(r->make_objects(desc));
   Driver& d = *r->driver_;

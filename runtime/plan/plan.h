@@ -91,6 +91,7 @@ struct KernelCode {
   uint32_t n_buffers = 0, n_scalars = 0;
   uint32_t shared_bytes = 0;
   uint32_t subgroup_size = 0;    // required size; 0: any
+  bool in_pieces = false;        // a session cuts its launches; packages do not store this
   std::vector<uint32_t> spirv;   // Vulkan variants
   std::vector<std::byte> image;  // CUDA variants: cubin, or PTX ending in a zero byte
   std::string cuda;              // the text that the image was compiled from, if it is kept

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "async_support.h"
-#include "runtime/parted_recording.h"
+#include "runtime/slices.h"
 
 namespace reprise::test {
 namespace {
@@ -152,23 +152,108 @@ TEST_P(Slices, SeveralRunsTakeTurns) {
   }
 }
 
+TEST_P(Slices, LongLaunchesAreCut) {
+  constexpr int64_t kCount = 100'000;
+  auto device = open();
+  const bool cut = has_timestamps(device) && device->cuts_launches();
+  auto s = session(chain(2, kCount, false), device, {.timestamps = cut, .slice_ns = 1});
+  ASSERT_TRUE(s);
+  HostRunOf r(*s, kCount, 1);
+  std::vector<uint64_t> submits;
+  for (int run = 0; run < 4; ++run) {
+    const SessionStats before = s->stats();
+    std::fill(r.y.begin(), r.y.end(), -1.0F);
+    RunStats stats;
+    ASSERT_OK(r.run->submit().status());
+    ASSERT_OK(r.run->wait(r.results, &stats));
+    EXPECT_TRUE(r.is_right(2));
+    submits.push_back(s->stats().submits - before.submits);
+    EXPECT_EQ(s->stats().dispatches - before.dispatches, submits.back());
+    if (cut) EXPECT_EQ(stats.kernel_us.size(), 2U);  // each with all its pieces
+  }
+  EXPECT_EQ(submits[0], 2U);
+  EXPECT_EQ(submits[1], 2U);
+  if (!cut) {
+    EXPECT_EQ(submits[3], 2U);
+    return;
+  }
+  EXPECT_GT(submits[2], 10U);
+  EXPECT_GT(submits[3], 10U);
+}
+
 REPRISE_ON_ALL_DEVICES(Slices);
 
-TEST(CutsFor, MakesPartsThatAreShortEnough) {
+/// A copy, dispatches of these workgroups in x and y with barriers between them, a barrier.
+std::vector<Command> commands_of(const std::vector<std::array<uint32_t, 2>>& grids) {
   std::vector<Command> commands;
-  const auto add = [&](Command::Kind kind) { commands.emplace_back().kind = kind; };
+  const auto add = [&](Command::Kind kind) -> Command& {
+    Command& c = commands.emplace_back();
+    c.kind = kind;
+    return c;
+  };
   add(Command::Kind::Copy);
-  for (int i = 0; i < 4; ++i) {
-    add(Command::Kind::Dispatch);
+  for (const auto& [x, y] : grids) {
+    add(Command::Kind::Dispatch).grid = {x, y, 1};
     add(Command::Kind::Barrier);
   }
   add(Command::Kind::HostBarrier);
-  using Cuts = std::vector<size_t>;
-  EXPECT_EQ(cuts_for(commands, {}, 10), (Cuts{3, 5, 7}));
-  EXPECT_EQ(cuts_for(commands, std::vector<double>{5, 5, 5, 5}, 10), (Cuts{5}));
-  EXPECT_EQ(cuts_for(commands, std::vector<double>{1, 50, 2, 3}, 10), (Cuts{3, 5}));
-  EXPECT_EQ(cuts_for(commands, std::vector<double>{1, 1, 1, 1}, 10), (Cuts{}));
-  EXPECT_EQ(cuts_for({}, {}, 10), (Cuts{}));
+  return commands;
+}
+
+using Cuts = std::vector<size_t>;
+using Pieces = std::vector<uint32_t>;
+using Times = std::vector<double>;
+
+TEST(SlicesOf, PartsAreShortEnough) {
+  const std::vector<Command> four = commands_of({{8, 1}, {8, 1}, {8, 1}, {8, 1}});
+  const auto cuts = [&](const Times& ns) { return slices_of(four, ns, 10, false).cuts; };
+  EXPECT_EQ(cuts({}), (Cuts{3, 5, 7}));
+  EXPECT_EQ(cuts({5, 5, 5, 5}), (Cuts{5}));
+  EXPECT_EQ(cuts({1, 50, 2, 3}), (Cuts{3, 5}));
+  EXPECT_EQ(cuts({1, 1, 1, 1}), (Cuts{}));
+  EXPECT_EQ(slices_of({}, {}, 10, true).cuts, (Cuts{}));
+  EXPECT_EQ(slices_of(four, Times{1, 50, 2, 3}, 10, false).pieces, (Pieces{1, 1, 1, 1}));
+}
+
+TEST(SlicesOf, LongLaunchesAreCutAlongTheirLongestAxis) {
+  const Times ns{1, 50, 300, 3};
+  const Slices s = slices_of(commands_of({{8, 1}, {3, 20}, {4, 2}, {8, 1}}), ns, 10, true);
+  EXPECT_EQ(s.pieces, (Pieces{1, 6, 4, 1}));
+  EXPECT_EQ(s.longest, (Pieces{8, 20, 4, 8}));
+  // Every workgroup is in one piece.
+  std::array<uint32_t, 4> workgroups{};
+  size_t launch = 0, piece = 0;
+  std::array<uint32_t, 3> next{};
+  for (const Command& c : s.commands) {
+    if (!c.is_dispatch()) continue;
+    EXPECT_EQ(c.first, next);
+    workgroups[launch] += c.grid[0] * c.grid[1] * c.grid[2];
+    const size_t axis = launch == 1 ? 1 : 0;
+    next[axis] += c.grid[axis];
+    if (++piece < s.pieces[launch]) continue;
+    piece = 0;
+    next = {};
+    ++launch;
+  }
+  EXPECT_EQ(workgroups, (std::array<uint32_t, 4>{8, 60, 8, 8}));
+  EXPECT_EQ(s.by_launch(Times{1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 4}), (Times{1, 12, 12, 4}));
+  EXPECT_EQ(s.commands[0].kind, Command::Kind::Copy);
+  EXPECT_EQ(s.commands.size(), 1 + 12 + 4 + 1U);  // a barrier after each launch, not each piece
+  // Pieces of the second launch take 8.3 each; those of the third take more than a slice.
+  EXPECT_EQ(s.cuts, (Cuts{4, 5, 6, 7, 8, 10, 11, 12, 13, 15}));
+}
+
+TEST(SlicesOf, ASliceIsTooLongOnlyIfItCanBeShorter) {
+  const std::vector<Command> commands = commands_of({{8, 1}, {4, 1}});
+  const Slices together = slices_of(commands, Times{4, 5}, 10, true);
+  EXPECT_FALSE(are_too_long(together, Times{4, 5}, 10));
+  EXPECT_TRUE(are_too_long(together, Times{4, 7}, 10));
+  const Slices cut = slices_of(commands, Times{4, 1000}, 10, true);
+  EXPECT_EQ(cut.pieces, (Pieces{1, 4}));
+  EXPECT_FALSE(are_too_long(cut, Times{4, 1000}, 10));
+  EXPECT_TRUE(are_too_long(cut, Times{11, 1000}, 10));
+  const Slices whole = slices_of(commands, Times{4, 1000}, 10, false);
+  EXPECT_FALSE(are_too_long(whole, Times{11, 1000}, 10));
 }
 
 }  // namespace

@@ -202,6 +202,7 @@ void intercept(VolkDeviceTable& t) {
   wrap<&T::vkGetPipelineCacheData>(t);
   wrap<&T::vkQueueSubmit, Kind::Submit>(t);
   wrap<&T::vkCmdDispatch, Kind::Dispatch>(t);
+  wrap<&T::vkCmdDispatchBase, Kind::Dispatch>(t);
   wrap<&T::vkCmdDispatchIndirect, Kind::Dispatch>(t);
   wrap<&T::vkCmdPipelineBarrier, Kind::Barrier>(t);
   wrap<&T::vkCmdCopyBuffer, Kind::Copy>(t);

@@ -1,0 +1,32 @@
+// How the commands of a recording are cut, so that no submission keeps the device for long.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/backend.h"
+
+namespace reprise {
+
+/// The launches of a recording as dispatches, and the parts that these are submitted in.
+struct Slices {
+  std::vector<Command> commands;
+  std::vector<size_t> cuts;       // a part begins at each of these commands; ascending
+  std::vector<uint32_t> pieces;   // by launch: how many dispatches became of it, one after another
+  std::vector<uint32_t> longest;  // by launch: the most that could become of it
+
+  /// The sums over the pieces of each launch. `of_pieces`: one number for each dispatch.
+  std::vector<double> by_launch(std::span<const double> of_pieces) const;
+};
+
+/// Slices of about `most_ns`. `ns` are the times of the launches, or empty: then each of them is a
+/// part. A launch that takes longer becomes several dispatches, along the longest axis of its grid,
+/// if `cuts_launches` (Device::cuts_launches) and if the grid is known.
+Slices slices_of(std::vector<Command> commands, std::span<const double> ns, uint64_t most_ns,
+                 bool cuts_launches);
+
+/// Whether slices would be shorter if they were made again for these times of the launches.
+bool are_too_long(const Slices& slices, std::span<const double> ns, uint64_t most_ns);
+
+}  // namespace reprise
