@@ -57,8 +57,7 @@ class SpirvEmitter {
   Id buffer_struct(const kernel::BufferParam& b, uint32_t width);
   Id error_struct();
   struct Member;
-  Id struct_of(const std::vector<Member>& members, const std::string& name);
-  Id block_struct(const std::vector<Member>& members, const std::string& name);
+  Id struct_of(const std::vector<Member>& members, const std::string& name, bool block);
   void by_item(std::vector<Member>& members, uint32_t begin, uint32_t stride,
                const std::string& name);
   Id block_pointer(const std::vector<Member>& members, const std::string& name);

@@ -51,24 +51,21 @@ struct SpirvEmitter::Member {
   std::string name;
 };
 
-Id SpirvEmitter::struct_of(const std::vector<Member>& members, const std::string& name) {
+/// `block`: not the contents of an array.
+Id SpirvEmitter::struct_of(const std::vector<Member>& members, const std::string& name,
+                           bool block) {
   std::vector<Id> types;
   types.reserve(members.size());
   for (const Member& m : members) types.push_back(m.type);
-  const Id block = m_.struct_type(types);
-  m_.name(block, name);
+  const Id out = m_.struct_type(types);
+  if (block) m_.decorate(out, spv::DecorationBlock);
+  m_.name(out, name);
   for (uint32_t n = 0; n < members.size(); ++n) {
-    m_.decorate_member(block, n, spv::DecorationOffset, {members[n].offset});
-    m_.decorate_member(block, n, spv::DecorationNonWritable);
-    m_.member_name(block, n, members[n].name);
+    m_.decorate_member(out, n, spv::DecorationOffset, {members[n].offset});
+    m_.decorate_member(out, n, spv::DecorationNonWritable);
+    m_.member_name(out, n, members[n].name);
   }
-  return block;
-}
-
-Id SpirvEmitter::block_struct(const std::vector<Member>& members, const std::string& name) {
-  const Id block = struct_of(members, name);
-  m_.decorate(block, spv::DecorationBlock);
-  return block;
+  return out;
 }
 
 /// In kernels of several items: replaces the members of an item, the first of which is at `begin`,
@@ -77,7 +74,7 @@ void SpirvEmitter::by_item(std::vector<Member>& members, uint32_t begin, uint32_
                            const std::string& name) {
   if (k_.items == 1 || members.empty()) return;
   for (Member& m : members) m.offset -= begin;
-  const Id array = m_.array_type(struct_of(members, name + "_of_item"), k_.items);
+  const Id array = m_.array_type(struct_of(members, name + "_of_item", false), k_.items);
   m_.decorate(array, spv::DecorationArrayStride, {stride});
   members = {{array, begin, name}};
 }
@@ -87,7 +84,7 @@ Id SpirvEmitter::block_pointer(const std::vector<Member>& members, const std::st
   // A forward declaration: otherwise the validator treats the contents of buffers as contents of
   // push constants.
   const Id pointer = m_.forward_pointer(kPhysical);
-  const Id block = block_struct(members, name);
+  const Id block = struct_of(members, name, true);
   m_.define_pointer(pointer, kPhysical, block);
   return pointer;
 }
@@ -170,7 +167,7 @@ void SpirvEmitter::declare_descriptors() {
   for (size_t n = 0; n < k_.buffers.size(); ++n)
     members.push_back({u32, layout.buffer_offset(n), k_.buffers[n].name});
   for (Member& m : scalar_members()) members.push_back(std::move(m));
-  block_ = descriptor(spv::StorageClassUniform, block_struct(members, "block"),
+  block_ = descriptor(spv::StorageClassUniform, struct_of(members, "block", true),
                       layout.kBlockBinding, "parameters");
   const auto storage_buffer = [&](Id type, uint32_t binding, const std::string& name) {
     const Id v = descriptor(spv::StorageClassStorageBuffer, type, binding, name);
