@@ -83,6 +83,27 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
   return out;
 }
 
+Result<ExternalMemory> external_memory(const reprise_external_memory& m) {
+  const auto wrong = [](const std::string& what) {
+    return Status(Code::Usage, "reprise_external_memory: " + what);
+  };
+  if (m.kind < REPRISE_EXTERNAL_OPAQUE_FD || m.kind > REPRISE_EXTERNAL_ANDROID_HARDWARE_BUFFER)
+    return wrong("`kind` " + std::to_string(m.kind) + " is unknown");
+  if (m.bytes == 0 || m.offset > m.size || m.bytes > m.size - m.offset) {
+    return wrong(std::to_string(m.bytes) + " bytes at offset " + std::to_string(m.offset) +
+                 " are no part of memory of " + std::to_string(m.size) + " bytes");
+  }
+  ExternalMemory out;
+  out.kind = static_cast<ExternalMemory::Kind>(m.kind - REPRISE_EXTERNAL_OPAQUE_FD);
+  out.handle = m.handle;
+  out.allocation = m.size;
+  out.offset = m.offset;
+  out.bytes = m.bytes;
+  out.dedicated = m.dedicated != 0;
+  if (m.memory_type >= 0) out.memory_type = static_cast<uint32_t>(m.memory_type);
+  return out;
+}
+
 Result<std::shared_ptr<Device>> with_memory(const reprise_device* handle) {
   RP_ASSIGN(const auto device, find_handle(handle));
   if (device->device) return device->device;
@@ -209,6 +230,22 @@ reprise_status reprise_buffer_borrow(reprise_device* device, uint64_t handle, ui
     if (!out) return missing("out");
     RP_ASSIGN(auto held, with_memory(device));
     RP_ASSIGN(auto buffer, held->borrow(handle_pointer(handle), bytes));
+    *out = make_buffer(std::move(held), std::move(buffer));
+    return {};
+  });
+}
+
+reprise_status reprise_buffer_import(reprise_device* device, const reprise_external_memory* memory,
+                                     reprise_buffer** out, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!out) return missing("out");
+    if (!memory) return missing("memory");
+    RP_ASSIGN(auto held, with_memory(device));
+    RP_ASSIGN(const auto m,
+              read_struct(memory, reprise_external_memory REPRISE_EXTERNAL_MEMORY_INIT,
+                          "reprise_external_memory"));
+    RP_ASSIGN(const ExternalMemory from, external_memory(m));
+    RP_ASSIGN(auto buffer, held->import(from));
     *out = make_buffer(std::move(held), std::move(buffer));
     return {};
   });

@@ -63,6 +63,7 @@ const reprise_functions* reprise_get_functions(uint32_t abi_version) {
       reprise_session_reopen,
       reprise_run_cancel,
       reprise_package_open_part,
+      reprise_buffer_import,
   };
   return abi_version == REPRISE_ABI_VERSION ? &table : nullptr;
 }

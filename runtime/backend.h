@@ -18,6 +18,7 @@
 #include "runtime/device_facts.h"
 #include "runtime/device_memory.h"
 #include "runtime/end_watcher.h"
+#include "runtime/external_memory.h"
 #include "runtime/pixels.h"
 #include "runtime/plan/plan.h"
 
@@ -186,6 +187,11 @@ class Device {
   /// Vulkan it is a VkBuffer with transfer and device-address usage. On CUDA it is a CUdeviceptr
   /// whose allocation belongs to the device or is managed, and has `bytes` bytes from there on.
   virtual Result<std::unique_ptr<DeviceBuffer>> borrow(void* handle, uint64_t bytes) = 0;
+  /// A buffer in memory that another API or process exported. The caller keeps the handle, and may
+  /// close it. Code::Unsupported if the device cannot import such memory.
+  virtual Result<std::unique_ptr<DeviceBuffer>> import(const ExternalMemory& /*memory*/) {
+    return unsupported(info().id + " imports no memory");
+  }
   /// Creates all kernels, in parallel if the driver profits from it. The threads end before the
   /// call returns.
   virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(

@@ -18,6 +18,7 @@ using CUevent = struct CUevent_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUgraphExec = struct CUgraphExec_st*;
+using CUexternalMemory = struct CUextMemory_st*;
 
 enum CUresult : int {
   CUDA_SUCCESS = 0,
@@ -147,6 +148,34 @@ struct CUDA_MEMCPY3D {
   size_t WidthInBytes, Height, Depth;
 };
 
+enum CUexternalMemoryHandleType : int {
+  CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1,
+  CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32 = 2,
+};
+inline constexpr unsigned CUDA_EXTERNAL_MEMORY_DEDICATED = 1;
+
+struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC {
+  CUexternalMemoryHandleType type;
+  union {
+    int fd;
+    struct {
+      void* handle;
+      const void* name;
+    } win32;
+    const void* nvSciBufObject;
+  } handle;
+  unsigned long long size;
+  unsigned flags;
+  unsigned reserved[16];
+};
+
+struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
+  unsigned long long offset;
+  unsigned long long size;
+  unsigned flags;
+  unsigned reserved[16];
+};
+
 // Every function of libcuda.so.1 that is used: F(symbol as exported, parameters). All return
 // CUresult. The loader resolves the symbols, and the stand-in driver of the tests defines them.
 #define REPRISE_CUDA_SYMBOLS(F)                                                                   \
@@ -176,6 +205,11 @@ struct CUDA_MEMCPY3D {
   F(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void* from, size_t bytes, CUstream stream))      \
   F(cuMemcpyDtoHAsync_v2, (void* to, CUdeviceptr from, size_t bytes, CUstream stream))            \
   F(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))             \
+  F(cuImportExternalMemory,                                                                       \
+    (CUexternalMemory * memory, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* description))             \
+  F(cuExternalMemoryGetMappedBuffer, (CUdeviceptr * address, CUexternalMemory memory,             \
+                                      const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* description))       \
+  F(cuDestroyExternalMemory, (CUexternalMemory memory))                                           \
   F(cuStreamCreate, (CUstream * stream, unsigned flags))                                          \
   F(cuStreamDestroy_v2, (CUstream stream))                                                        \
   F(cuStreamSynchronize, (CUstream stream))                                                       \

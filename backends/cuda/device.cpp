@@ -121,6 +121,11 @@ Result<std::unique_ptr<DeviceBuffer>> CudaDevice::borrow(void* handle, uint64_t 
   return b;
 }
 
+Result<std::unique_ptr<DeviceBuffer>> CudaDevice::import(const ExternalMemory& memory) {
+  RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, CudaBuffer::import(driver_, memory));
+  return b;
+}
+
 Result<std::unique_ptr<Recording>> CudaDevice::record(RecordingDesc desc) {
   RP_ASSIGN(std::unique_ptr<Recording> r, CudaRecording::create(driver_, desc));
   return r;

@@ -19,6 +19,7 @@ class CudaDevice final : public Device {
   bool takes_edges() const override { return true; }
   Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) override;
   Result<std::unique_ptr<DeviceBuffer>> borrow(void* handle, uint64_t bytes) override;
+  Result<std::unique_ptr<DeviceBuffer>> import(const ExternalMemory& memory) override;
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;

@@ -113,6 +113,7 @@ template <typename T, auto Destroy>
 using Owned = reprise::Owned<Driver, T, Destroy>;
 using OwnedMemory = Owned<CUdeviceptr, &Table::cuMemFree_v2>;
 using OwnedHostMemory = Owned<void*, &Table::cuMemFreeHost>;
+using OwnedExternalMemory = Owned<CUexternalMemory, &Table::cuDestroyExternalMemory>;
 using OwnedModule = Owned<CUmodule, &Table::cuModuleUnload>;
 using OwnedStream = Owned<CUstream, &Table::cuStreamDestroy_v2>;
 using OwnedEvent = Owned<CUevent, &Table::cuEventDestroy_v2>;

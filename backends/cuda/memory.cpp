@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string>
 
+#include "runtime/platform/file.h"
+
 namespace reprise::cuda {
 namespace {
 
@@ -128,6 +130,51 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::borrow(std::shared_ptr<Driver> d
   }
   std::unique_ptr<CudaBuffer> b(new CudaBuffer(std::move(driver)));
   b->size_ = bytes;
+  b->address_ = address;
+  return b;
+}
+
+/// CUDA Driver API, "External Resource Interoperability". The driver owns a descriptor that it has
+/// imported.
+Result<std::unique_ptr<CudaBuffer>> CudaBuffer::import(const std::shared_ptr<Driver>& driver,
+                                                       const ExternalMemory& memory) {
+  RP_TRY(driver->alive());
+  using Kind = ExternalMemory::Kind;
+  if (memory.kind != Kind::OpaqueFd && memory.kind != Kind::OpaqueWin32)
+    return unsupported("CUDA imports opaque file descriptors and NT handles only");
+  CUDA_EXTERNAL_MEMORY_HANDLE_DESC from{};
+  from.size = memory.allocation;
+  from.flags = memory.dedicated ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0;
+  int descriptor = -1;
+  if (memory.kind == Kind::OpaqueFd) {
+    if (memory.handle > INT32_MAX) return Status(Code::Usage, "the handle is no file descriptor");
+    RP_ASSIGN(descriptor, platform::duplicate_descriptor(static_cast<int>(memory.handle)));
+    from.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
+    from.handle.fd = descriptor;
+  } else {
+    from.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32;
+    from.handle.win32 = {reinterpret_cast<void*>(memory.handle), nullptr};
+  }
+  RP_CUDA_SCOPE(*driver);
+  CUexternalMemory external = nullptr;
+  const Status imported = driver->check(driver->fn().cuImportExternalMemory(&external, &from),
+                                        "cuImportExternalMemory");
+  if (!imported.ok() && descriptor >= 0) platform::close_descriptor(descriptor);
+  RP_TRY(imported);
+  std::unique_ptr<CudaBuffer> b(new CudaBuffer(driver));
+  b->external_ = {driver, external};
+  CUDA_EXTERNAL_MEMORY_BUFFER_DESC part{};
+  part.offset = memory.offset;
+  part.size = memory.bytes;
+  CUdeviceptr address = 0;
+  RP_TRY(driver->check(driver->fn().cuExternalMemoryGetMappedBuffer(&address, external, &part),
+                       "cuExternalMemoryGetMappedBuffer"));
+  b->memory_ = {driver, address};
+  if (address % kAlignment != 0) {
+    return Status(Code::Usage, "the buffer begins at no multiple of " + std::to_string(kAlignment) +
+                                   " in the imported memory");
+  }
+  b->size_ = memory.bytes;
   b->address_ = address;
   return b;
 }

@@ -15,6 +15,8 @@ class CudaBuffer final : public DeviceBuffer {
   /// Borrows a CUdeviceptr of the application, which is never freed here.
   static Result<std::unique_ptr<CudaBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
                                                     uint64_t bytes);
+  static Result<std::unique_ptr<CudaBuffer>> import(const std::shared_ptr<Driver>& driver,
+                                                    const ExternalMemory& memory);
   bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
 
  private:
@@ -23,6 +25,7 @@ class CudaBuffer final : public DeviceBuffer {
   Status make_host_memory();
 
   std::shared_ptr<Driver> driver_;
+  OwnedExternalMemory external_;  // released after the memory that is mapped from it
   OwnedMemory memory_;
   OwnedHostMemory host_memory_;
 };

@@ -102,6 +102,11 @@ Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::borrow(void* handle, uint64_
   return b;
 }
 
+Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::import(const ExternalMemory& memory) {
+  RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, VulkanBuffer::import(driver_, memory));
+  return b;
+}
+
 Result<std::unique_ptr<Recording>> VulkanDevice::record(RecordingDesc desc) {
   RP_ASSIGN(std::unique_ptr<Recording> r, VulkanRecording::create(driver_, std::move(desc)));
   return r;

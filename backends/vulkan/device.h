@@ -27,6 +27,7 @@ class VulkanDevice final : public Device {
   const DeviceInfo& info() const override { return driver_->physical.info; }
   Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) override;
   Result<std::unique_ptr<DeviceBuffer>> borrow(void* handle, uint64_t bytes) override;
+  Result<std::unique_ptr<DeviceBuffer>> import(const ExternalMemory& memory) override;
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;

@@ -1,5 +1,6 @@
 #include "backends/vulkan/facts.h"
 
+#include "backends/vulkan/external_memory.h"
 #include "backends/vulkan/workarounds.h"
 
 #include <algorithm>
@@ -292,6 +293,9 @@ void PhysicalDevice::choose_extensions() {
   add(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  // For imported memory.
+  for (const char* name : kExternalMemoryExtensions)
+    if (has(name)) extensions.push_back(name);
   // If a device lists this extension, it must be enabled.
   if (has("VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 }

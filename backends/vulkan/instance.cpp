@@ -126,6 +126,7 @@ Status Instance::load_functions(PFN_vkGetInstanceProcAddr get) {
   load(fn_.features2, "vkGetPhysicalDeviceFeatures2");
   load(fn_.memory_properties, "vkGetPhysicalDeviceMemoryProperties");
   load(fn_.queue_families, "vkGetPhysicalDeviceQueueFamilyProperties");
+  load(fn_.external_buffer_properties, "vkGetPhysicalDeviceExternalBufferProperties");
   load(fn_.device_extensions, "vkEnumerateDeviceExtensionProperties");
   load(fn_.create_device, "vkCreateDevice");
   load(fn_.get_device_proc_addr, "vkGetDeviceProcAddr");

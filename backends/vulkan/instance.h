@@ -26,6 +26,7 @@ struct InstanceTable {
   PFN_vkGetPhysicalDeviceFeatures2 features2 = nullptr;
   PFN_vkGetPhysicalDeviceMemoryProperties memory_properties = nullptr;
   PFN_vkGetPhysicalDeviceQueueFamilyProperties queue_families = nullptr;
+  PFN_vkGetPhysicalDeviceExternalBufferProperties external_buffer_properties = nullptr;
   PFN_vkEnumerateDeviceExtensionProperties device_extensions = nullptr;
   PFN_vkCreateDevice create_device = nullptr;
   PFN_vkGetDeviceProcAddr get_device_proc_addr = nullptr;

@@ -33,7 +33,13 @@ std::vector<Wish> wishes(MemoryUse use, DeviceKind kind, bool reads_back) {
 
 }  // namespace
 
-Status VulkanBuffer::make_buffer(uint64_t bytes) {
+bool is_cached(VkMemoryPropertyFlags flags) {
+  constexpr VkMemoryPropertyFlags kBoth =
+      VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  return (flags & kBoth) == kBoth;
+}
+
+VkBufferCreateInfo VulkanBuffer::describe(uint64_t bytes) const {
   VkBufferCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = bytes;
@@ -42,6 +48,10 @@ Status VulkanBuffer::make_buffer(uint64_t bytes) {
   info.usage |= driver_->uses_descriptors() ? VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT
                                             : VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+  return info;
+}
+
+Status VulkanBuffer::make_buffer(const VkBufferCreateInfo& info) {
   RP_TRY(driver_->check(driver_->vk.vkCreateBuffer(driver_->device, &info, nullptr, &handle_),
                         "vkCreateBuffer"));
   buffer_ = {driver_, handle_};
@@ -101,13 +111,12 @@ Status VulkanBuffer::make_memory(MemoryUse use) {
   }
   RP_TRY(driver_->check(driver_->vk.vkBindBufferMemory(driver_->device, handle_, memory_.get(), 0),
                         "vkBindBufferMemory"));
-  // Write-combined device memory is slow to read, so only cached memory is offered as mapped.
-  const bool map =
-      use != MemoryUse::Device || ((flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0 &&
-                                   (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0);
-  if (!map) return {};
+  return use == MemoryUse::Device && !is_cached(flags) ? Status() : map(0, VK_WHOLE_SIZE);
+}
+
+Status VulkanBuffer::map(uint64_t offset, uint64_t bytes) {
   return driver_->check(
-      driver_->vk.vkMapMemory(driver_->device, memory_.get(), 0, VK_WHOLE_SIZE, 0, &mapped_),
+      driver_->vk.vkMapMemory(driver_->device, memory_.get(), offset, bytes, 0, &mapped_),
       "vkMapMemory");
 }
 
@@ -138,7 +147,7 @@ Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::create(std::shared_ptr<Drive
   }
   std::unique_ptr<VulkanBuffer> b(new VulkanBuffer(std::move(driver)));
   b->size_ = std::max<uint64_t>(bytes, 16);
-  RP_TRY(b->make_buffer(b->size_));
+  RP_TRY(b->make_buffer(b->describe(b->size_)));
   RP_TRY(b->make_memory(use));
   RP_TRY(b->finish());
   return b;

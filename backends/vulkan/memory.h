@@ -8,6 +8,10 @@
 
 namespace reprise::vulkan {
 
+/// Whether the host can read memory with these properties fast. Only such memory of the device is
+/// offered as mapped, because write-combined memory is slow to read.
+bool is_cached(VkMemoryPropertyFlags flags);
+
 class VulkanBuffer final : public DeviceBuffer {
  public:
   static Result<std::unique_ptr<VulkanBuffer>> create(std::shared_ptr<Driver> driver,
@@ -15,13 +19,19 @@ class VulkanBuffer final : public DeviceBuffer {
   /// Borrows a buffer of the application. Neither it nor its memory is freed here.
   static Result<std::unique_ptr<VulkanBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
                                                       uint64_t bytes);
+  /// external_memory.cpp
+  static Result<std::unique_ptr<VulkanBuffer>> import(std::shared_ptr<Driver> driver,
+                                                      const ExternalMemory& memory);
   ~VulkanBuffer() override;
   VkBuffer handle() const { return handle_; }
   bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
 
  private:
   explicit VulkanBuffer(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
-  Status make_buffer(uint64_t bytes);
+  VkBufferCreateInfo describe(uint64_t bytes) const;
+  Status make_buffer(const VkBufferCreateInfo& info);
+  Status map(uint64_t offset, uint64_t bytes);
+  Status import_memory(const ExternalMemory& from, const VkMemoryRequirements& needs);
   Status make_memory(MemoryUse use);
   VkResult try_type(uint32_t type, uint64_t bytes);
   Status finish();

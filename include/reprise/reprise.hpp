@@ -129,6 +129,20 @@ class Buffer {
     if (reprise_buffer_create(device.get(), bytes, &b, &e) != REPRISE_OK) return e;
     return Buffer(b);
   }
+  /// A VkBuffer or CUdeviceptr of the application; see reprise_buffer_borrow().
+  static Result<Buffer> borrow(const Device& device, uint64_t handle, uint64_t bytes) {
+    reprise_error e{};
+    reprise_buffer* b = nullptr;
+    if (reprise_buffer_borrow(device.get(), handle, bytes, &b, &e) != REPRISE_OK) return e;
+    return Buffer(b);
+  }
+  /// Memory that another API or process exported; see reprise_buffer_import().
+  static Result<Buffer> import(const Device& device, const reprise_external_memory& memory) {
+    reprise_error e{};
+    reprise_buffer* b = nullptr;
+    if (reprise_buffer_import(device.get(), &memory, &b, &e) != REPRISE_OK) return e;
+    return Buffer(b);
+  }
   /// write() and read() return an Error with status REPRISE_OK on success. `offset` is in bytes.
   Error write(const void* data, uint64_t bytes, uint64_t offset = 0) {
     return outcome(

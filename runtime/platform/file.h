@@ -68,6 +68,11 @@ bool create_own_folder(const std::string& path);
 /// Creates a folder with a new name, for this user alone, below the system's temporary folder.
 Result<std::string> create_temporary_folder();
 
+/// A second descriptor of what an open descriptor refers to, which the caller closes. An error on
+/// systems without descriptors.
+Result<int> duplicate_descriptor(int descriptor);
+void close_descriptor(int descriptor);
+
 /// The message of an error number of the C library.
 std::string error_text(int error);
 

@@ -268,6 +268,17 @@ std::string OutputFile::error() const {
   return error_text(impl_->error);
 }
 
+Result<int> duplicate_descriptor(int descriptor) {
+  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0)
+    return failure("the file descriptor " + std::to_string(descriptor) + " cannot be used");
+  return copy;
+}
+
+void close_descriptor(int descriptor) {
+  ::close(descriptor);
+}
+
 Library Library::open(const std::string& name) {
   Library out;
   out.handle_ = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -387,6 +387,12 @@ std::string OutputFile::error() const {
 
 // A name is looked for beside the program, in the system's folder and along PATH, but never in the
 // current folder, where a file may be of anyone.
+Result<int> duplicate_descriptor(int) {
+  return unsupported("Windows has handles, not file descriptors");
+}
+
+void close_descriptor(int) {}
+
 Library Library::open(const std::string& name) {
   Library out;
   std::wstring path = to_utf16(name);

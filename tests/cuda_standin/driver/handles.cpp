@@ -20,6 +20,8 @@ const char* kind_name(Kind kind) {
       return "graph node";
     case Kind::Exec:
       return "executable graph";
+    case Kind::External:
+      return "external memory";
   }
   return "object";
 }

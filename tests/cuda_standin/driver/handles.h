@@ -9,7 +9,17 @@
 
 namespace reprise::standin {
 
-enum class Kind : unsigned char { Context, Module, Function, Stream, Event, Graph, Node, Exec };
+enum class Kind : unsigned char {
+  Context,
+  Module,
+  Function,
+  Stream,
+  Event,
+  Graph,
+  Node,
+  Exec,
+  External
+};
 const char* kind_name(Kind kind);
 
 struct Object {

@@ -1,5 +1,7 @@
 #include "tests/cuda_standin/driver/memory.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +35,7 @@ bool intact(const std::byte* begin) {
 
 Allocation::~Allocation() {
   std::free(raw);
+  if (mapping != nullptr) ::munmap(mapping, mapped_bytes);
 }
 
 std::string Allocation::name() const {
@@ -41,6 +44,7 @@ std::string Allocation::name() const {
 }
 
 std::string Allocation::damage() const {
+  if (mapping != nullptr) return "";
   if (!intact(raw)) {
     return std::to_string(kZone - first_damaged(raw, kZone)) + " bytes before " + name();
   }
@@ -51,7 +55,7 @@ std::string Allocation::damage() const {
 }
 
 void Allocation::poison() {
-  std::memset(data, 0xFF, bytes);
+  if (mapping == nullptr) std::memset(data, 0xFF, bytes);
 }
 
 std::shared_ptr<Allocation> Allocations::make(Place place, size_t bytes, uint64_t context,
@@ -78,13 +82,31 @@ std::shared_ptr<Allocation> Allocations::make(Place place, size_t bytes, uint64_
   return a;
 }
 
+std::shared_ptr<Allocation> Allocations::map(int descriptor, size_t whole, size_t offset,
+                                             size_t bytes, uint64_t context) {
+  void* memory = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto a = std::make_shared<Allocation>();
+  a->context = context;
+  a->mapping = static_cast<std::byte*>(memory);
+  a->mapped_bytes = whole;
+  a->data = a->mapping + offset;
+  a->bytes = bytes;
+  a->written_outside = true;
+  const std::lock_guard lock(mutex_);
+  a->id = ++ids_;
+  by_address_[a->address()] = a;
+  ++generation_;
+  return a;
+}
+
 std::shared_ptr<Allocation> Allocations::take(uint64_t address, Place place) {
   const std::lock_guard lock(mutex_);
   const auto it = by_address_.find(address);
   if (it == by_address_.end() || it->second->place != place) return nullptr;
   auto a = it->second;
   by_address_.erase(it);
-  if (place == Place::Device) device_bytes_[a->context] -= a->bytes;
+  if (place == Place::Device && a->mapping == nullptr) device_bytes_[a->context] -= a->bytes;
   ++generation_;
   return a;
 }

@@ -26,7 +26,9 @@ struct Allocation {
   Place place = Place::Device;
   std::byte* data = nullptr;
   size_t bytes = 0;
-  std::byte* raw = nullptr;  // from the lower zone on
+  std::byte* raw = nullptr;      // from the lower zone on; null if the memory is mapped
+  std::byte* mapping = nullptr;  // memory that others exported, which has no zones
+  size_t mapped_bytes = 0;
 
   // For poisoning: who has written it.
   std::atomic<bool> written_outside{false};  // by a copy or launch that is not a graph's
@@ -47,6 +49,9 @@ class Allocations {
  public:
   /// Null when the device has no room.
   std::shared_ptr<Allocation> make(Place place, size_t bytes, uint64_t context, uint64_t limit);
+  /// Maps a part of shared memory of `whole` bytes. Null when that is impossible.
+  std::shared_ptr<Allocation> map(int descriptor, size_t whole, size_t offset, size_t bytes,
+                                  uint64_t context);
   /// Forgets the allocation that begins at `address`; null when there is none.
   std::shared_ptr<Allocation> take(uint64_t address, Place place);
   /// The allocation with `address` in it, or at its end.

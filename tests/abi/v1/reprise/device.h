@@ -208,6 +208,41 @@ REPRISE_API reprise_status reprise_buffer_create(reprise_device* device, uint64_
 REPRISE_API reprise_status reprise_buffer_borrow(reprise_device* device, uint64_t handle,
                                                  uint64_t bytes, reprise_buffer** out,
                                                  reprise_error* error);
+/* Handles of memory that another API or process exported. */
+typedef enum reprise_external_kind {
+  REPRISE_EXTERNAL_OPAQUE_FD = 1,    /* a file descriptor that Vulkan or CUDA exported */
+  REPRISE_EXTERNAL_DMA_BUF = 2,      /* a file descriptor of a Linux dma-buf */
+  REPRISE_EXTERNAL_OPAQUE_WIN32 = 3, /* an NT handle (HANDLE) that Vulkan or CUDA exported */
+  /* AHardwareBuffer*, of the format AHARDWAREBUFFER_FORMAT_BLOB */
+  REPRISE_EXTERNAL_ANDROID_HARDWARE_BUFFER = 4,
+  REPRISE_EXTERNAL_MAX_ENUM = 0x7FFFFFFF
+} reprise_external_kind;
+
+typedef struct reprise_external_memory {
+  size_t struct_size;
+  uint64_t handle; /* the caller keeps it, and may close it after the import */
+  uint64_t size;   /* of the whole memory that was exported, in bytes */
+  uint64_t offset; /* where the buffer begins in it, in bytes; Vulkan may require a multiple */
+  uint64_t bytes;  /* of the buffer */
+  reprise_external_kind kind;
+  /* For opaque handles and Vulkan: VkMemoryAllocateInfo::memoryTypeIndex of the exporter; -1: a
+   * type that fits, the device's own ones first. */
+  int32_t memory_type;
+  int32_t dedicated; /* whether the exporter allocated the memory for one buffer */
+  uint32_t reserved;
+} reprise_external_memory;
+#define REPRISE_EXTERNAL_MEMORY_INIT \
+  { sizeof(reprise_external_memory), 0, 0, 0, 0, REPRISE_EXTERNAL_OPAQUE_FD, -1, 0, 0 }
+
+/* A buffer in memory that another API or another process exported, used in place. The importing and
+ * the exporting device must be the same physical device (reprise_device_info::uuid), except for
+ * dma-bufs. REPRISE_UNSUPPORTED if the device cannot import such memory. A device that the
+ * application lends imports nothing: import the memory there, and borrow the VkBuffer or
+ * CUdeviceptr. The caller orders the accesses of the exporter and those of runs, by waiting for
+ * them or by semaphores; the library records no transfers of queue-family ownership. */
+REPRISE_API reprise_status reprise_buffer_import(reprise_device* device,
+                                                 const reprise_external_memory* memory,
+                                                 reprise_buffer** out, reprise_error* error);
 /* Copies `bytes` bytes between the host and the buffer; `offset` is in bytes. If the host cannot
  * map the memory, the transfer waits for all runs that were submitted to the device before it,
  * including those of other sessions. */

@@ -115,6 +115,8 @@ typedef struct reprise_functions {
   reprise_status (*run_cancel)(reprise_run* run, reprise_error* error);
   reprise_status (*package_open_part)(intptr_t file, uint64_t offset, uint64_t length,
                                       reprise_package** out, reprise_error* error);
+  reprise_status (*buffer_import)(reprise_device* device, const reprise_external_memory* memory,
+                                  reprise_buffer** out, reprise_error* error);
 } reprise_functions;
 
 /* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
