@@ -2,6 +2,9 @@
 // it, Vulkan specification, "External Resource Sharing").
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "backends/vulkan/external_memory.h"
 #include "backends/vulkan/memory.h"
@@ -75,7 +78,12 @@ class Descriptor {
     RP_ASSIGN(out.descriptor_, platform::duplicate_descriptor(static_cast<int>(handle)));
     return out;
   }
+  Descriptor() = default;
   Descriptor(Descriptor&& o) noexcept : descriptor_(o.release()) {}
+  Descriptor& operator=(Descriptor&& o) noexcept {
+    std::swap(descriptor_, o.descriptor_);
+    return *this;
+  }
   ~Descriptor() {
     if (descriptor_ >= 0) platform::close_descriptor(descriptor_);
   }
@@ -83,7 +91,6 @@ class Descriptor {
   int release() { return std::exchange(descriptor_, -1); }
 
  private:
-  Descriptor() = default;
   int descriptor_ = -1;
 };
 
@@ -171,10 +178,10 @@ Status VulkanBuffer::import_memory(const ExternalMemory& from, const VkMemoryReq
   win32.handle = reinterpret_cast<void*>(from.handle);
   ImportHardwareBuffer hardware{};
   hardware.buffer = win32.handle;
-  std::optional<Descriptor> duplicate;
+  Descriptor duplicate;
   if (from.is_descriptor()) {
     RP_ASSIGN(duplicate, Descriptor::duplicate(from.handle));
-    descriptor.fd = duplicate->get();
+    descriptor.fd = duplicate.get();
     chain(descriptor);
   } else if (from.kind == Kind::OpaqueWin32) {
     chain(win32);
@@ -184,7 +191,7 @@ Status VulkanBuffer::import_memory(const ExternalMemory& from, const VkMemoryReq
   VkDeviceMemory memory = VK_NULL_HANDLE;
   RP_TRY(d.check(d.vk.vkAllocateMemory(d.device, &info, nullptr, &memory), "vkAllocateMemory")
              .with_context("importing memory of " + std::to_string(from.allocation) + " bytes"));
-  if (duplicate) duplicate->release();
+  duplicate.release();
   memory_ = {driver_, memory};
   RP_TRY(d.check(d.vk.vkBindBufferMemory(d.device, handle_, memory, from.offset),
                  "vkBindBufferMemory"));
