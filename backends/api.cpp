@@ -93,6 +93,9 @@ Result<ExternalMemory> external_memory(const reprise_external_memory& m) {
     return wrong(std::to_string(m.bytes) + " bytes at offset " + std::to_string(m.offset) +
                  " are no part of memory of " + std::to_string(m.size) + " bytes");
   }
+  const bool is_descriptor =
+      m.kind == REPRISE_EXTERNAL_OPAQUE_FD || m.kind == REPRISE_EXTERNAL_DMA_BUF;
+  if (m.handle == 0 && !is_descriptor) return wrong("`handle` is null");
   ExternalMemory out;
   out.kind = static_cast<ExternalMemory::Kind>(m.kind - REPRISE_EXTERNAL_OPAQUE_FD);
   out.handle = m.handle;

@@ -15,9 +15,8 @@ namespace {
 
 using plan::Launch;
 
-constexpr int64_t kMostOfItem = 16'384;  // workgroups of a launch that is not large
-constexpr int64_t kMostInAll = 65'535;   // workgroups in x that every device launches
-constexpr uint32_t kMostBytes = 4096;    // of a parameter block: CUDA's limit for arguments
+constexpr int64_t kMostWorkgroups = 65'535;  // in x, on every device
+constexpr uint32_t kMostBytes = 4096;        // of a parameter block: CUDA's limit for arguments
 constexpr uint32_t kNoLevel = ~uint32_t{0};
 
 /// The scalars of an item: those of its launch, and its first workgroup.
@@ -51,8 +50,16 @@ class Batcher {
     const auto* launch = std::get_if<Launch>(&step.what);
     if (launch == nullptr || !accepted_[launch->kernel]) return nullptr;
     const auto& [x, y, z] = launch->grid;
-    const bool small = x.is_const() && x.value() > 0 && x.value() <= kMostOfItem;
-    return small && y.is_const(1) && z.is_const(1) ? launch : nullptr;
+    const bool fixed = x.is_const() && x.value() > 0;
+    return fixed && y.is_const(1) && z.is_const(1) ? launch : nullptr;
+  }
+
+  /// Whether the launch may run later than it could without keeping memory for longer.
+  bool may_wait(const Launch& launch) const {
+    return std::ranges::none_of(launch.buffers, [this](plan::BufferId b) {
+      const plan::BufferKind kind = p_.buffers[b].kind;
+      return kind == plan::BufferKind::Arena || kind == plan::BufferKind::Growable;
+    });
   }
 
   bool are_there_candidates() const {
@@ -73,7 +80,8 @@ class Batcher {
     for (uint32_t s = 0; s < p_.steps.size(); ++s) {
       const Launch* launch = candidate(p_.steps[s]);
       if (launch == nullptr) continue;
-      found[{launch->kernel, awaited[s] ? p_.steps[s].level : kNoLevel}].push_back(s);
+      const bool last = !awaited[s] && may_wait(*launch);
+      found[{launch->kernel, last ? kNoLevel : p_.steps[s].level}].push_back(s);
     }
     std::vector<std::vector<uint32_t>> out;
     for (const auto& [key, steps] : found) cut(steps, out);
@@ -95,7 +103,7 @@ class Batcher {
     };
     for (const uint32_t s : steps) {
       const int64_t more = std::get<Launch>(p_.steps[s].what).grid[0].value();
-      if (bytes(part.size() + 1) > kMostBytes || workgroups + more > kMostInAll) end_part();
+      if (bytes(part.size() + 1) > kMostBytes || workgroups + more > kMostWorkgroups) end_part();
       part.push_back(s);
       workgroups += more;
     }

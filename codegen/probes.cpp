@@ -254,10 +254,23 @@ class Prober {
     return uint64_t{grid[0]} * grid[1] * grid[2];
   }
 
-  Result<Probe> probe_of(const Setup& setup, bool guarded) const {
+  /// The first workgroup of each item.
+  Setup first_of_items(Setup setup) const {
+    setup.grid = {k_.items, 1, 1};
+    for (uint32_t i = 0; i < k_.items; ++i)
+      setup.scalars[(i + 1) * k_.item_scalars() - 1] = i;  // kernel::batch()
+    return setup;
+  }
+
+  Result<Probe> probe_of(const Setup& all, bool guarded) const {
+    const Setup setup = k_.items == 1 ? all : first_of_items(all);
     Probe probe;
     probe.step = setup.use;
     for (const uint32_t v : setup.scalars) probe.scalars.push_back(static_cast<int32_t>(v));
+    if (k_.items != 1) {
+      RP_TRY(fill(setup, setup.grid, false, true, probe).status());
+      return probe;
+    }
     if (setup.bytes > kWholeBytes) {
       // Buffers are only as large as the launched workgroups need, so all of these are interpreted.
       // Two workgroups may exceed the limit; then one is launched.

@@ -202,18 +202,25 @@ void RunContext::measure_parts(size_t index, Run& run) {
   PartedRecording& recording = *segments_[index].recorded.parted;
   const auto measured = recording.part_ns();
   if (!measured.ok()) return;
+  std::vector<double> pieces;
   for (const std::vector<double>& ns : *measured) {
+    pieces.insert(pieces.end(), ns.begin(), ns.end());
     const double sum = std::accumulate(ns.begin(), ns.end(), 0.0);
     run.stats.longest_slice_us = std::max(run.stats.longest_slice_us, sum / 1e3);
   }
-  const auto launches = recording.dispatch_ns();
+  const std::vector<double> launches = recording.slices().by_launch(pieces);
   Parts& parts = segments_[index].parts;
   // In the first run, the driver may have compiled the kernels.
-  if (!launches.ok() || launches->empty() || ++parts.runs < 2) return;
+  if (pieces.empty() || ++parts.runs < 2) return;
   const bool first = parts.launch_ns.empty();
-  if (first) parts.launch_ns = *launches;
-  for (size_t i = 0; i < launches->size(); ++i)
-    parts.launch_ns[i] = (1 - kWeight) * parts.launch_ns[i] + kWeight * (*launches)[i];
+  if (first) parts.launch_ns = launches;
+  for (size_t i = 0; i < launches.size(); ++i) {
+    // Each piece has a cost of its own. If that counted, more pieces would seem to need still more.
+    const bool is_cut = recording.slices().pieces[i] > 1;
+    double& average = parts.launch_ns[i];
+    average =
+        is_cut ? std::min(average, launches[i]) : (1 - kWeight) * average + kWeight * launches[i];
+  }
   parts.cut_again =
       first || are_too_long(recording.slices(), parts.launch_ns, s_.base.options.slice_ns);
 }

@@ -57,9 +57,9 @@ Slices slices_of(std::vector<Command> commands, std::span<const double> ns, uint
     }
     const size_t launch = out.pieces.size();
     const double own = launch < ns.size() ? ns[launch] : most;
-    const uint32_t longest = most_pieces(c, cuts_launches);
+    const uint32_t most_of_it = most_pieces(c, cuts_launches);
     const double wanted = own > most ? std::ceil(own * kMargin / most) : 1;
-    const auto pieces = static_cast<uint32_t>(std::min<double>(wanted, longest));
+    const auto pieces = static_cast<uint32_t>(std::min<double>(wanted, most_of_it));
     const double each = own / pieces;
     const size_t begin = out.commands.size();
     append_pieces(c, pieces, out.commands);
@@ -72,7 +72,7 @@ Slices slices_of(std::vector<Command> commands, std::span<const double> ns, uint
       sum += each;
     }
     out.pieces.push_back(pieces);
-    out.longest.push_back(longest);
+    out.max_pieces.push_back(most_of_it);
   }
   return out;
 }
@@ -91,7 +91,7 @@ bool are_too_long(const Slices& slices, std::span<const double> ns, uint64_t mos
     const uint32_t pieces = slices.pieces[launch];
     sum += ns[launch] / pieces;
     ++in_part;
-    if (sum > most && (in_part > 1 || pieces < slices.longest[launch])) return true;
+    if (sum > most && (in_part > 1 || pieces < slices.max_pieces[launch])) return true;
     if (++piece == pieces) {
       piece = 0;
       ++launch;

@@ -66,22 +66,31 @@ class Experiments {
         [](const auto& a, const auto& b) { return a.spirv == b.spirv && a.image == b.image; });
   }
 
-  void schedules() {
+  /// The sites whose kernels the launch executes. If there are several, their kernels are equal.
+  std::set<size_t> sites_of_launch(const ScheduleChoice*& first) const {
+    std::set<size_t> sites;
     for (const ScheduleChoice& c : compiled_.report.schedules) {
-      const auto& all = c.site.candidates;
-      const std::string& chosen = all[c.chosen].schedule;
       if (c.site.variant != variant_ || std::ranges::find(c.launches, launch_) == c.launches.end())
         continue;
-      std::set<std::string> seen{chosen};
-      for (size_t i = 0; i < all.size() && seen.size() <= kMaxSchedules; ++i) {
-        if (!seen.insert(all[i].schedule).second) continue;
-        Setting s = own();
-        s.compile.choose_schedule = [number = c.site.number, i](const ScheduleSite& q) {
-          return q.number == number ? i : size_t{0};
-        };
-        add(Kind::Schedule, all[i].schedule, "with the schedule '" + all[i].schedule + "'", s);
-      }
-      return;
+      if (sites.empty()) first = &c;
+      sites.insert(c.site.number);
+    }
+    return sites;
+  }
+
+  void schedules() {
+    const ScheduleChoice* first = nullptr;
+    const std::set<size_t> sites = sites_of_launch(first);
+    if (first == nullptr) return;
+    const auto& all = first->site.candidates;
+    std::set<std::string> seen{all[first->chosen].schedule};
+    for (size_t i = 0; i < all.size() && seen.size() <= kMaxSchedules; ++i) {
+      if (!seen.insert(all[i].schedule).second) continue;
+      Setting s = own();
+      s.compile.choose_schedule = [sites, i](const ScheduleSite& q) {
+        return sites.contains(q.number) ? std::min(i, q.candidates.size() - 1) : size_t{0};
+      };
+      add(Kind::Schedule, all[i].schedule, "with the schedule '" + all[i].schedule + "'", s);
     }
   }
 

@@ -120,8 +120,6 @@ struct Sections {
   Json groups_json = Json::array(), host_json = Json::array(), control_flow_json = Json::array();
 };
 
-constexpr size_t kMostNodes = 40;  // in a row of a table
-
 /// The candidates of a launch, including its own schedule. Null if there is only one, or for a
 /// package, which does not store them.
 const ScheduleChoice* choice_of(const Model& model, const std::string& variant, size_t launch) {

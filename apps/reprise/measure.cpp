@@ -227,8 +227,7 @@ Table launch_table(const Measurement& m) {
                    [](const LaunchTime& a, const LaunchTime& b) { return a.us > b.us; });
   Table table({"us", "share", "first us", "kernel", "schedule", "nodes"});
   for (const LaunchTime& l : sorted) {
-    std::string nodes;
-    for (const std::string& n : l.nodes) nodes += (nodes.empty() ? "" : " ") + n;
+    std::string nodes = join_some(l.nodes, " ", kMostNodes);
     if (!l.body.empty()) nodes += " (" + l.body + ")";
     table.add({format_number(l.us), format_number(l.us / m.device_ms / 10) + " %",
                format_number(l.first_us), l.kernel, l.schedule, nodes});

@@ -26,6 +26,7 @@ std::string format_bytes(int64_t bytes);
 std::string join(const std::vector<std::string>& items, const std::string& separator);
 /// The same of the first `most` items, with the number of the others: for lists that are too long
 /// to be useful.
+inline constexpr size_t kMostNodes = 40;  // of a launch, in a row of a table
 std::string join_some(const std::vector<std::string>& items, const std::string& separator,
                       size_t most);
 

@@ -74,6 +74,16 @@ Status check_range(Driver& d, uint64_t address, uint64_t bytes) {
                            " bytes from there on"};
 }
 
+/// As Driver::check, but the errors by which drivers refuse a handle are the caller's mistake. One
+/// of them, CUDA_ERROR_UNKNOWN, would otherwise count as a fault of the context.
+Status check_import(Driver& d, CUresult r, const char* call) {
+  const bool refused = r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_INVALID_HANDLE ||
+                       r == CUDA_ERROR_OPERATING_SYSTEM || r == CUDA_ERROR_UNKNOWN;
+  if (!refused) return d.check(r, call);
+  return {Code::Usage, std::string(call) + ": the driver does not accept the handle (" +
+                           d.library->describe(r) + ")"};
+}
+
 }  // namespace
 
 Status CudaBuffer::make_device_memory() {
@@ -145,30 +155,29 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::import(const std::shared_ptr<Dri
   CUDA_EXTERNAL_MEMORY_HANDLE_DESC from{};
   from.size = memory.allocation;
   from.flags = memory.dedicated ? CUDA_EXTERNAL_MEMORY_DEDICATED : 0;
-  int descriptor = -1;
+  platform::Descriptor descriptor;  // the driver owns it once it has imported it
   if (memory.kind == Kind::OpaqueFd) {
-    if (memory.handle > INT32_MAX) return Status(Code::Usage, "the handle is no file descriptor");
-    RP_ASSIGN(descriptor, platform::duplicate_descriptor(static_cast<int>(memory.handle)));
+    RP_ASSIGN(descriptor, platform::Descriptor::duplicate(memory.handle));
     from.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD;
-    from.handle.fd = descriptor;
+    from.handle.fd = descriptor.get();
   } else {
     from.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32;
     from.handle.win32 = {reinterpret_cast<void*>(memory.handle), nullptr};
   }
   RP_CUDA_SCOPE(*driver);
   CUexternalMemory external = nullptr;
-  const Status imported = driver->check(driver->fn().cuImportExternalMemory(&external, &from),
-                                        "cuImportExternalMemory");
-  if (!imported.ok() && descriptor >= 0) platform::close_descriptor(descriptor);
-  RP_TRY(imported);
+  RP_TRY(check_import(*driver, driver->fn().cuImportExternalMemory(&external, &from),
+                      "cuImportExternalMemory"));
+  descriptor.release();
   std::unique_ptr<CudaBuffer> b(new CudaBuffer(driver));
   b->external_ = {driver, external};
   CUDA_EXTERNAL_MEMORY_BUFFER_DESC part{};
   part.offset = memory.offset;
   part.size = memory.bytes;
   CUdeviceptr address = 0;
-  RP_TRY(driver->check(driver->fn().cuExternalMemoryGetMappedBuffer(&address, external, &part),
-                       "cuExternalMemoryGetMappedBuffer"));
+  RP_TRY(check_import(*driver,
+                      driver->fn().cuExternalMemoryGetMappedBuffer(&address, external, &part),
+                      "cuExternalMemoryGetMappedBuffer"));
   b->memory_ = {driver, address};
   if (address % kAlignment != 0) {
     return Status(Code::Usage, "the buffer begins at no multiple of " + std::to_string(kAlignment) +

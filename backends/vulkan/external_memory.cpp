@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "backends/vulkan/external_memory.h"
 #include "backends/vulkan/memory.h"
@@ -69,51 +68,41 @@ Result<VkExternalMemoryFeatureFlags> features_of(const Driver& d, const Form& fo
   return features;
 }
 
-/// A duplicate of the caller's descriptor, which the driver owns once it has imported it.
-class Descriptor {
- public:
-  static Result<Descriptor> duplicate(uint64_t handle) {
-    if (handle > INT32_MAX) return Status(Code::Usage, "the handle is no file descriptor");
-    Descriptor out;
-    RP_ASSIGN(out.descriptor_, platform::duplicate_descriptor(static_cast<int>(handle)));
-    return out;
-  }
-  Descriptor() = default;
-  Descriptor(Descriptor&& o) noexcept : descriptor_(o.release()) {}
-  Descriptor& operator=(Descriptor&& o) noexcept {
-    std::swap(descriptor_, o.descriptor_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (descriptor_ >= 0) platform::close_descriptor(descriptor_);
-  }
-  int get() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
+/// As Driver::check, but a handle that the driver does not take is the caller's mistake.
+Status check_import(Driver& d, VkResult r, const char* call) {
+  if (r != VK_ERROR_INVALID_EXTERNAL_HANDLE) return d.check(r, call);
+  return {Code::Usage,
+          std::string(call) + ": the driver does not accept the handle (" + name_of(r) + ")"};
+}
 
- private:
-  int descriptor_ = -1;
+/// What the driver says of the handle's memory.
+struct Accepted {
+  uint32_t types = ~uint32_t{0};  // bits of memory types
+  uint64_t bytes = 0;             // of the memory
 };
 
-/// The memory types that the handle's memory may have.
-Result<uint32_t> types_of(Driver& d, const ExternalMemory& from) {
+Result<Accepted> accepted_by(Driver& d, const ExternalMemory& from, int descriptor) {
+  Accepted out;
+  out.bytes = from.allocation;
   if (from.kind == Kind::DmaBuf) {
     VkMemoryFdPropertiesKHR found{};
     found.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR;
-    RP_TRY(d.check(d.vk.vkGetMemoryFdPropertiesKHR(d.device, form_of(from.kind).type,
-                                                   static_cast<int>(from.handle), &found),
-                   "vkGetMemoryFdPropertiesKHR"));
-    return found.memoryTypeBits;
+    RP_TRY(check_import(
+        d, d.vk.vkGetMemoryFdPropertiesKHR(d.device, form_of(from.kind).type, descriptor, &found),
+        "vkGetMemoryFdPropertiesKHR"));
+    out.types = found.memoryTypeBits;
   }
   if (from.kind == Kind::AndroidHardwareBuffer) {
     const auto get = reinterpret_cast<GetHardwareBufferProperties>(
         d.instance->fn().get_device_proc_addr(d.device, kGetHardwareBufferProperties));
     if (get == nullptr) return refused(d, form_of(from.kind));
     HardwareBufferProperties found{};
-    RP_TRY(d.check(get(d.device, reinterpret_cast<const void*>(from.handle), &found),
-                   kGetHardwareBufferProperties));
-    return found.memory_types;
+    RP_TRY(check_import(d, get(d.device, reinterpret_cast<const void*>(from.handle), &found),
+                        kGetHardwareBufferProperties));
+    out.types = found.memory_types;
+    out.bytes = found.bytes;
   }
-  return ~uint32_t{0};
+  return out;
 }
 
 /// The first memory type that fits, the device's own ones first.
@@ -134,29 +123,41 @@ Result<uint32_t> choose_type(const Driver& d, const ExternalMemory& from, uint32
   return Status(Code::Usage, "no memory type of " + d.physical.info.id + " fits the handle");
 }
 
-Status check_place(const ExternalMemory& from, const VkMemoryRequirements& needs) {
+Status check_place(const ExternalMemory& from, uint64_t memory, const VkMemoryRequirements& needs) {
   if (from.offset % needs.alignment != 0) {
     return {Code::Usage, "the offset " + std::to_string(from.offset) +
                              " in the imported memory is no multiple of " +
                              std::to_string(needs.alignment)};
   }
-  if (from.allocation - from.offset < needs.size) {
+  const uint64_t room = memory < from.offset ? 0 : memory - from.offset;
+  if (room < needs.size) {
     return {Code::Usage, "a buffer of " + std::to_string(from.bytes) + " bytes takes " +
                              std::to_string(needs.size) + " bytes, the imported memory has " +
-                             std::to_string(from.allocation - from.offset) + " from the offset on"};
+                             std::to_string(room) + " from the offset on"};
   }
-  return {};
+  const bool whole = from.offset == 0 && needs.size == memory;
+  if (!from.dedicated || whole || from.kind == Kind::AndroidHardwareBuffer) return {};
+  return {Code::Usage,
+          "memory that was allocated for one buffer must be imported as a buffer of that size, at "
+          "offset 0; a buffer of " +
+              std::to_string(from.bytes) + " bytes takes " + std::to_string(needs.size) +
+              " of its " + std::to_string(memory) + " bytes"};
 }
 
 }  // namespace
 
 Status VulkanBuffer::import_memory(const ExternalMemory& from, const VkMemoryRequirements& needs) {
   Driver& d = *driver_;
-  RP_ASSIGN(const uint32_t accepted, types_of(d, from));
-  RP_ASSIGN(const uint32_t type, choose_type(d, from, accepted & needs.memoryTypeBits));
+  platform::Descriptor duplicate;  // the driver owns it once it has imported it
+  if (from.is_descriptor()) {
+    RP_ASSIGN(duplicate, platform::Descriptor::duplicate(from.handle));
+  }
+  RP_ASSIGN(const Accepted accepted, accepted_by(d, from, duplicate.get()));
+  RP_TRY(check_place(from, accepted.bytes, needs));
+  RP_ASSIGN(const uint32_t type, choose_type(d, from, accepted.types & needs.memoryTypeBits));
   VkMemoryAllocateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
-  info.allocationSize = from.allocation;
+  info.allocationSize = accepted.bytes;
   info.memoryTypeIndex = type;
   const auto chain = [&](auto& next) {
     next.pNext = info.pNext;
@@ -178,9 +179,7 @@ Status VulkanBuffer::import_memory(const ExternalMemory& from, const VkMemoryReq
   win32.handle = reinterpret_cast<void*>(from.handle);
   ImportHardwareBuffer hardware{};
   hardware.buffer = win32.handle;
-  Descriptor duplicate;
   if (from.is_descriptor()) {
-    RP_ASSIGN(duplicate, Descriptor::duplicate(from.handle));
     descriptor.fd = duplicate.get();
     chain(descriptor);
   } else if (from.kind == Kind::OpaqueWin32) {
@@ -189,14 +188,18 @@ Status VulkanBuffer::import_memory(const ExternalMemory& from, const VkMemoryReq
     chain(hardware);
   }
   VkDeviceMemory memory = VK_NULL_HANDLE;
-  RP_TRY(d.check(d.vk.vkAllocateMemory(d.device, &info, nullptr, &memory), "vkAllocateMemory")
-             .with_context("importing memory of " + std::to_string(from.allocation) + " bytes"));
+  RP_TRY(
+      check_import(d, d.vk.vkAllocateMemory(d.device, &info, nullptr, &memory), "vkAllocateMemory")
+          .with_context("importing memory of " + std::to_string(from.allocation) + " bytes"));
   duplicate.release();
   memory_ = {driver_, memory};
   RP_TRY(d.check(d.vk.vkBindBufferMemory(d.device, handle_, memory, from.offset),
                  "vkBindBufferMemory"));
-  return is_cached(d.memory.memoryTypes[type].propertyFlags) ? map(from.offset, from.bytes)
-                                                             : Status();
+  // A mapping only saves copies. The host's access to a dma-buf would need other system calls.
+  if (from.kind != Kind::DmaBuf && is_cached(d.memory.memoryTypes[type].propertyFlags) &&
+      !map(from.offset, from.bytes).ok())
+    mapped_ = nullptr;
+  return {};
 }
 
 Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::import(std::shared_ptr<Driver> driver,
@@ -214,7 +217,6 @@ Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::import(std::shared_ptr<Drive
   RP_TRY(b->make_buffer(info));
   VkMemoryRequirements needs{};
   driver->vk.vkGetBufferMemoryRequirements(driver->device, b->handle_, &needs);
-  RP_TRY(check_place(memory, needs));
   ExternalMemory from = memory;
   from.dedicated =
       from.dedicated || (features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != 0;

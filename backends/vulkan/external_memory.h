@@ -9,8 +9,8 @@ namespace reprise::vulkan {
 inline constexpr const char* kExternalMemoryWin32 = "VK_KHR_external_memory_win32";
 inline constexpr const char* kExternalMemoryAndroid =
     "VK_ANDROID_external_memory_android_hardware_buffer";
-/// Those that a device enables if it has them. Only Android has its own one: other drivers list it
-/// for tests of theirs.
+/// Those that a device enables if it has them. Mesa lists Android's extension on Linux too, where
+/// nothing can export such buffers.
 inline constexpr const char* kExternalMemoryExtensions[] = {
     VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME,
 #ifdef __ANDROID__

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/autotune/choice_cache.h"
+#include "codegen/compile_context.h"
 #include "codegen/compiler.h"
 #include "runtime/base/compare.h"
 #include "runtime/base/timing.h"
@@ -99,12 +100,16 @@ class Tuner {
     options.on_pass = nullptr;
     options.on_kernel = nullptr;
     options.choose_schedule = choice;
+    // Each site has launches of its own, so that its time is known.
+    options.disabled_passes.emplace_back(kBatchPass);
     return compiled(options);
   }
 
   /// The model with the chosen schedules, compiled as the caller asked for.
   Result<TunedPackage> as_asked(TunedPackage model) {
-    if (compile_.device && !compile_.on_pass && !compile_.on_kernel) return model;
+    const bool apart =
+        std::ranges::find(compile_.disabled_passes, kBatchPass) != compile_.disabled_passes.end();
+    if (apart && compile_.device && !compile_.on_pass && !compile_.on_kernel) return model;
     CompileOptions options = compile_;
     options.choose_schedule = [&](const ScheduleSite& s) { return known_choice(s); };
     return compiled(options);

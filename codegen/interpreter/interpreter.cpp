@@ -103,8 +103,6 @@ uint32_t Interpreter::builtin_value(Builtin b, size_t c, uint32_t n) const {
       return n;
     case Builtin::WorkgroupId:
       return group[c];
-    case Builtin::NumWorkgroups:
-      return launch_.grid[c];
     case Builtin::SubgroupLane:
       return n % subgroup_size_;
     case Builtin::SubgroupSize:

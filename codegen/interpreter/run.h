@@ -145,7 +145,7 @@ class Interpreter {
   std::vector<std::vector<Touch>> shared_touches_;
   std::vector<uint32_t> epochs_;  // of each workgroup
   std::vector<std::array<uint32_t, 3>> groups_;
-  size_t item_ = 0;                // that SelectItem selected
+  size_t item_ = 0;           // that SelectItem selected
   uint32_t group_index_ = 0;  // of the first workgroup in lockstep
   uint64_t instructions_ = 0;
   ErrorCode error_ = ErrorCode::None;

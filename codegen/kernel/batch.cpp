@@ -25,10 +25,17 @@ void repeat(std::vector<Parameter>& parameters, uint32_t items) {
   for (size_t i = each; i < each * items; ++i) parameters.push_back(parameters[i - each]);
 }
 
-/// The kernel without instructions, with the parameters of all items.
+/// A kernel without instructions, with the parameters of all items.
 Kernel interface_of(const Kernel& k, uint32_t items) {
-  Kernel out = k;
-  out.name += "_batch";
+  Kernel out;
+  out.name = k.name + "_batch";
+  out.workgroup = k.workgroup;
+  out.buffers = k.buffers;
+  out.scalars = k.scalars;
+  out.locals = k.locals;
+  out.shared = k.shared;
+  out.matrices = k.matrices;
+  out.required_subgroup_size = k.required_subgroup_size;
   out.items = items;
   out.scalars.push_back({"first", Ty::I32});
   repeat(out.buffers, items);
@@ -80,10 +87,10 @@ class Batcher final : public Rebuilder {
 
 bool can_batch(const Kernel& k) {
   return k.items == 1 && std::ranges::none_of(k.insts, [](const Inst& i) {
+           if (i.op == Op::SetError) return true;
            if (i.op != Op::Builtin) return false;
            const auto [builtin, component] = use_of(i);
-           return builtin == Builtin::NumWorkgroups ||
-                  (builtin == Builtin::WorkgroupId && component != 0);
+           return builtin == Builtin::WorkgroupId && component != 0;
          });
 }
 

@@ -5,12 +5,13 @@
 
 namespace reprise::kernel {
 
-/// Whether batch() accepts the kernel: one item, and a grid of which only x matters.
+/// Whether batch() accepts the kernel: it has one item, only x of its grid matters, and it reports
+/// no errors, whose message names the nodes of a launch.
 bool can_batch(const Kernel& k);
 
-/// A kernel of `items` items, at least 2. The workgroups of item i are those from number first(i)
-/// on in x, where first(i) is the last scalar parameter of the item. first(0) is 0, and the numbers
-/// do not decrease. Builtins count from there, and Builtin::NumWorkgroups is not used.
+/// A kernel of `items` items, at least 2. The workgroups of item i begin at number first(i) in x,
+/// which is the last scalar parameter of the item. first(0) is 0, and the numbers do not decrease.
+/// The numbers of workgroups and invocations that the kernel sees begin at 0 for each item.
 Result<Kernel> batch(const Kernel& k, uint32_t items);
 
 }  // namespace reprise::kernel

@@ -60,7 +60,6 @@ enum class Builtin : uint8_t {
   LocalId,        // component in imm. U32
   LocalIndex,     // flattened. U32
   WorkgroupId,    // component in imm. U32
-  NumWorkgroups,  // component in imm. U32
   SubgroupLane,   // U32; requires subgroup facts
   SubgroupSize,   // U32
   SubgroupIndex,  // index of the subgroup in its workgroup. U32
@@ -95,11 +94,11 @@ enum class Op : uint8_t {
   MatrixMulAdd,  // imm: MatrixOperands. sum += left * right
   Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
   SelectItem,    // args[0]: item (I32), the same in the whole workgroup. Once, at the top level,
-               // before the first Load or Store: these access the buffers of this item
-  SetError,  // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
-  If,        // args[0]: condition; blocks: then, optional else
-  For,       // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
-             // induction variable, visible in the body only. Runs while i < end
+                 // before the first Load or Store: these access the buffers of this item
+  SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
+  If,            // args[0]: condition; blocks: then, optional else
+  For,           // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
+                 // induction variable, visible in the body only. Runs while i < end
 };
 
 /// Codes that SetError records. If a launch records several, the largest is reported; messages of

@@ -18,8 +18,6 @@ const char* name_of(Builtin b) {
       return "local_index";
     case Builtin::WorkgroupId:
       return "workgroup_id";
-    case Builtin::NumWorkgroups:
-      return "num_workgroups";
     case Builtin::SubgroupLane:
       return "subgroup_lane";
     case Builtin::SubgroupSize:
@@ -128,12 +126,14 @@ class Printer {
     if (k_.required_subgroup_size != 0) {
       out_ += " subgroup(" + std::to_string(k_.required_subgroup_size) + ")";
     }
+    if (k_.items != 1) out_ += " items(" + std::to_string(k_.items) + ")";
     out_ += "\n";
-    for (const BufferParam& b : k_.buffers) {
+    // Those of the first item stand for all.
+    for (const BufferParam& b : std::span(k_.buffers).first(k_.item_buffers())) {
       out_ += "  buffer " + b.name + ": " + std::string(kernel::name_of(b.storage)) + " " +
               name_of(b.access) + " align " + std::to_string(b.align) + "\n";
     }
-    for (const ScalarParam& s : k_.scalars) {
+    for (const ScalarParam& s : std::span(k_.scalars).first(k_.item_scalars())) {
       out_ += "  scalar " + s.name + ": " + std::string(kernel::name_of(s.type)) + "\n";
     }
     for (const LocalVar& l : k_.locals) {
@@ -166,8 +166,7 @@ class Printer {
       case Op::Builtin: {
         const auto b = static_cast<Builtin>(i.imm & 0xffU);
         std::string s = name_of(b);
-        if (b == Builtin::GlobalId || b == Builtin::LocalId || b == Builtin::WorkgroupId ||
-            b == Builtin::NumWorkgroups) {
+        if (b == Builtin::GlobalId || b == Builtin::LocalId || b == Builtin::WorkgroupId) {
           s += std::string(".") + "xyz?"[std::min<uint64_t>(i.imm >> 8U, 3)];
         }
         return s;

@@ -234,8 +234,8 @@ class Verifier {
     const uint64_t component = i.imm >> 8U;
     if (which > static_cast<uint64_t>(Builtin::SubgroupIndex)) return "unknown builtin";
     const auto b = static_cast<Builtin>(which);
-    const bool vector = b == Builtin::GlobalId || b == Builtin::LocalId ||
-                        b == Builtin::WorkgroupId || b == Builtin::NumWorkgroups;
+    const bool vector =
+        b == Builtin::GlobalId || b == Builtin::LocalId || b == Builtin::WorkgroupId;
     return component < (vector ? 3U : 1U) ? "" : "no such component";
   }
 

@@ -67,8 +67,7 @@ class Uniformity {
   }
 
   bool varies(Builtin b) const {
-    const bool is_same = b == Builtin::WorkgroupId || b == Builtin::NumWorkgroups ||
-                         b == Builtin::SubgroupSize ||
+    const bool is_same = b == Builtin::WorkgroupId || b == Builtin::SubgroupSize ||
                          (b == Builtin::SubgroupIndex && within_ == Within::Subgroup);
     return !is_same;
   }

@@ -40,10 +40,11 @@ typedef struct reprise_session_options {
    * other users of the device, such as the renderer of the application, have their turn in between,
    * and no watchdog of the system finds the device busy for too long. The next part is submitted
    * when the one before it has ended: by reprise_run_poll, so that a call in each frame of a
-   * renderer submits one part in each frame, or by a call that waits for the run. A launch is never
-   * cut: one that takes longer is a part of its own. The first runs, and all runs on devices
-   * without timestamps, have a part for each launch. Such runs cannot have `at_end`;
-   * reprise_run_record does not cut. */
+   * renderer submits one part in each frame, or by a call that waits for the run. On
+   * Vulkan, a launch that takes longer is cut as well, if its grid does not depend on the sizes of
+   * inputs; otherwise it is a part of its own. The first runs, and all runs on devices without
+   * timestamps, have a part for each launch. Such runs cannot have `at_end`; reprise_run_record
+   * does not cut. */
   uint64_t slice_us;
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._tables import bytes_text, html_table, text_table
+from ._tables import bytes_text, html_table, some, text_table
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Explanation:
                 launch.schedule,
                 bytes_text(launch.bytes_read),
                 bytes_text(launch.bytes_written),
-                " ".join(launch.nodes),
+                some(launch.nodes),
                 launch.body,
             ]
             for launch in self.launches

@@ -32,6 +32,12 @@ def html_table(
     )
 
 
+def some(names: list[str], most: int = 40) -> str:
+    """The first names, and how many others there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return " ".join(names[:most]) + more
+
+
 def bytes_text(size: int | None) -> str:
     """Returns a size with its unit, or '?' if it is not known before a run."""
     if size is None:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "runtime/base/status.h"
 
@@ -68,10 +69,26 @@ bool create_own_folder(const std::string& path);
 /// Creates a folder with a new name, for this user alone, below the system's temporary folder.
 Result<std::string> create_temporary_folder();
 
-/// A second descriptor of what an open descriptor refers to, which the caller closes. An error on
-/// systems without descriptors.
-Result<int> duplicate_descriptor(int descriptor);
-void close_descriptor(int descriptor);
+/// A file descriptor that is closed with it.
+class Descriptor {
+ public:
+  /// A second descriptor of what `handle` refers to, which the caller keeps. Code::Usage if it is
+  /// no open descriptor, Code::Unsupported on systems without descriptors.
+  static Result<Descriptor> duplicate(uint64_t handle);
+  Descriptor() = default;
+  Descriptor(Descriptor&& o) noexcept : descriptor_(o.release()) {}
+  Descriptor& operator=(Descriptor&& o) noexcept {
+    std::swap(descriptor_, o.descriptor_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int get() const { return descriptor_; }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_ = -1;
+};
 
 /// The message of an error number of the C library.
 std::string error_text(int error);

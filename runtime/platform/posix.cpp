@@ -268,15 +268,17 @@ std::string OutputFile::error() const {
   return error_text(impl_->error);
 }
 
-Result<int> duplicate_descriptor(int descriptor) {
-  const int copy = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0)
-    return failure("the file descriptor " + std::to_string(descriptor) + " cannot be used");
-  return copy;
+Result<Descriptor> Descriptor::duplicate(uint64_t handle) {
+  const int given = handle <= INT32_MAX ? static_cast<int>(handle) : -1;
+  Descriptor out;
+  out.descriptor_ = ::fcntl(given, F_DUPFD_CLOEXEC, 0);
+  if (out.descriptor_ >= 0) return out;
+  return Status(Code::Usage, "the handle " + std::to_string(handle) +
+                                 " is no file descriptor that can be used: " + error_text(errno));
 }
 
-void close_descriptor(int descriptor) {
-  ::close(descriptor);
+Descriptor::~Descriptor() {
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 Library Library::open(const std::string& name) {

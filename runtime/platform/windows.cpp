@@ -385,14 +385,14 @@ std::string OutputFile::error() const {
   return system_text(impl_->error);
 }
 
-// A name is looked for beside the program, in the system's folder and along PATH, but never in the
-// current folder, where a file may be of anyone.
-Result<int> duplicate_descriptor(int) {
+Result<Descriptor> Descriptor::duplicate(uint64_t) {
   return unsupported("Windows has handles, not file descriptors");
 }
 
-void close_descriptor(int) {}
+Descriptor::~Descriptor() = default;
 
+// A name is looked for beside the program, in the system's folder and along PATH, but never in the
+// current folder, where a file may be of anyone.
 Library Library::open(const std::string& name) {
   Library out;
   std::wstring path = to_utf16(name);

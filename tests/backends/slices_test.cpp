@@ -220,7 +220,7 @@ TEST(SlicesOf, LongLaunchesAreCutAlongTheirLongestAxis) {
   const Times ns{1, 50, 300, 3};
   const Slices s = slices_of(commands_of({{8, 1}, {3, 20}, {4, 2}, {8, 1}}), ns, 10, true);
   EXPECT_EQ(s.pieces, (Pieces{1, 6, 4, 1}));
-  EXPECT_EQ(s.longest, (Pieces{8, 20, 4, 8}));
+  EXPECT_EQ(s.max_pieces, (Pieces{8, 20, 4, 8}));
   // Every workgroup is in one piece.
   std::array<uint32_t, 4> workgroups{};
   size_t launch = 0, piece = 0;

@@ -61,6 +61,18 @@ constexpr size_t kCopyParams[] = {
     offsetof(cuda::CUDA_MEMCPY3D, Depth),
 };
 // From the toolkit's cuda.h of version 13.0, for 64-bit machines.
+constexpr size_t kHandleDesc[] = {
+    sizeof(cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC),
+    offsetof(cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC, type),
+    offsetof(cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC, handle),
+    offsetof(cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size),
+    offsetof(cuda::CUDA_EXTERNAL_MEMORY_HANDLE_DESC, flags),
+    sizeof(cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC),
+    offsetof(cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC, offset),
+    offsetof(cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC, size),
+    offsetof(cuda::CUDA_EXTERNAL_MEMORY_BUFFER_DESC, flags),
+};
+constexpr size_t kRecordedHandleDesc[] = {104, 0, 8, 24, 32, 88, 0, 8, 16};
 constexpr size_t kRecordedKernelParams[] = {
     72, 0, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64,
 };
@@ -70,6 +82,7 @@ constexpr size_t kRecordedCopyParams[] = {
 };
 static_assert(same(kKernelParams, kRecordedKernelParams));
 static_assert(same(kCopyParams, kRecordedCopyParams));
+static_assert(same(kHandleDesc, kRecordedHandleDesc));
 static_assert(sizeof(cuda::CUuuid) == 16);
 
 }  // namespace
@@ -118,6 +131,7 @@ constexpr Value kValues[] = {
     {"CUDA_ERROR_JIT_COMPILATION_DISABLED",
      static_cast<long long>(cuda::CUDA_ERROR_JIT_COMPILATION_DISABLED)},
     {"CUDA_ERROR_CONTAINED", static_cast<long long>(cuda::CUDA_ERROR_CONTAINED)},
+    {"CUDA_ERROR_OPERATING_SYSTEM", static_cast<long long>(cuda::CUDA_ERROR_OPERATING_SYSTEM)},
     {"CUDA_ERROR_INVALID_HANDLE", static_cast<long long>(cuda::CUDA_ERROR_INVALID_HANDLE)},
     {"CUDA_ERROR_NOT_FOUND", static_cast<long long>(cuda::CUDA_ERROR_NOT_FOUND)},
     {"CUDA_ERROR_NOT_READY", static_cast<long long>(cuda::CUDA_ERROR_NOT_READY)},
@@ -201,6 +215,12 @@ constexpr Value kValues[] = {
     {"CU_MEMHOSTALLOC_PORTABLE", static_cast<long long>(cuda::CU_MEMHOSTALLOC_PORTABLE)},
     {"CU_MEMHOSTALLOC_DEVICEMAP", static_cast<long long>(cuda::CU_MEMHOSTALLOC_DEVICEMAP)},
     {"CU_STREAM_NON_BLOCKING", static_cast<long long>(cuda::CU_STREAM_NON_BLOCKING)},
+    {"CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD",
+     static_cast<long long>(cuda::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD)},
+    {"CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32",
+     static_cast<long long>(cuda::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32)},
+    {"CUDA_EXTERNAL_MEMORY_DEDICATED",
+     static_cast<long long>(cuda::CUDA_EXTERNAL_MEMORY_DEDICATED)},
     {"CU_EVENT_DEFAULT", static_cast<long long>(cuda::CU_EVENT_DEFAULT)},
     {"CU_EVENT_DISABLE_TIMING", static_cast<long long>(cuda::CU_EVENT_DISABLE_TIMING)},
 };
@@ -241,6 +261,7 @@ constexpr long long kTheirValues[] = {
     static_cast<long long>(CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
     static_cast<long long>(CUDA_ERROR_JIT_COMPILATION_DISABLED),
     static_cast<long long>(CUDA_ERROR_CONTAINED),
+    static_cast<long long>(CUDA_ERROR_OPERATING_SYSTEM),
     static_cast<long long>(CUDA_ERROR_INVALID_HANDLE),
     static_cast<long long>(CUDA_ERROR_NOT_FOUND),
     static_cast<long long>(CUDA_ERROR_NOT_READY),
@@ -294,6 +315,9 @@ constexpr long long kTheirValues[] = {
     static_cast<long long>(CU_MEMHOSTALLOC_PORTABLE),
     static_cast<long long>(CU_MEMHOSTALLOC_DEVICEMAP),
     static_cast<long long>(CU_STREAM_NON_BLOCKING),
+    static_cast<long long>(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD),
+    static_cast<long long>(CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_WIN32),
+    static_cast<long long>(CUDA_EXTERNAL_MEMORY_DEDICATED),
     static_cast<long long>(CU_EVENT_DEFAULT),
     static_cast<long long>(CU_EVENT_DISABLE_TIMING),
 };

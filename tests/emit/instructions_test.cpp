@@ -214,8 +214,7 @@ TEST(Instructions, BuiltinsInThreeDimensions) {
   const Val row = b.add(get(Builtin::GlobalId, 1), b.mul(get(Builtin::GlobalId, 2), sy));
   const Val at = b.mul(b.add(get(Builtin::GlobalId, 0), b.mul(row, sx)), b.u32(16));
   int n = 0;
-  for (const Builtin which :
-       {Builtin::GlobalId, Builtin::LocalId, Builtin::WorkgroupId, Builtin::NumWorkgroups}) {
+  for (const Builtin which : {Builtin::GlobalId, Builtin::LocalId, Builtin::WorkgroupId}) {
     for (int c = 0; c < 3; ++c) b.store(y, b.add(at, b.u32(n++)), get(which, c));
   }
   for (const Builtin which : {Builtin::LocalIndex, Builtin::SubgroupLane, Builtin::SubgroupSize,

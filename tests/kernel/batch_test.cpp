@@ -103,12 +103,13 @@ TEST(Batch, EachItemHasItsOwnBuffersAndScalars) {
   }
 }
 
-TEST(Batch, KernelsThatLookAtTheWholeGridAreRefused) {
-  for (const auto& [builtin, component] :
-       {std::pair(Builtin::NumWorkgroups, 0), {Builtin::WorkgroupId, 1}}) {
+TEST(Batch, OtherAxesErrorsAndItemsAreRefused) {
+  for (const bool error : {false, true}) {
     Builder b("k");
     const int y = b.buffer("y", Ty::U32, Access::Write);
-    b.store(y, b.builtin(Builtin::WorkgroupId), b.builtin(builtin, component));
+    const Val x = b.builtin(Builtin::WorkgroupId);
+    b.store(y, x, error ? x : b.builtin(Builtin::WorkgroupId, 1));
+    if (error) b.set_error(b.eq(x, b.u32(7)), ErrorCode::IndexOutOfRange);
     const auto k = b.finish();
     ASSERT_TRUE(k.ok());
     EXPECT_FALSE(can_batch(*k));

@@ -41,7 +41,11 @@ RandomPlan random_plan(uint64_t seed) {
   for (const char* name : {"a", "b"}) r.kernels.push_back(copying_kernel(name));
   const int buffers = pick(3, 20), steps = pick(0, 30);
   for (int b = 0; b < buffers; ++b)
-    r.plan.buffers.push_back({std::to_string(b), plan::BufferKind::Arena, -1, DType::F32, {}});
+    r.plan.buffers.push_back({std::to_string(b),
+                              pick(0, 1) == 0 ? plan::BufferKind::Arena : plan::BufferKind::Output,
+                              b,
+                              DType::F32,
+                              {}});
   for (int s = 0; s < steps; ++s) {
     if (pick(0, 7) == 0) {
       plan::HostCall call;
@@ -142,17 +146,40 @@ RandomPlan independent(int n, int64_t workgroups) {
   return r;
 }
 
+/// Launches of different levels, the last of a chain each.
+TEST(BatchLaunches, IntermediateTensorsAreNotKeptForLonger) {
+  for (const auto kind : {plan::BufferKind::Input, plan::BufferKind::Arena}) {
+    RandomPlan r = independent(4, 10);
+    for (plan::Buffer& b : r.plan.buffers) b.kind = kind;
+    r.kernels.push_back(copying_kernel("b"));
+    std::vector<plan::Step> steps;
+    for (size_t i = 0; i < 4; ++i) {
+      const auto& last = std::get<Launch>(r.plan.steps[i].what);
+      for (size_t before = 0; before < i; ++before) {
+        Launch l = last;
+        l.kernel = 1;
+        l.buffers = {last.buffers[0], last.buffers[0]};
+        steps.push_back({l, {}, 0});
+      }
+      steps.push_back(r.plan.steps[i]);
+    }
+    r.plan.steps = steps;
+    ASSERT_TRUE(batch_launches(r.plan, r.kernels, {}, 4).ok());
+    EXPECT_EQ(r.plan.steps.size(), kind == plan::BufferKind::Input ? 7U : 10U);
+  }
+}
+
 TEST(BatchLaunches, LimitsCutLaunches) {
   const struct {
     int launches;
     int64_t workgroups;
     std::vector<int64_t> grids;  // of the launches that become of them
   } cases[] = {
-      {3, 10, {10, 10, 10}},                          // too few
-      {4, 10, {40}},                                  //
-      {5, 16'384, {49'152 + 0, 16'384, 16'384}},      // 65,535 workgroups in all
-      {4, 16'385, {16'385, 16'385, 16'385, 16'385}},  // each is large
-      {210, 1, {204, 6}},                             // 4,096 bytes of parameters
+      {3, 10, {10, 10, 10}},                  // too few
+      {4, 10, {40}},                          //
+      {5, 16'384, {49'152, 16'384, 16'384}},  // 65,535 workgroups in all
+      {4, 65'535, {65'535, 65'535, 65'535, 65'535}},
+      {210, 1, {204, 6}},  // 4,096 bytes of parameters
   };
   for (const auto& c : cases) {
     RandomPlan r = independent(c.launches, c.workgroups);

@@ -141,10 +141,17 @@ TEST_P(ExternalMemoryOnVulkan, AnyFittingTypeIsFoundAndNothingLeaks) {
   Exporter other(index());
   ExternalMemory m = other.memory();
   const size_t before = open_files();
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_OK(device->import(m).status());
-    EXPECT_EQ(open_files(), before);
+  for (const bool search : {false, true, true}) {
+    if (search) m.memory_type.reset();
+    const auto b = device->import(m);
+    ASSERT_OK(b.status());
+    other.floats()[7] = 8;
+    std::vector<float> read(8);
+    ASSERT_OK(device->download(**b, 0, std::as_writable_bytes(std::span(read))));
+    EXPECT_EQ(read[7], 8);
+    other.floats()[7] = 0;
   }
+  EXPECT_EQ(open_files(), before);
 }
 
 TEST_P(ExternalMemoryOnVulkan, MistakesAreNamed) {
@@ -157,7 +164,12 @@ TEST_P(ExternalMemoryOnVulkan, MistakesAreNamed) {
     std::function<void(ExternalMemory&)> mistake;
   } cases[] = {
       {"no file descriptor", Code::Usage, [](auto& m) { m.handle = ~uint64_t{0}; }},
-      {"file descriptor 9999", Code::Io, [](auto& m) { m.handle = 9999; }},
+      {"handle 9999 is no file descriptor", Code::Usage, [](auto& m) { m.handle = 9999; }},
+      {"allocated for one buffer", Code::Usage,
+       [](auto& m) {
+         m.dedicated = true;
+         m.bytes = 64;
+       }},
       {"multiple of", Code::Usage,
        [](auto& m) {
          m.offset = 1;

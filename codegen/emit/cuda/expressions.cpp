@@ -296,8 +296,6 @@ std::string CudaEmitter::builtin(const Inst& i) const {
       return local_index();
     case Builtin::WorkgroupId:
       return "blockIdx" + axis;
-    case Builtin::NumWorkgroups:
-      return "gridDim" + axis;
     case Builtin::SubgroupLane:
       return "(" + local_index() + ") & 31u";
     case Builtin::SubgroupSize:

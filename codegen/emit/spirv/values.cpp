@@ -238,8 +238,6 @@ Id SpirvEmitter::builtin(const Inst& i) {
         return {spv::BuiltInLocalInvocationIndex, false, false};
       case Builtin::WorkgroupId:
         return {spv::BuiltInWorkgroupId, true, false};
-      case Builtin::NumWorkgroups:
-        return {spv::BuiltInNumWorkgroups, true, false};
       case Builtin::SubgroupLane:
         return {spv::BuiltInSubgroupLocalInvocationId, false, true};
       case Builtin::SubgroupSize:

@@ -58,6 +58,7 @@ REPRISE_STANDIN_API cuExternalMemoryGetMappedBuffer(
     const auto a = call.d.memory.map(object->descriptor, object->bytes, description->offset,
                                      description->size, call.context->id);
     if (a == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    a->mapped_from = object->id;
     *address = a->address();
     return CUDA_SUCCESS;
   });
@@ -67,6 +68,7 @@ REPRISE_STANDIN_API cuDestroyExternalMemory(CUexternalMemory memory) {
   return enter(Symbol::cuDestroyExternalMemory, Needs::Context, [&](Call& call) {
     const auto object = call.find<External>(memory);
     if (object == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (call.d.memory.is_mapped(object->id)) call.misuse("a buffer of the memory is still mapped");
     call.d.handles.remove(object->id);
     return CUDA_SUCCESS;
   });

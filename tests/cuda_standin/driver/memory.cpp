@@ -100,6 +100,13 @@ std::shared_ptr<Allocation> Allocations::map(int descriptor, size_t whole, size_
   return a;
 }
 
+bool Allocations::is_mapped(uint64_t from) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [address, a] : by_address_)
+    if (a->mapped_from == from) return true;
+  return false;
+}
+
 std::shared_ptr<Allocation> Allocations::take(uint64_t address, Place place) {
   const std::lock_guard lock(mutex_);
   const auto it = by_address_.find(address);

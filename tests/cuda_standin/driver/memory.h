@@ -29,6 +29,7 @@ struct Allocation {
   std::byte* raw = nullptr;      // from the lower zone on; null if the memory is mapped
   std::byte* mapping = nullptr;  // memory that others exported, which has no zones
   size_t mapped_bytes = 0;
+  uint64_t mapped_from = 0;  // the handle of that memory
 
   // For poisoning: who has written it.
   std::atomic<bool> written_outside{false};  // by a copy or launch that is not a graph's
@@ -52,6 +53,7 @@ class Allocations {
   /// Maps a part of shared memory of `whole` bytes. Null when that is impossible.
   std::shared_ptr<Allocation> map(int descriptor, size_t whole, size_t offset, size_t bytes,
                                   uint64_t context);
+  bool is_mapped(uint64_t from) const;
   /// Forgets the allocation that begins at `address`; null when there is none.
   std::shared_ptr<Allocation> take(uint64_t address, Place place);
   /// The allocation with `address` in it, or at its end.

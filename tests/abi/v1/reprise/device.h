@@ -222,8 +222,10 @@ typedef struct reprise_external_memory {
   size_t struct_size;
   uint64_t handle; /* the caller keeps it, and may close it after the import */
   uint64_t size;   /* of the whole memory that was exported, in bytes */
-  uint64_t offset; /* where the buffer begins in it, in bytes; Vulkan may require a multiple */
-  uint64_t bytes;  /* of the buffer */
+  /* Where the buffer begins in it, in bytes: a multiple of 16 on CUDA, of what the driver requires
+   * of buffers on Vulkan. 0 if `dedicated`, and the buffer is then as large as the exporter's. */
+  uint64_t offset;
+  uint64_t bytes; /* of the buffer */
   reprise_external_kind kind;
   /* For opaque handles and Vulkan: VkMemoryAllocateInfo::memoryTypeIndex of the exporter; -1: a
    * type that fits, the device's own ones first. */
@@ -236,10 +238,14 @@ typedef struct reprise_external_memory {
 
 /* A buffer in memory that another API or another process exported, used in place. The importing and
  * the exporting device must be the same physical device (reprise_device_info::uuid), except for
- * dma-bufs. REPRISE_UNSUPPORTED if the device cannot import such memory. A device that the
- * application lends imports nothing: import the memory there, and borrow the VkBuffer or
- * CUdeviceptr. The caller orders the accesses of the exporter and those of runs, by waiting for
- * them or by semaphores; the library records no transfers of queue-family ownership. */
+ * dma-bufs. REPRISE_UNSUPPORTED if the device cannot import such memory, REPRISE_USAGE if the
+ * driver refuses the handle. A Vulkan device that the application lends imports nothing: import the
+ * memory there, and borrow the VkBuffer.
+ *
+ * The caller orders the accesses of the exporter and those of runs, by waiting on the host for
+ * both. The library records no transfers of queue-family ownership from VK_QUEUE_FAMILY_EXTERNAL,
+ * because drivers keep the contents of buffers without them. Two imports of the same memory are not
+ * known to overlap: a run must not write what another of its tensors has. */
 REPRISE_API reprise_status reprise_buffer_import(reprise_device* device,
                                                  const reprise_external_memory* memory,
                                                  reprise_buffer** out, reprise_error* error);
