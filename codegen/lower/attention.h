@@ -21,4 +21,9 @@ std::string attention_refusal(const graph::Graph& g, const Group& group, const T
 Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice);
 
+/// The gradients of attention (AttentionGrad): a launch for those of the queries, and one for those
+/// of keys and values.
+Result<Lowered> lower_attention_grad(const graph::Graph& g, const Group& group,
+                                     const TargetFacts& target, size_t choice);
+
 }  // namespace reprise::lower

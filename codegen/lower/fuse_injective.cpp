@@ -33,7 +33,7 @@ class InjectiveNodes {
     bool open = enabled_;
     for (int id : users) {
       must_store |= p_.group(id).kind == GroupKind::Host;
-      open &= !p_.group(id).sealed;
+      open &= !p_.group(id).sealed || reads_through(p_.group(id), *n);
     }
     if (users.empty() && !must_store) return;  // dead
     const bool always = ops::is_reshape(g_, *n) || ops::dequantizes(*n);
@@ -69,6 +69,13 @@ class InjectiveNodes {
   }
 
  private:
+  /// Whether a kernel of its own reads operands through such a view: its vectors stay consecutive.
+  static bool reads_through(const Group& group, const Node& n) {
+    if (group.kind != GroupKind::AttentionGrad) return false;
+    if (def_of(n)->lowering != ops::Lowering::View) return false;
+    const auto perm = ops::permutation_of(n);
+    return !perm || perm->empty() || perm->back() + 1 == static_cast<int64_t>(perm->size());
+  }
   std::set<int> consumers(const Node* n) const {
     std::set<int> out;
     for (ValueId v : n->outputs) {

@@ -7,6 +7,7 @@ namespace reprise::host {
 
 using Table = std::span<const Entry>;
 
+Table attention_grad_table();
 Table attention_table();
 Table binary_table();
 Table boxes_table();
