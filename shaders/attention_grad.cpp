@@ -5,6 +5,7 @@
 //   lane
 //              has its own others and columns of results, and receives the weights of the other
 //              lanes' others by shuffles with a constant lane.
+// Tiles with shared blocks of operands have a template of their own (attention_grad_blocks.h).
 //
 //   for each block of lanes * others:
 //     both products of each row and other, over the head size in steps
@@ -18,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shaders/attention_grad_blocks.h"
 #include "shaders/contraction.h"
 #include "shaders/device_costs.h"
 
@@ -326,6 +328,10 @@ AttentionGradTile with_others(const AttentionGradSize& size, const TargetFacts& 
 }  // namespace
 
 std::string AttentionGradTile::describe() const {
+  if (chunk > 0) {
+    return "attention gradient, shared blocks " + std::to_string(rows) + "x" +
+           std::to_string(others);
+  }
   return std::string("attention gradient") + (lanes > 1 ? ", by subgroups, " : " ") +
          std::to_string(rows) + "x" + std::to_string(lanes * others);
 }
@@ -346,7 +352,13 @@ std::vector<AttentionGradTile> attention_grad_tiles(const AttentionGradSize& siz
     const int sums = rows * size.head * size.results();
     if (device.cpu_type() && (rows == 1 || sums <= kMaxCpuSums)) add(1, rows);
   }
-  if (!device.cpu_type()) add(1, 1);
+  if (!device.cpu_type()) {
+    add(1, 1);
+    if (fits_attention_grad_blocks(size)) {
+      out.push_back(attention_grad_blocks(size));
+      out.back().cost = attention_grad_blocks_time(size, out.back());
+    }
+  }
   std::stable_sort(
       out.begin(), out.end(),
       [](const AttentionGradTile& a, const AttentionGradTile& b) { return a.cost < b.cost; });
@@ -354,7 +366,7 @@ std::vector<AttentionGradTile> attention_grad_tiles(const AttentionGradSize& siz
 }
 
 Status write_attention_grad(const AttentionGradWork& work) {
-  return Writer(work).write();
+  return work.tile.chunk > 0 ? write_attention_grad_blocks(work) : Writer(work).write();
 }
 
 }  // namespace reprise::shaders

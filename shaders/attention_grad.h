@@ -84,8 +84,11 @@ struct AttentionGradSize {
 
 /// TileShape::rows are rows, TileShape::columns are columns of each result.
 struct AttentionGradTile : TileShape {
-  int lanes = 1;           // invocations that share rows, each with its own others: 1 or 8
-  int others = 4;          // others of one invocation in a block, which has lanes * others
+  int lanes = 1;  // invocations that share rows, each with its own others: 1 or 8
+  // Of tiles with shared blocks of operands: the head size, and its part that is loaded at once.
+  int depth = 0, chunk = 0;
+  // Others of one invocation in a block, which has lanes * others; with shared blocks, of a block.
+  int others = 4;
   int per_invocation = 4;  // columns of one invocation
   bool fma = false;        // whether multiply-adds are explicitly fused
   double cost = 0;         // estimated time, in the unit of GEMM tiles (contraction.h)

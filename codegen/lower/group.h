@@ -21,7 +21,7 @@ enum class GroupKind : uint8_t {
   Sort,         // one sort
   Recurrent,    // one recurrent layer
   AttentionGrad,  // the gradients of one attention
-  Host,         // one node on the host
+  Host,           // one node on the host
 };
 
 /// The part of attention before its second MatMul, which is the anchor.

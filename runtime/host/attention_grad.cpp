@@ -159,7 +159,7 @@ constexpr Entry kTable[] = {{"AttentionGrad", attention_grad}};
 
 }  // namespace
 
-Table attention_grad_table() {
+Table gradients_table() {
   return kTable;
 }
 

@@ -7,7 +7,6 @@ namespace reprise::host {
 
 using Table = std::span<const Entry>;
 
-Table attention_grad_table();
 Table attention_table();
 Table binary_table();
 Table boxes_table();
@@ -17,6 +16,7 @@ Table conv_table();
 Table einsum_table();
 Table gather_table();
 Table generate_table();
+Table gradients_table();
 Table gridsample_table();
 Table linear_attention_table();
 Table logic_table();
