@@ -227,15 +227,13 @@ using AttentionGradients = Random;
 
 TEST_P(AttentionGradients, Host) {
   const std::vector<HostTensor> inputs = c_.inputs();
-  host::Call call;
-  call.op = "AttentionGrad";
-  call.attrs.set("scale", static_cast<float>(c_.scale));
-  call.attrs.set("is_causal", int64_t{c_.causal});
-  call.output_count = 3;
+  AttrMap attrs;
+  attrs.set("scale", static_cast<float>(c_.scale));
+  attrs.set("is_causal", int64_t{c_.causal});
   std::vector<const HostTensor*> given;
+  given.reserve(inputs.size());
   for (const HostTensor& t : inputs) given.push_back(&t);
-  call.inputs = given;
-  auto results = host::find(call.op)(call);
+  auto results = host::find("AttentionGrad")({"AttentionGrad", 24, attrs, given, 3});
   ASSERT_TRUE(results.ok()) << results.status().message();
   std::vector<std::span<const float>> found;
   for (const HostTensor& t : *results)
