@@ -21,6 +21,12 @@ static_assert(ops::kMaxGradHead <= shaders::kMaxAttentionColumns);
 
 namespace {
 
+/// Where a result is stored: dim d of `value` is dim dims[d] of the result. kNone: nowhere.
+struct Destination {
+  ValueId value = graph::kNone;
+  std::vector<int64_t> dims = {0, 1, 2, 3};
+};
+
 struct GradProblem {
   GradProblem(const graph::Graph& graph, const Group& gr)
       : g(graph),
@@ -34,11 +40,11 @@ struct GradProblem {
         scale(ops::Attributes(node).get_float("scale")) {}
 
   ValueId mask() const { return node.inputs.size() > kMask ? node.inputs[kMask] : graph::kNone; }
-  bool wants(size_t output) const {
-    return output < node.outputs.size() &&
-           std::ranges::find(group.outputs, node.outputs[output]) != group.outputs.end();
+  Destination destination(size_t output) const;
+  bool wants(GradOf of) const {
+    const auto wanted = [&](size_t i) { return destination(i).value != graph::kNone; };
+    return of == GradOf::Queries ? wanted(0) : wanted(1) || wanted(2);
   }
-  bool wants(GradOf of) const { return of == GradOf::Queries ? wants(0) : wants(1) || wants(2); }
   ResultShape result(GradOf of) const {
     const Shape& s = of == GradOf::Queries ? query : key;
     return {s[2], head, {s[0], s[1]}, head.value() % 4 == 0};
@@ -54,6 +60,27 @@ struct GradProblem {
   const bool causal;
   const float scale;
 };
+
+/// Follows the nodes of the group that order the dims of a result.
+Destination GradProblem::destination(size_t output) const {
+  Destination to;
+  if (output >= node.outputs.size()) return to;
+  to.value = node.outputs[output];
+  while (to.value != graph::kNone &&
+         std::ranges::find(group.outputs, to.value) == group.outputs.end()) {
+    const auto next = std::ranges::find_if(group.nodes, [&](const graph::Node* n) {
+      return n != &node && !n->inputs.empty() && n->inputs[0] == to.value;
+    });
+    if (next == group.nodes.end()) return {};
+    if (const auto perm = ops::permutation_of(**next)) {
+      const std::vector<int64_t> before = to.dims;
+      for (size_t d = 0; d < perm->size(); ++d)
+        to.dims[d] = before[static_cast<size_t>((*perm)[d])];
+    }
+    to.value = (*next)->outputs[0];
+  }
+  return to;
+}
 
 shaders::AttentionGradSize GradProblem::size(GradOf of) const {
   const bool queries = of == GradOf::Queries;
@@ -208,22 +235,24 @@ class GradOperands final : public shaders::AttentionGrad {
   Expr group_ = 0;    // the head of queries, of those that share keys
 };
 
-/// Stores one result of AttentionGrad, or nothing if it is not wanted.
+/// Stores one result of AttentionGrad.
 class GradTile final : public StoredTile {
  public:
-  GradTile(ResultKernel& kernel, ResultIndex index, ValueId to)
-      : StoredTile(kernel, std::move(index)), ev_(kernel.evaluator()), to_(to) {}
+  GradTile(ResultKernel& kernel, ResultIndex index, Destination to)
+      : StoredTile(kernel, std::move(index)), ev_(kernel.evaluator()), to_(std::move(to)) {}
 
  protected:
   Status put(const Index& index, Val value, int lanes) override {
-    if (to_ == graph::kNone) return {};
-    const Ty type = ev_.compute(ev_.graph().value(to_).dtype).ty;
-    return ev_.store(to_, index, ev_.builder().convert(value, type), lanes);
+    if (to_.value == graph::kNone) return {};
+    Index at;
+    for (const int64_t d : to_.dims) at.push_back(index[static_cast<size_t>(d)]);
+    const Ty type = ev_.compute(ev_.graph().value(to_.value).dtype).ty;
+    return ev_.store(to_.value, at, ev_.builder().convert(value, type), lanes);
   }
 
  private:
   Evaluator& ev_;
-  ValueId to_;
+  Destination to_;
 };
 
 Result<Lowered> build(const GradProblem& p, GradOf of, const TargetFacts& target,
@@ -237,7 +266,7 @@ Result<Lowered> build(const GradProblem& p, GradOf of, const TargetFacts& target
       return GradTile(
           kernel,
           [&](const Expr& row, const Expr& column) { return operands.result_index(row, column); },
-          p.wants(output) ? p.node.outputs[output] : graph::kNone);
+          p.destination(output));
     };
     GradTile first = stored(queries ? 0 : 1), second = stored(2);
     std::vector<shaders::ResultTile*> results{&first};

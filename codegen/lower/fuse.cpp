@@ -66,8 +66,27 @@ class Fuser {
   void seal(Node* n) {
     Group gr = group_of(g_, n);
     gr.sealed = true;
+    if (gr.kind == GroupKind::AttentionGrad && o_.enabled && o_.separate.count(n) == 0) {
+      for (const ValueId v : n->outputs) add_order(gr, v);
+    }
     gr.outputs = p_.outputs_of(gr);
     p_.add(std::move(gr));
+  }
+
+  /// Adds the nodes that only give v another name or another order of its dims, in which the kernel
+  /// then stores it.
+  void add_order(Group& gr, ValueId v) {
+    while (v != kNone && !g_.is_output(v) && g_.users(v).size() == 1) {
+      Node* n = g_.users(v)[0];
+      const bool renames = ops::is_core(*n) && ops::is_identity(*n) &&
+                           g_.value(n->outputs[0]).dtype == g_.value(v).dtype;
+      const bool turns = ops::permutation_of(*n) && keeps_heads(*n);
+      if (!p_.is_free(*n) || o_.separate.count(n) != 0 || !(renames || turns) ||
+          !p_.decide(FusionDecision::Kind::Region, *n, gr).empty())
+        return;
+      p_.insert(gr, n);
+      v = n->outputs[0];
+    }
   }
 
   /// Makes a region of the attention that ends with n, if there is one and fusing it is cheaper.

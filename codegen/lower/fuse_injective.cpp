@@ -69,12 +69,10 @@ class InjectiveNodes {
   }
 
  private:
-  /// Whether a kernel of its own reads operands through such a view: its vectors stay consecutive.
+  /// Whether a kernel of its own reads operands through such a view.
   static bool reads_through(const Group& group, const Node& n) {
-    if (group.kind != GroupKind::AttentionGrad) return false;
-    if (def_of(n)->lowering != ops::Lowering::View) return false;
-    const auto perm = ops::permutation_of(n);
-    return !perm || perm->empty() || perm->back() + 1 == static_cast<int64_t>(perm->size());
+    return group.kind == GroupKind::AttentionGrad && def_of(n)->lowering == ops::Lowering::View &&
+           keeps_heads(n);
   }
   std::set<int> consumers(const Node* n) const {
     std::set<int> out;
@@ -231,6 +229,11 @@ class InjectiveNodes {
 };
 
 }  // namespace
+
+bool keeps_heads(const Node& n) {
+  const auto perm = ops::permutation_of(n);
+  return !perm || perm->size() != 4 || perm->back() == 3;
+}
 
 void place_injective_nodes(Partition& p, bool enabled) {
   InjectiveNodes nodes(p, enabled);
