@@ -21,10 +21,11 @@ static_assert(ops::kMaxGradHead <= shaders::kMaxAttentionColumns);
 
 namespace {
 
-/// Where a result is stored: dim d of `value` is dim dims[d] of the result. kNone: nowhere.
+/// Where a result is stored: in the order of its dims `dims`, which then have the sizes `shape`.
 struct Destination {
-  ValueId value = graph::kNone;
+  ValueId value = graph::kNone;  // kNone: nowhere
   std::vector<int64_t> dims = {0, 1, 2, 3};
+  Shape shape;
 };
 
 struct GradProblem {
@@ -66,6 +67,7 @@ Destination GradProblem::destination(size_t output) const {
   Destination to;
   if (output >= node.outputs.size()) return to;
   to.value = node.outputs[output];
+  if (to.value != graph::kNone) to.shape = g.value(to.value).shape;
   while (to.value != graph::kNone &&
          std::ranges::find(group.outputs, to.value) == group.outputs.end()) {
     const auto next = std::ranges::find_if(group.nodes, [&](const graph::Node* n) {
@@ -76,6 +78,7 @@ Destination GradProblem::destination(size_t output) const {
       const std::vector<int64_t> before = to.dims;
       for (size_t d = 0; d < perm->size(); ++d)
         to.dims[d] = before[static_cast<size_t>((*perm)[d])];
+      to.shape = g.value((*next)->outputs[0]).shape;
     }
     to.value = (*next)->outputs[0];
   }
@@ -247,7 +250,8 @@ class GradTile final : public StoredTile {
     Index at;
     for (const int64_t d : to_.dims) at.push_back(index[static_cast<size_t>(d)]);
     const Ty type = ev_.compute(ev_.graph().value(to_.value).dtype).ty;
-    return ev_.store(to_.value, at, ev_.builder().convert(value, type), lanes);
+    return ev_.store_at(to_.value, ev_.flatten(at, to_.shape), ev_.builder().convert(value, type),
+                        lanes);
   }
 
  private:

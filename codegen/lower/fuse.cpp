@@ -73,15 +73,19 @@ class Fuser {
     p_.add(std::move(gr));
   }
 
-  /// Adds the nodes that only give v another name or another order of its dims, in which the kernel
-  /// then stores it.
+  /// Adds the nodes that only order the dims of v, and then those that only rename or reshape it.
+  /// The kernel stores v in that form.
   void add_order(Group& gr, ValueId v) {
+    bool ordered = false;
     while (v != kNone && !g_.is_output(v) && g_.users(v).size() == 1) {
       Node* n = g_.users(v)[0];
+      const bool turns = !ordered && ops::permutation_of(*n) && keeps_heads(*n);
+      ordered |= !turns;
       const bool renames = ops::is_core(*n) && ops::is_identity(*n) &&
-                           g_.value(n->outputs[0]).dtype == g_.value(v).dtype;
-      const bool turns = ops::permutation_of(*n) && keeps_heads(*n);
-      if (!p_.is_free(*n) || o_.separate.count(n) != 0 || !(renames || turns) ||
+                           g_.value(n->outputs[0]).dtype == g_.value(v).dtype &&
+                           g_.value(n->outputs[0]).shape == g_.value(v).shape;
+      if (!p_.is_free(*n) || o_.separate.count(n) != 0 ||
+          !(renames || turns || ops::is_reshape(g_, *n)) ||
           !p_.decide(FusionDecision::Kind::Region, *n, gr).empty())
         return;
       p_.insert(gr, n);
