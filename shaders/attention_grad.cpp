@@ -64,10 +64,9 @@ class Writer {
           for (int k = 0; k < t_.others; ++k) products.store(r, k, b_.f32(0));
         }
       }
-      RP_TRY(w_.grad.k_loop([&](const KStep& step) -> Status {
-        for (int f = 0; f < kFactors; ++f) RP_TRY(add_products(f, others, step));
-        return {};
-      }));
+      // One loop for each factor, as the accumulators of both exceed the registers.
+      for (int f = 0; f < kFactors; ++f)
+        RP_TRY(w_.grad.k_loop([&](const KStep& step) { return add_products(f, others, step); }));
       for (int r = 0; r < t_.rows; ++r) RP_TRY(products_to_weights(r, others));
       return shared() ? add_factors_of_lanes(first) : add_own_factors(others);
     }));

@@ -100,6 +100,10 @@ struct AttentionGradTile : TileShape {
 std::vector<AttentionGradTile> attention_grad_tiles(const AttentionGradSize& size,
                                                     const TargetFacts& device);
 
+/// Whether separate kernels, which store the scores, have been found faster on such a device. The
+/// size is that of the queries' kernel.
+bool separate_gradients_win(const AttentionGradSize& size, const TargetFacts& device);
+
 /// One tile in the kernel that computes it. There is a ResultTile for each result.
 struct AttentionGradWork {
   AttentionGrad& grad;

@@ -327,4 +327,38 @@ Result<Lowered> lower_attention_grad(const graph::Graph& g, const Group& group,
                       });
 }
 
+namespace {
+
+bool prefers_formula(const graph::Graph& g, const graph::Node& n, const TargetFacts& device) {
+  const Shape& query = g.value(n.inputs[kQuery]).shape;
+  const Shape& key = g.value(n.inputs[kKey]).shape;
+  if (!query[2].is_const() && !key[2].is_const()) return false;  // the scores may grow
+  shaders::AttentionGradSize size;
+  size.rows = count_hint(g, {query[2]});
+  size.others = count_hint(g, {key[2]});
+  size.head = static_cast<int>(query[3].value());
+  const bool few_scores = size.rows * size.others <= (size.rows + size.others) * 2 * size.head;
+  return few_scores && shaders::separate_gradients_win(size, device);
+}
+
+}  // namespace
+
+Status choose_gradient_formulas(graph::Graph& g, std::span<const Target> targets, bool always) {
+  std::vector<graph::Node*> replaced;
+  for (const auto& n : g.nodes()) {
+    const ops::OpDef* def = ops::core_def(*n);
+    if (def == nullptr || def->lowering != ops::Lowering::AttentionGrad) continue;
+    const bool faster = !targets.empty() && std::ranges::all_of(targets, [&](const Target& t) {
+      return prefers_formula(g, *n, t);
+    });
+    if (always || faster) replaced.push_back(n.get());
+  }
+  for (graph::Node* n : replaced) {
+    ops::Rewriter rw(g, *n);
+    RP_TRY(ops::attention_grad_formula(rw).status());
+    g.erase_node(n);
+  }
+  return {};
+}
+
 }  // namespace reprise::lower

@@ -132,13 +132,17 @@ class Formula {
 Result<bool> attention_grad(Rewriter& rw) {
   OpBuilder c(rw);
   if (fits_kernels(c)) return mark_core(rw);
-  return Formula(rw).write();
+  return attention_grad_formula(rw);
 }
 
 constexpr AttrDecl kAttributes[] = {int_attr("is_causal", 0),
                                     required_attr("scale", AttrType::Float)};
 
 }  // namespace
+
+Result<bool> attention_grad_formula(Rewriter& rw) {
+  return Formula(rw).write();
+}
 
 std::span<const OpDef> attention_grad_ops() {
   static constexpr OpDef kOps[] = {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "codegen/ops/op.h"
+
 namespace reprise::ops {
 
 /// The gradient of attention's result; queries, keys and values; for each row of queries, the
@@ -12,5 +14,8 @@ enum AttentionGradInput : uint8_t { kGrad, kQuery, kKey, kValue, kLogSum, kShare
 
 /// The largest head that kernels compute.
 inline constexpr int64_t kMaxGradHead = 256;
+
+/// Rewrites AttentionGrad as its formula, which has all scores in memory.
+Result<bool> attention_grad_formula(Rewriter& rw);
 
 }  // namespace reprise::ops

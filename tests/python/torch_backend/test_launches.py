@@ -84,7 +84,7 @@ class Launches(unittest.TestCase):
 
         Backward multiplies results by gradients, then has a kernel for queries and one for the rest.
         """
-        qkv = [torch.randn(2, 4, 64, 32, requires_grad=True) for _ in range(3)]
+        qkv = [torch.randn(2, 4, 192, 32, requires_grad=True) for _ in range(3)]
         found = self.launches(F.scaled_dot_product_attention, *qkv)
         self.assertLessEqual(found["forward"], 3)
         self.assertLessEqual(found["backward"], 3)
