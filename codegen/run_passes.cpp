@@ -1,5 +1,6 @@
 #include "codegen/run_passes.h"
 
+#include "codegen/lower/attention.h"
 #include "codegen/progress.h"
 
 namespace reprise {
@@ -25,6 +26,17 @@ Status end_pass(CompileContext& context, std::string_view pass, bool core) {
   return report_progress(options, name);
 }
 
+/// The pass after which the graph is in core form.
+constexpr std::string_view kDecompose = "decompose";
+
+/// Which gradients of attention are kernels of their own, and which a formula. Later passes
+/// simplify the latter.
+Status choose_gradients(CompileContext& context) {
+  const bool never = context.disabled(kAttentionPass);
+  if (!never && context.disabled(kAttentionPrice)) return {};
+  return lower::choose_gradient_formulas(context.model, context.targets, never);
+}
+
 }  // namespace
 
 Status run_passes(CompileContext& context, passes::PassReport& report) {
@@ -34,6 +46,7 @@ Status run_passes(CompileContext& context, passes::PassReport& report) {
     if (pass.run == nullptr || !context.passes.enabled(pass)) continue;
     RP_TRY(passes::run(pass, context.model, context.passes, &report)
                .with_context("pass " + std::string(pass.name)));
+    if (pass.name == kDecompose) RP_TRY(choose_gradients(context));
     if (options.inject_graph_fault) options.inject_graph_fault(pass.name, context.model);
     core |= pass.core;
     RP_TRY(end_pass(context, pass.name, core));

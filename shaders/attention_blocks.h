@@ -1,15 +1,12 @@
-// Kernel template: attention for GPUs, by workgroups with shared memory. A workgroup computes a
-// tile of kRows rows and all of the tile's columns:
+// Kernel template: attention for GPUs, by workgroups with shared memory (shared_blocks.h):
 //
-//   for each block of kKeys keys:
-//     for each chunk of the head: load queries and keys to shared memory, add their products
+//   for each block of keys:
+//     scores = products of queries and keys
 //     weights = exp(score - largest so far), to shared memory; earlier sums are scaled
-//     for each part of the block: load values to shared memory, add weights * values
+//     add weights * values
 //   store sums / total of the weights
 //
-// An invocation computes 4 rows x 4 keys of the scores, and 4 rows x columns / 8 of the result. The
-// eight invocations that share rows exchange their largest scores through shared memory. Everything
-// fits in 16 KB, which is what every Vulkan device has.
+// The eight invocations that share rows exchange their largest scores through shared memory.
 #pragma once
 
 #include "shaders/attention.h"

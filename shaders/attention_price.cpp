@@ -1,9 +1,10 @@
-// The price of attention as separate kernels.
+// The prices of attention and of its gradients as separate kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "shaders/attention.h"
+#include "shaders/attention_grad.h"
 #include "shaders/device_costs.h"
 
 namespace reprise::shaders {
@@ -39,6 +40,11 @@ double separate_cost(const AttentionSize& size, const TargetFacts& device) {
       multiply_add * (size.depth + size.columns) + price.softmax + size.score_flops / kCpuLanes;
   const double units = size.batch * std::ceil(size.rows / 8) * std::ceil(size.columns / 64.0);
   return price.launches + scores * per_score * std::max(1.0, min_units / units);
+}
+
+bool separate_gradients_win(const AttentionGradSize& size, const TargetFacts& device) {
+  return has_cpu_subgroups(device) && size.rows >= kSeparateGradients.min_rows &&
+         size.others >= kSeparateGradients.min_keys;
 }
 
 }  // namespace reprise::shaders

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "codegen/lower/cost.h"
 #include "codegen/lower/lower.h"
@@ -20,5 +21,13 @@ std::string attention_refusal(const graph::Graph& g, const Group& group, const T
 
 Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice);
+
+/// Replaces AttentionGrad by its formula where `always`, or where that is faster on all targets. It
+/// stores the scores, so it is an option only if these take less memory than their operands.
+Status choose_gradient_formulas(graph::Graph& g, std::span<const Target> targets, bool always);
+/// The gradients of attention (AttentionGrad): a launch for those of the queries, and one for those
+/// of keys and values.
+Result<Lowered> lower_attention_grad(const graph::Graph& g, const Group& group,
+                                     const TargetFacts& target, size_t choice);
 
 }  // namespace reprise::lower

@@ -66,8 +66,31 @@ class Fuser {
   void seal(Node* n) {
     Group gr = group_of(g_, n);
     gr.sealed = true;
+    if (gr.kind == GroupKind::AttentionGrad && o_.enabled && o_.separate.count(n) == 0) {
+      for (const ValueId v : n->outputs) add_order(gr, v);
+    }
     gr.outputs = p_.outputs_of(gr);
     p_.add(std::move(gr));
+  }
+
+  /// Adds the nodes that only order the dims of v, and then those that only rename or reshape it.
+  /// The kernel stores v in that form.
+  void add_order(Group& gr, ValueId v) {
+    bool ordered = false;
+    while (v != kNone && !g_.is_output(v) && g_.users(v).size() == 1) {
+      Node* n = g_.users(v)[0];
+      const bool turns = !ordered && ops::permutation_of(*n) && keeps_heads(*n);
+      ordered |= !turns;
+      const bool renames = ops::is_core(*n) && ops::is_identity(*n) &&
+                           g_.value(n->outputs[0]).dtype == g_.value(v).dtype &&
+                           g_.value(n->outputs[0]).shape == g_.value(v).shape;
+      if (!p_.is_free(*n) || o_.separate.count(n) != 0 ||
+          !(renames || turns || ops::is_reshape(g_, *n)) ||
+          !p_.decide(FusionDecision::Kind::Region, *n, gr).empty())
+        return;
+      p_.insert(gr, n);
+      v = n->outputs[0];
+    }
   }
 
   /// Makes a region of the attention that ends with n, if there is one and fusing it is cheaper.

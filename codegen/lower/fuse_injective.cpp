@@ -33,7 +33,7 @@ class InjectiveNodes {
     bool open = enabled_;
     for (int id : users) {
       must_store |= p_.group(id).kind == GroupKind::Host;
-      open &= !p_.group(id).sealed;
+      open &= !p_.group(id).sealed || reads_through(p_.group(id), *n);
     }
     if (users.empty() && !must_store) return;  // dead
     const bool always = ops::is_reshape(g_, *n) || ops::dequantizes(*n);
@@ -69,6 +69,11 @@ class InjectiveNodes {
   }
 
  private:
+  /// Whether a kernel of its own reads operands through such a view.
+  static bool reads_through(const Group& group, const Node& n) {
+    return group.kind == GroupKind::AttentionGrad && def_of(n)->lowering == ops::Lowering::View &&
+           keeps_heads(n);
+  }
   std::set<int> consumers(const Node* n) const {
     std::set<int> out;
     for (ValueId v : n->outputs) {
@@ -224,6 +229,11 @@ class InjectiveNodes {
 };
 
 }  // namespace
+
+bool keeps_heads(const Node& n) {
+  const auto perm = ops::permutation_of(n);
+  return !perm || perm->size() != 4 || perm->back() == 3;
+}
 
 void place_injective_nodes(Partition& p, bool enabled) {
   InjectiveNodes nodes(p, enabled);

@@ -14,6 +14,9 @@ std::vector<Expr> kept_and_reduced(const Shape& shape, const std::vector<int64_t
 
 /// Merges row kernels that read the same values, or results of a kernel that reads these values.
 void merge_rows(Partition& p);
+/// Whether the kernels of AttentionGrad read or store through the node, if it is a view: heads,
+/// which are tensors of rank 4, keep consecutive elements.
+bool keeps_heads(const graph::Node& n);
 /// Places every node that is still free: if `enabled`, in the kernels of its users where that is
 /// cheap, else in a kernel of its own.
 void place_injective_nodes(Partition& p, bool enabled);

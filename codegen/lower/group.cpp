@@ -54,7 +54,8 @@ bool is_reduction(const Node& n) {
 
 bool is_kernel_of_its_own(const Node& n) {
   const ops::Lowering l = lowering_of(n);
-  return l == ops::Lowering::Sort || l == ops::Lowering::Recurrent;
+  return l == ops::Lowering::Sort || l == ops::Lowering::Recurrent ||
+         l == ops::Lowering::AttentionGrad;
 }
 
 bool is_scan(const Node& n) {
@@ -70,7 +71,8 @@ Group group_of(const Graph& g, Node* n) {
     gr.anchor = n;
   } else if (is_kernel_of_its_own(*n)) {
     const bool sort = lowering_of(*n) == ops::Lowering::Sort;
-    gr.kind = sort ? GroupKind::Sort : GroupKind::Recurrent;
+    const bool recurrent = lowering_of(*n) == ops::Lowering::Recurrent;
+    gr.kind = sort ? GroupKind::Sort : recurrent ? GroupKind::Recurrent : GroupKind::AttentionGrad;
     gr.anchor = n;
     if (sort && ops::Attributes(*n).declares("axis"))
       gr.reduced = {ops::Attributes(*n).get_int("axis")};

@@ -20,7 +20,8 @@ enum class GroupKind : uint8_t {
   Attention,    // two MatMuls with a softmax between them, with prologue and epilogue
   Sort,         // one sort
   Recurrent,    // one recurrent layer
-  Host,         // one node on the host
+  AttentionGrad,  // the gradients of one attention
+  Host,           // one node on the host
 };
 
 /// The part of attention before its second MatMul, which is the anchor.
@@ -50,7 +51,7 @@ struct GroupKey;
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
   /// The contraction, in Attention the second one; in Row the first reduction; in Scan the scan; in
-  /// Sort the sort; in Recurrent the layer.
+  /// Sort the sort; in Recurrent the layer; in AttentionGrad that node.
   graph::Node* anchor = nullptr;
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;

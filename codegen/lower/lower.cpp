@@ -129,6 +129,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
       return lower_sort(g, group, target);
     case GroupKind::Recurrent:
       return lower_recurrent(g, group, target, choice, form);
+    case GroupKind::AttentionGrad:
+      return lower_attention_grad(g, group, target, choice);
     case GroupKind::Host:
       break;
   }

@@ -147,15 +147,13 @@ Status StoredTile::store(Value row, Value vec, Value four) {
   const Expr at = ev_.symbol(row, k_.shape().m);
   if (k_.shape().vector_n) {
     const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n, 4));
-    return store_result(ev_, k_.group(), index_(at, first + ev_.lane()), four, 4);
+    return put(index_(at, first + ev_.lane()), four, 4);
   }
   for (int l = 0; l < 4; ++l) {
     const Value column = vec * 4 + l;
     const Val inside = k_.exact_columns() ? Val{} : column < ev_.value(n);
-    RP_TRY(ev_.guard(inside, [&] {
-      return store_result(ev_, k_.group(), index_(at, ev_.symbol(column, n)), b_.extract(four, l),
-                          1);
-    }));
+    RP_TRY(ev_.guard(
+        inside, [&] { return put(index_(at, ev_.symbol(column, n)), b_.extract(four, l), 1); }));
   }
   return {};
 }

@@ -94,8 +94,8 @@ class ResultKernel {
   bool exact_rows_ = false, exact_columns_ = false;
 };
 
-/// Stores the tile of a unit of work.
-class StoredTile final : public shaders::ResultTile {
+/// Stores the tile of a unit of work, with the group's epilogue.
+class StoredTile : public shaders::ResultTile {
  public:
   /// The index of the anchor's result at a row and a column.
   using ResultIndex = std::function<Index(const Expr& row, const Expr& column)>;
@@ -114,6 +114,12 @@ class StoredTile final : public shaders::ResultTile {
   Status store(Value row, Value vec, Value four) override;
   Status loop(Value end, int64_t most, const std::function<Status(Value)>& body) override {
     return ev_.for_loop(b_.i32(0), end, b_.i32(1), most, body);
+  }
+
+ protected:
+  /// Stores one column, or a vector of four.
+  virtual Status put(const Index& index, Val value, int lanes) {
+    return store_result(ev_, k_.group(), index, value, lanes);
   }
 
  private:

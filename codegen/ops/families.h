@@ -34,6 +34,7 @@ std::span<const OpDef> pool_ops();
 std::span<const OpDef> resize_ops();
 std::span<const OpDef> quantize_ops();
 std::span<const OpDef> attention_ops();
+std::span<const OpDef> attention_grad_ops();
 std::span<const OpDef> recurrent_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> sampling_ops();

@@ -145,8 +145,9 @@ enum class Lowering : uint8_t {
   Scan,     // cumulative: along `axis`, each element combined with all before it
   MatMul,
   Conv,
-  Sort,       // the first elements of lines in sorted order, and their positions
-  Recurrent,  // a layer whose steps depend on the states of the steps before
+  Sort,           // the first elements of lines in sorted order, and their positions
+  Recurrent,      // a layer whose steps depend on the states of the steps before
+  AttentionGrad,  // the gradients of attention, with the scores computed again
 };
 
 /// How the operands and the result of a core operator depend on the layout: [N, C, spatial...], or

@@ -60,6 +60,7 @@ std::vector<std::span<const OpDef>> families() {
           resize_ops(),
           quantize_ops(),
           attention_ops(),
+          attention_grad_ops(),
           recurrent_ops(),
           loss_ops(),
           sampling_ops(),

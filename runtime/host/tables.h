@@ -16,6 +16,7 @@ Table conv_table();
 Table einsum_table();
 Table gather_table();
 Table generate_table();
+Table gradients_table();
 Table gridsample_table();
 Table linear_attention_table();
 Table logic_table();

@@ -151,11 +151,11 @@ struct Operator {
   std::vector<Case> cases;
 };
 
-/// Operators that passes write, and no model.
+/// Operators that passes or the backend of PyTorch write, and no model.
 bool is_of_core_form(const ops::OpDef& def) {
-  constexpr std::string_view kOthers[] = {"CountedRows",    "FlatIndex",     "NotEqual",
-                                          "RecurrentSteps", "ScatterSorted", "SearchCounts",
-                                          "SelectBoxes",    "ShapeValue",    "TreeLeaves"};
+  constexpr std::string_view kOthers[] = {
+      "AttentionGrad", "CountedRows",  "FlatIndex",   "NotEqual",   "RecurrentSteps",
+      "ScatterSorted", "SearchCounts", "SelectBoxes", "ShapeValue", "TreeLeaves"};
   return (def.row && def.decompose == nullptr) ||
          std::ranges::find(kOthers, def.name) != std::end(kOthers);
 }

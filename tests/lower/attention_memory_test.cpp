@@ -89,6 +89,35 @@ std::pair<uint64_t, uint64_t> causal_bytes(int64_t length) {
   return bytes;
 }
 
+/// The same of the gradients of an attention, in a graph that computes their operands.
+uint64_t gradient_bytes(int64_t length) {
+  const std::string row = "float32[1,4," + std::to_string(length);
+  std::string text = "graph gradients\n";
+  for (const char* n : {"a", "b", "c", "d"})
+    text.append("input ").append(n).append(": ") += row + ",32]\n";
+  text += "input l: " + row + "]\ninput s: " + row + "]\ninput m: bool[" + std::to_string(length) +
+          "]\n";
+  for (const char* n : {"a", "b", "c", "d"}) text += std::string(n) + "n = Neg(" + n + ")\n";
+  auto g =
+      graph::parse(text +
+                   "(dq, dk, dv) = AttentionGrad<scale=0.2, is_causal=1>(an, bn, cn, dn, l, s, m)"
+                   " @24\ny = Relu(dq)\nz = Relu(dk)\noutput y, z, dv\n");
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  if (!g.ok()) return 0;
+  auto package = compile(std::move(*g), {});
+  EXPECT_TRUE(package.ok()) << package.status().message();
+  if (!package.ok()) return 0;
+  uint64_t most = 0;
+  for (const package::Variant& v : package->variants)
+    most = std::max(most, arena_bytes(v.plan, {}));
+  return most;
+}
+
+TEST(AttentionMemory, GradientsKeepNoScores) {
+  constexpr uint64_t kLength = 1024;
+  EXPECT_LE(gradient_bytes(kLength), 6 * 4 * kLength * 32 * 4);
+}
+
 TEST(AttentionMemory, CausalScoresAreNoConstant) {
   const auto [constants, arenas] = causal_bytes(2048);
   EXPECT_LT(constants, 4096U);

@@ -30,6 +30,8 @@ const char* kind_name(GroupKind k) {
       return "sort";
     case GroupKind::Recurrent:
       return "recurrent";
+    case GroupKind::AttentionGrad:
+      return "attention gradient";
     case GroupKind::Host:
       return "host";
   }

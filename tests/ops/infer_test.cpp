@@ -424,6 +424,16 @@ const Refused kRefused[] = {
      "input x: float32[3,2,8], r: float32[1,8,8], h: float32[1,2,4]\n"
      "y = RecurrentSteps<cell=0>(x, r, _, _, h)\noutput y",
      "the initial h must have shape [1, 2, 8], has [1, 2, 4]"},
+    {"GradHeads",
+     "input g: float32[1,3,4,8], q: float32[1,3,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], "
+     "l: float32[1,3,4], s: float32[1,3,4]\n"
+     "y = AttentionGrad<scale=1.0>(g, q, k, v, l, s)\noutput y",
+     "2 heads of K do not divide the 3 heads of Q"},
+    {"GradMask",
+     "input g: float32[1,2,4,8], q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], "
+     "l: float32[1,2,4], s: float32[1,2,4], m: bool[4,6]\n"
+     "y = AttentionGrad<scale=1.0>(g, q, k, v, l, s, m)\noutput y",
+     "the mask [4, 6] does not broadcast to [1, 2, 4, 5]"},
     {"HeadsPacked",
      "input q: float32[1,4,2,2,8]\n"
      "y = \"com.microsoft\"::MultiHeadAttention<num_heads=2>(q) @1\noutput y",

@@ -32,9 +32,11 @@ TEST(Traits, RowsLackNone) {
     EXPECT_NE(def->layout, LayoutRole::Undeclared) << "the pass layout asks";
     EXPECT_NE(def->row.has_value(), def->sensitivity.has_value())
         << "autocast asks the precision class: of the scalar operation, or of the row";
-    // The meaning of a scan is its `combine`, that of sorts and recurrent layers their templates.
+    // The meaning of a scan is its `combine`, that of sorts, recurrent layers and gradients of
+    // attention their templates.
     const bool special = def->lowering == Lowering::Scan || def->lowering == Lowering::Sort ||
-                         def->lowering == Lowering::Recurrent;
+                         def->lowering == Lowering::Recurrent ||
+                         def->lowering == Lowering::AttentionGrad;
     EXPECT_TRUE(def->row || special || def->element != nullptr) << "lowering asks the meaning";
   }
 }

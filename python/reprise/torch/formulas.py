@@ -301,57 +301,6 @@ def _nanmedian(x: torch.Tensor) -> Any:
     return _nanmedian_dim(x.reshape(-1), 0)[0]
 
 
-def _scores(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    causal: bool,
-    mask: torch.Tensor | None,
-    scale: float,
-) -> torch.Tensor:
-    scores = torch.matmul(query, key.transpose(-1, -2)) * scale
-    if causal:
-        rows, columns = torch.arange(query.shape[-2]), torch.arange(key.shape[-2])
-        scores = torch.where(columns <= rows.unsqueeze(-1), scores, float("-inf"))
-    if mask is None:
-        return scores
-    return (
-        torch.where(mask, scores, float("-inf"))
-        if mask.dtype == torch.bool
-        else scores + mask
-    )
-
-
-def _widened(x: torch.Tensor) -> torch.Tensor:
-    """Returns a tensor in the dtype in which PyTorch adds up: float32 at least."""
-    return x.float() if x.itemsize < 4 else x
-
-
-@formula("_scaled_dot_product_flash_attention_for_cpu_backward")
-def _attention_backward(
-    grad: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
-    out: torch.Tensor, logsumexp: torch.Tensor, dropout_p: float, is_causal: bool, *,
-    attn_mask: torch.Tensor | None = None, scale: float | None = None,
-) -> Any:  # fmt: skip
-    """The weights are computed again from the scores. Heads may share keys and values."""
-    if dropout_p:
-        return NotImplemented
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    groups = query.shape[1] // key.shape[1]
-    q, g, o = (_widened(t) for t in (query, grad, out))
-    k, v = (_widened(t).repeat_interleave(groups, 1) for t in (key, value))
-    scores = _scores(q, k, is_causal, attn_mask, factor)
-    weights = torch.exp(scores - _widened(logsumexp).unsqueeze(-1))
-    share = torch.matmul(g, v.transpose(-1, -2)) - (g * o).sum(-1, keepdim=True)
-    pull = weights * share * factor
-    of_keys = torch.matmul(pull.transpose(-1, -2), q)
-    of_values = torch.matmul(weights.transpose(-1, -2), g)
-    if groups > 1:
-        dims = (key.shape[0], key.shape[1], groups, *key.shape[2:])
-        of_keys, of_values = (t.reshape(dims).sum(2) for t in (of_keys, of_values))
-    results = (torch.matmul(pull, k), of_keys, of_values)
-    return tuple(r.to(query.dtype) for r in results)
-
-
 @formula("_batch_norm_with_update_functional")
 def _batch_norm_with_update(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor,

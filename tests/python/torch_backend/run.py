@@ -20,6 +20,7 @@ import results
 SKIPPED = 77
 MODULES = {
     "quick": [
+        "test_attention",
         "test_backend",
         "test_engine",
         "test_dynamic",

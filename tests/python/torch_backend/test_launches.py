@@ -80,11 +80,14 @@ class Launches(unittest.TestCase):
                 self.assertEqual(self.launches(attend, *qkv), {"inference": 1})
 
     def test_attention_training(self) -> None:
-        """Forward stores sums of exponentials from the same kernel; two kernels order dims."""
-        qkv = [torch.randn(2, 4, 64, 32, requires_grad=True) for _ in range(3)]
+        """Forward stores sums of exponentials from the same kernel, and another one orders dims.
+
+        Backward multiplies results by gradients, then has a kernel for queries and one for the rest.
+        """
+        qkv = [torch.randn(2, 4, 192, 32, requires_grad=True) for _ in range(3)]
         found = self.launches(F.scaled_dot_product_attention, *qkv)
         self.assertLessEqual(found["forward"], 3)
-        self.assertLessEqual(found["backward"], 6)
+        self.assertLessEqual(found["backward"], 3)
 
     def optimizer_launches(self, kind: Any, model: nn.Module, **settings: Any) -> int:
         torch._dynamo.reset()

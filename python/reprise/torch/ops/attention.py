@@ -1,4 +1,4 @@
-"""Attention of `scaled_dot_product_attention`, which the compiler computes by one kernel."""
+"""Attention of `scaled_dot_product_attention`: forward by one kernel, backward by three."""
 
 from __future__ import annotations
 
@@ -43,3 +43,26 @@ def _logarithm_of_sum(g: Graph, scores: Value, dims: Sequence[Size]) -> Value:
     sums = g.op("Add", g.op("Log", total), largest)
     hidden = g.compare("Equal", largest, g.scalar(-math.inf, dtype))
     return g.reshape(g.where(hidden, g.scalar(0.0, dtype), sums), dims)
+
+
+@row("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
+def _attention_backward(
+    g: Graph, grad: Value, query: Value, key: Value, value: Value, out: Value, logsumexp: Value,
+    dropout: float, is_causal: bool, *, attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> list[Value]:  # fmt: skip
+    """The weights are computed again from the scores and the logarithms of their sums."""
+    if dropout:
+        raise Unsupported("attention with dropout has no row of its own")
+    size = known(query.shape[3], "the size of a head")
+    for count in (query.shape[1], key.shape[1]):
+        known(count, "the number of heads")
+    dtype = compute_dtype(query.dtype)
+    products = g.op("Mul", g.cast(grad, dtype), g.cast(out, dtype))
+    shares = g.op("ReduceSum", products, g.ints([3]), keepdims=0)
+    return g.ops(
+        "AttentionGrad",
+        [grad, query, key, value, g.cast(logsumexp, dtype), shares, attn_mask],
+        [query.dtype, key.dtype, value.dtype], is_causal=int(is_causal),
+        scale=1 / math.sqrt(size) if scale is None else float(scale),
+    )  # fmt: skip
