@@ -157,7 +157,7 @@ Status RunContext::end_launches(size_t index, Run& run) {
   if (r.parted) s_.base.totals.submits += std::max<size_t>(r.parted->submitted(), 1) - 1;
   RP_TRY(waited);
   RP_TRY(check_error_word());
-  if (r.parted) measure_parts(index, run);
+  if (r.parted) RP_TRY(measure_parts(index, run));
   if (s_.base.options.timestamps) {
     RP_ASSIGN(const std::vector<double> ns, recording.dispatch_ns());
     for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);

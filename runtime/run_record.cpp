@@ -197,24 +197,23 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
 
 /// Decides after a run whether the next one has other parts. Another user of the device may have
 /// held up a launch, so what counts is an average over the last runs.
-void RunContext::measure_parts(size_t index, Run& run) {
+Status RunContext::measure_parts(size_t index, Run& run) {
   constexpr double kWeight = 0.25;  // of the last run
-  const auto measured = segments_[index].recorded.parted->part_ns();
-  if (!measured.ok()) return;
+  RP_ASSIGN(const auto measured, segments_[index].recorded.parted->part_ns());
   Parts& parts = segments_[index].parts;
   size_t launches = 0;
-  for (const std::vector<double>& ns : *measured) {
+  for (const std::vector<double>& ns : measured) {
     const double sum = std::accumulate(ns.begin(), ns.end(), 0.0);
     run.stats.longest_slice_us = std::max(run.stats.longest_slice_us, sum / 1e3);
     launches += ns.size();
   }
   // In the first run, the driver may have compiled the kernels.
-  if (launches == 0 || ++parts.runs < 2) return;
+  if (launches == 0 || ++parts.runs < 2) return {};
   const bool first = parts.launch_ns.size() != launches;
   if (first) parts.launch_ns.assign(launches, 0);
   parts.cut_again = first;
   size_t i = 0;
-  for (const std::vector<double>& ns : *measured) {
+  for (const std::vector<double>& ns : measured) {
     double sum = 0;
     for (const double t : ns) {
       double& average = parts.launch_ns[i++];
@@ -224,6 +223,7 @@ void RunContext::measure_parts(size_t index, Run& run) {
     const bool too_long = sum > static_cast<double>(s_.base.options.slice_ns);
     parts.cut_again = parts.cut_again || (ns.size() > 1 && too_long);
   }
+  return {};
 }
 
 }  // namespace reprise

@@ -285,12 +285,17 @@ VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
   return driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
 }
 
-// A lost device runs nothing. After any other error of the wait it is unknown when the run ends.
+// A lost device runs nothing. Any other error of the wait may be temporary, so it is tried twice;
+// then it is unknown when the run ends.
 VulkanRecording::~VulkanRecording() {
   if (!pending_ || driver_->runs.given_up()) return;
   VkResult r = VK_TIMEOUT;
-  driver_->runs.wait_for_end(run_,
-                             [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; });
+  const auto ask = [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; };
+  const auto is_known = [&] {
+    return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST || r == VK_TIMEOUT;
+  };
+  driver_->runs.wait_for_end(run_, ask);
+  if (!is_known()) driver_->runs.wait_for_end(run_, ask);
   if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) driver_->give_up(driver_->runs.grace_ns(run_));
 }
 
