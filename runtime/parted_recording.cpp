@@ -44,7 +44,7 @@ Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device,
     RecordingDesc part = part_of(desc, commands, begin, device.takes_edges());
     out->copies_.push_back(static_cast<size_t>(
         std::ranges::count(part.commands, Command::Kind::Copy, &Command::kind)));
-    Counts& counts = out->counts_.emplace_back(Counts{1});
+    Counts& counts = out->counts_.emplace_back();
     for (const Command& c : part.commands) {
       counts.dispatches += c.is_dispatch() ? 1 : 0;
       counts.barriers += is_barrier(c) ? 1 : 0;
@@ -60,7 +60,6 @@ Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device,
 PartedRecording::Counts PartedRecording::submitted() const {
   Counts sum;
   for (size_t p = 0; p < submitted_; ++p) {
-    sum.parts += counts_[p].parts;
     sum.dispatches += counts_[p].dispatches;
     sum.barriers += counts_[p].barriers;
   }
@@ -70,11 +69,11 @@ PartedRecording::Counts PartedRecording::submitted() const {
 Status PartedRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
   if (!sync.signals.empty()) return unsupported("a run in slices cannot signal");
   current_ = submitted_ = 0;
-  ran_ns_ = 0;
+  more_submissions_ = ran_ns_ = 0;
   timeout_ns_ = timeout_ns;
   RP_TRY(parts_[0]->submit(sync, timeout_ns));
   going_ = true;
-  ++submitted_;
+  submitted_ = 1;
   return {};
 }
 
@@ -88,6 +87,7 @@ Result<bool> PartedRecording::advance() {
   RP_TRY(parts_[current_]->submit({}, timeout_ns_));
   going_ = true;
   ++submitted_;
+  more_submissions_ += parts_[current_]->submissions();
   return true;
 }
 

@@ -132,7 +132,7 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   RP_TRY(set_pixels(index, r, run.io.binding));
   if (r.parted) r.parted->set_cancelled(run.left.cancelled);
   RP_TRY(submit(*r.recording, run));
-  ++s_.base.totals.submits;
+  s_.base.totals.submits += r.recording->submissions();
   if (!r.parted) {
     s_.base.totals.dispatches += r.dispatches;
     s_.base.totals.barriers += r.barriers;
@@ -152,10 +152,10 @@ Status RunContext::end_segment(size_t index, Run& run) {
   return {};
 }
 
-/// The submission of the first part was counted.
+/// The submissions of the first part were counted.
 void RunContext::count_parts(const PartedRecording& parted) {
   const PartedRecording::Counts done = parted.submitted();
-  s_.base.totals.submits += std::max<uint64_t>(done.parts, 1) - 1;
+  s_.base.totals.submits += parted.more_submissions();
   s_.base.totals.dispatches += done.dispatches;
   s_.base.totals.barriers += done.barriers;
 }
@@ -167,7 +167,7 @@ Status RunContext::end_launches(size_t index, Run& run) {
   if (r.parted) count_parts(*r.parted);
   RP_TRY(waited);
   RP_TRY(check_error_word());
-  if (r.parted) measure_parts(index, run);
+  if (r.parted) RP_TRY(measure_parts(index, run));
   if (s_.base.options.timestamps) {
     RP_ASSIGN(const std::vector<double> ns, recording.dispatch_ns());
     for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);

@@ -197,13 +197,12 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
 
 /// Decides after a run whether the next one has other parts. Another user of the device may have
 /// held up a launch, so what counts is an average over the last runs.
-void RunContext::measure_parts(size_t index, Run& run) {
+Status RunContext::measure_parts(size_t index, Run& run) {
   constexpr double kWeight = 0.25;  // of the last run
   PartedRecording& recording = *segments_[index].recorded.parted;
-  const auto measured = recording.part_ns();
-  if (!measured.ok()) return;
+  RP_ASSIGN(const auto measured, recording.part_ns());
   std::vector<double> pieces;
-  for (const std::vector<double>& ns : *measured) {
+  for (const std::vector<double>& ns : measured) {
     pieces.insert(pieces.end(), ns.begin(), ns.end());
     const double sum = std::accumulate(ns.begin(), ns.end(), 0.0);
     run.stats.longest_slice_us = std::max(run.stats.longest_slice_us, sum / 1e3);
@@ -211,7 +210,7 @@ void RunContext::measure_parts(size_t index, Run& run) {
   const std::vector<double> launches = recording.slices().by_launch(pieces);
   Parts& parts = segments_[index].parts;
   // In the first run, the driver may have compiled the kernels.
-  if (pieces.empty() || ++parts.runs < 2) return;
+  if (pieces.empty() || ++parts.runs < 2) return {};
   const bool first = parts.launch_ns.empty();
   if (first) parts.launch_ns = launches;
   for (size_t i = 0; i < launches.size(); ++i) {
@@ -223,6 +222,7 @@ void RunContext::measure_parts(size_t index, Run& run) {
   }
   parts.cut_again =
       first || are_too_long(recording.slices(), parts.launch_ns, s_.base.options.slice_ns);
+  return {};
 }
 
 }  // namespace reprise

@@ -114,20 +114,30 @@ CUresult Driver::wait_for(CUevent event, uint64_t limit_ns, Clock::duration* exp
   return r;
 }
 
+bool Driver::keep_if_late(std::function<void(const Table&)>& destroy) {
+  if (!runs.any_late()) return false;
+  const std::lock_guard lock(mutex_);
+  try {
+    kept_.push_back(std::move(destroy));
+  } catch (const std::bad_alloc&) {  // called by destructors: it stays until the context ends
+  }
+  return true;
+}
+
 void Driver::release(std::function<void(const Table&)> destroy) {
   if (runs.given_up()) return;
   const ReleaseScope scope(*this);
-  if (!scope.entered()) return;
-  if (runs.any_late()) {
-    const std::lock_guard lock(mutex_);
-    try {
-      kept_.push_back(std::move(destroy));
-    } catch (const std::bad_alloc&) {  // called by destructors: it stays until the context ends
-    }
-    return;
-  }
+  if (!scope.entered() || keep_if_late(destroy)) return;
   release_kept();
   destroy(fn());
+}
+
+void Driver::release(const LentMemory& memory) {
+  if (runs.given_up()) return;
+  std::function<void(const Table&)> give_back = [this, memory](const Table&) {
+    lender.release(memory);
+  };
+  if (!keep_if_late(give_back)) give_back(fn());
 }
 
 void Driver::release_kept() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "backends/vulkan/driver.h"
 #include "runtime/backend.h"
@@ -27,17 +28,24 @@ class VulkanBuffer final : public DeviceBuffer {
   bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
 
  private:
-  explicit VulkanBuffer(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  explicit VulkanBuffer(std::shared_ptr<Driver> driver)
+      : driver_(std::move(driver)),
+        families_{driver_->queue_family, driver_->physical.queues.transfer} {}
   VkBufferCreateInfo describe(uint64_t bytes) const;
   Status make_buffer(const VkBufferCreateInfo& info);
   Status map(uint64_t offset, uint64_t bytes);
   Status import_memory(const ExternalMemory& from, const VkMemoryRequirements& needs);
   Status make_memory(MemoryUse use);
+  Status choose_type(MemoryUse use, const VkMemoryRequirements& needs, uint32_t& type);
   VkResult try_type(uint32_t type, uint64_t bytes);
+  bool try_lender(uint32_t type, const VkMemoryRequirements& needs, MemoryUse use);
+  Status bind_lent();
   Status finish();
 
   std::shared_ptr<Driver> driver_;
-  OwnedMemory memory_;  // destroyed after the buffer that it backs
+  std::array<uint32_t, 2> families_;  // whose queues use the buffer
+  OwnedMemory memory_;                // destroyed after the buffer that it backs
+  std::optional<LentMemory> lent_;    // instead of it
   OwnedBuffer buffer_;
   VkBuffer handle_ = VK_NULL_HANDLE;
   uint32_t heap_ = 0;
