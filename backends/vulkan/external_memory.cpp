@@ -106,7 +106,7 @@ Result<Accepted> accepted_by(Driver& d, const ExternalMemory& from, int descript
 }
 
 /// The first memory type that fits, the device's own ones first.
-Result<uint32_t> choose_type(const Driver& d, const ExternalMemory& from, uint32_t types) {
+Result<uint32_t> fitting_type(const Driver& d, const ExternalMemory& from, uint32_t types) {
   if (from.memory_type) {
     if (*from.memory_type < 32 && (types >> *from.memory_type & 1) != 0) return *from.memory_type;
     return Status(Code::Usage, "memory of type " + std::to_string(*from.memory_type) +
@@ -154,7 +154,7 @@ Status VulkanBuffer::import_memory(const ExternalMemory& from, const VkMemoryReq
   }
   RP_ASSIGN(const Accepted accepted, accepted_by(d, from, duplicate.get()));
   RP_TRY(check_place(from, accepted.bytes, needs));
-  RP_ASSIGN(const uint32_t type, choose_type(d, from, accepted.types & needs.memoryTypeBits));
+  RP_ASSIGN(const uint32_t type, fitting_type(d, from, accepted.types & needs.memoryTypeBits));
   VkMemoryAllocateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
   info.allocationSize = accepted.bytes;

@@ -1,6 +1,7 @@
 // Device memory: a buffer with its own allocation and a device address.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 
