@@ -135,6 +135,8 @@ class Recording {
   /// again. An error if this will never be known: after device loss, or if the run hangs. In the
   /// latter case the run is given up.
   virtual Result<bool> ended() = 0;
+  /// How many submissions to queues of the device one call of submit() makes.
+  virtual uint64_t submissions() const { return 1; }
   /// How often the commands were recorded. More than once only if the device has neither buffer
   /// addresses nor descriptors that may change after they were recorded.
   virtual uint64_t times_recorded() const { return 1; }
@@ -173,6 +175,8 @@ class Device {
   Result<std::unique_ptr<DeviceBuffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use);
   /// Whether recordings are ordered by Command::after instead of by barriers.
   virtual bool takes_edges() const { return false; }
+  /// Whether runs end in the order of their submission.
+  virtual bool ends_in_order() const { return !takes_edges(); }
   /// Code::OutOfMemory if there is no memory.
   virtual Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
   /// Borrows a buffer of the application on this device; it is used in place and never freed. On
@@ -219,6 +223,24 @@ class Device {
   EndWatcher watcher_;
 };
 
+/// Memory of a device that the application allocates (reprise_memory).
+struct LentMemory {
+  uint64_t bytes = 0, alignment = 0;
+  MemoryUse use = MemoryUse::Device;
+  uint32_t type = 0;  // Vulkan: the index of the memory type
+  // What the application sets:
+  uint64_t handle = 0, offset = 0;  // VkDeviceMemory and the place in it, or the address
+  void* mapped = nullptr;
+  void* data = nullptr;
+};
+
+/// Functions of the application that allocate a device's memory in place of the backend. Any thread
+/// may call them.
+struct MemoryCallbacks {
+  std::function<bool(LentMemory&)> allocate;  // false: there is no memory; null: not lent
+  std::function<void(const LentMemory&)> release;
+};
+
 /// Handles of an application that already has a Vulkan device, so that it can share memory with
 /// runs. They are borrowed and never freed.
 struct BorrowedVulkan {
@@ -256,6 +278,7 @@ struct HiddenFeatures {
   bool buffer_address = false;         // Vulkan: bufferDeviceAddress
   bool update_after_bind = false;      // Vulkan: of the descriptors of storage buffers
   bool newer_than_vulkan_1_1 = false;  // what is not an extension
+  bool transfer_queues = false;        // Vulkan: queues that only transfer
 };
 
 struct BackendOptions {
@@ -265,6 +288,7 @@ struct BackendOptions {
   BorrowedVulkan vulkan;  // used if vulkan.device is set
   BorrowedCuda cuda;      // used if cuda.context is set
   HiddenFeatures hidden;
+  MemoryCallbacks memory;
   Threads threads;  // for creating kernels
   /// The most device memory that is allocated for sessions and buffers, in bytes; 0: no limit.
   uint64_t memory_budget = 0;

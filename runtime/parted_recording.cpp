@@ -73,12 +73,11 @@ Result<std::unique_ptr<PartedRecording>> PartedRecording::create(Device& device,
 
 Status PartedRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
   if (!sync.signals.empty()) return unsupported("a run in slices cannot signal");
-  current_ = submitted_ = 0;
-  ran_ns_ = 0;
+  current_ = 0;
+  more_submissions_ = ran_ns_ = 0;
   timeout_ns_ = timeout_ns;
   RP_TRY(parts_[0]->submit(sync, timeout_ns));
   going_ = true;
-  ++submitted_;
   return {};
 }
 
@@ -91,7 +90,7 @@ Result<bool> PartedRecording::advance() {
   ++current_;
   RP_TRY(parts_[current_]->submit({}, timeout_ns_));
   going_ = true;
-  ++submitted_;
+  more_submissions_ += parts_[current_]->submissions();
   return true;
 }
 

@@ -23,14 +23,15 @@ class PartedRecording final : public Recording {
   /// If the flag, which may be null, is set, no further part is submitted, and the run fails with
   /// Code::Cancelled.
   void set_cancelled(const CancelFlag* flag) { cancelled_ = flag; }
-  /// How many parts were submitted since the last call of submit().
-  size_t submitted() const { return submitted_; }
+  /// How many submissions followed those of the last call of submit().
+  uint64_t more_submissions() const { return more_submissions_; }
 
   using Recording::submit;
   Status submit(const SubmitSync& sync, uint64_t timeout_ns) override;
   Status wait(uint64_t timeout_ns) override;
   Result<bool> poll(uint64_t timeout_ns) override;
   uint64_t ran_ns() const override { return ran_ns_; }
+  uint64_t submissions() const override { return parts_[0]->submissions(); }
   /// No other thread can wait for the end, because this one submits the parts.
   bool watch(uint64_t) override { return true; }
   Result<bool> ended() override { return parts_[current_]->ended(); }
@@ -48,8 +49,8 @@ class PartedRecording final : public Recording {
   std::vector<std::unique_ptr<Recording>> parts_;
   std::vector<size_t> copies_;  // per part
   const CancelFlag* cancelled_ = nullptr;
-  size_t current_ = 0, submitted_ = 0;
-  uint64_t ran_ns_ = 0, timeout_ns_ = 0;
+  size_t current_ = 0;
+  uint64_t more_submissions_ = 0, ran_ns_ = 0, timeout_ns_ = 0;
   bool going_ = false;  // the current part was submitted, and what follows it will be
 };
 

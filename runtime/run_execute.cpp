@@ -132,7 +132,7 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   RP_TRY(set_pixels(index, r, run.io.binding));
   if (r.parted) r.parted->set_cancelled(run.left.cancelled);
   RP_TRY(submit(*r.recording, run));
-  ++s_.base.totals.submits;
+  s_.base.totals.submits += r.recording->submissions();
   s_.base.totals.dispatches += r.dispatches;
   s_.base.totals.barriers += r.barriers;
   s_.base.totals.copies += r.staged.copies.size();
@@ -154,7 +154,7 @@ Status RunContext::end_launches(size_t index, Run& run) {
   Recorded& r = segments_[index].recorded;
   Recording& recording = *r.recording;
   const Status waited = wait(recording, run);
-  if (r.parted) s_.base.totals.submits += std::max<size_t>(r.parted->submitted(), 1) - 1;
+  if (r.parted) s_.base.totals.submits += r.parted->more_submissions();
   RP_TRY(waited);
   RP_TRY(check_error_word());
   if (r.parted) RP_TRY(measure_parts(index, run));

@@ -296,7 +296,7 @@ class DeviceSession::Submission {
   void watch(const EndCall& at_end) {
     Device& device = *session_.base_.device;
     if (Recording* const submitted = lease_.context->first_submission())
-      device.end_watcher().add(watch_, *submitted, at_end, !device.takes_edges());
+      device.end_watcher().add(watch_, *submitted, at_end, device.ends_in_order());
   }
   /// Whether begin() failed for lack of memory before it submitted anything.
   bool lacks_memory(const Status& begun) const {

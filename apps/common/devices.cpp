@@ -41,9 +41,11 @@ Result<HiddenFeatures> parse_hidden(const std::vector<std::string>& names) {
       hidden.update_after_bind = true;
     } else if (name == "vulkan-1.2") {
       hidden.newer_than_vulkan_1_1 = true;
+    } else if (name == "transfer-queues") {
+      hidden.transfer_queues = true;
     } else {
       return Status(Code::Usage,
-                    "--without takes buffer-addresses, update-after-bind and "
+                    "--without takes buffer-addresses, update-after-bind, transfer-queues and "
                     "vulkan-1.2, not '" +
                         name + "'");
     }

@@ -19,7 +19,8 @@ Refusal refusal_of(std::shared_ptr<const package::Package> package);
 /// The backend options of our programs, with the user's cache folder (XDG_CACHE_HOME, or else
 /// ~/.cache).
 BackendOptions default_backend_options();
-/// Reads the names of hidden features: "buffer-addresses", "update-after-bind", "vulkan-1.2".
+/// Reads the names of hidden features: "buffer-addresses", "update-after-bind", "vulkan-1.2",
+/// "transfer-queues".
 Result<HiddenFeatures> parse_hidden(const std::vector<std::string>& names);
 /// The folder for compiled CUDA kernels, below the cache folder. Empty if there is none.
 std::string cuda_cache_dir();

@@ -91,7 +91,7 @@ void add_without(CLI::App& command, CommonOptions& o) {
   command
       .add_option("--without", o.without,
                   "Take features of devices to be missing: buffer-addresses, update-after-bind, "
-                  "vulkan-1.2. Shows what devices do that lack them")
+                  "transfer-queues, vulkan-1.2. Shows what devices do that lack them")
       ->delimiter(',');
 }
 

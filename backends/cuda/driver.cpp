@@ -15,7 +15,21 @@ constexpr auto kPolled = std::chrono::milliseconds(2);   // polling time around 
 constexpr auto kFirstSleep = std::chrono::microseconds(50);
 constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 
-// Errors after which every call on the context fails.
+/// The primary contexts with a run that was given up, and why. A primary context belongs to the
+/// process: it outlives the device that hung, and opening the device again returns the same
+/// context.
+struct Hung {
+  std::mutex mutex;
+  std::map<CUcontext, std::string> contexts;
+};
+
+Hung& hung() {
+  static auto* const all = new Hung;  // never freed: devices may be closed while the process ends
+  return *all;
+}
+
+}  // namespace
+
 bool is_sticky(CUresult r) {
   switch (r) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
@@ -40,21 +54,6 @@ bool is_sticky(CUresult r) {
       return false;
   }
 }
-
-/// The primary contexts with a run that was given up, and why. A primary context belongs to the
-/// process: it outlives the device that hung, and opening the device again returns the same
-/// context.
-struct Hung {
-  std::mutex mutex;
-  std::map<CUcontext, std::string> contexts;
-};
-
-Hung& hung() {
-  static auto* const all = new Hung;  // never freed: devices may be closed while the process ends
-  return *all;
-}
-
-}  // namespace
 
 Driver::~Driver() {
   if (!context || runs.given_up()) return;
@@ -114,20 +113,30 @@ CUresult Driver::wait_for(CUevent event, uint64_t limit_ns, Clock::duration* exp
   return r;
 }
 
+bool Driver::keep_if_late(std::function<void(const Table&)>& destroy) {
+  if (!runs.any_late()) return false;
+  const std::lock_guard lock(mutex_);
+  try {
+    kept_.push_back(std::move(destroy));
+  } catch (const std::bad_alloc&) {  // called by destructors: it stays until the context ends
+  }
+  return true;
+}
+
 void Driver::release(std::function<void(const Table&)> destroy) {
   if (runs.given_up()) return;
   const ReleaseScope scope(*this);
-  if (!scope.entered()) return;
-  if (runs.any_late()) {
-    const std::lock_guard lock(mutex_);
-    try {
-      kept_.push_back(std::move(destroy));
-    } catch (const std::bad_alloc&) {  // called by destructors: it stays until the context ends
-    }
-    return;
-  }
+  if (!scope.entered() || keep_if_late(destroy)) return;
   release_kept();
   destroy(fn());
+}
+
+void Driver::release(const LentMemory& memory) {
+  if (runs.given_up()) return;
+  std::function<void(const Table&)> give_back = [this, memory](const Table&) {
+    lender.release(memory);
+  };
+  if (!keep_if_late(give_back)) give_back(fn());
 }
 
 void Driver::release_kept() {

@@ -28,6 +28,7 @@ struct Driver {
   CUstream transfers = nullptr;  // for uploads and downloads; the borrowed stream if there is one
   AtomicCounters counters;
   RunQueue runs;
+  MemoryCallbacks lender;  // of the application; may be empty
 
   Driver() = default;
   Driver(const Driver&) = delete;
@@ -54,6 +55,8 @@ struct Driver {
   void destroy(T handle) {
     release([handle](const Table& fn) { (fn.*Destroy)(handle); });
   }
+  /// Gives memory back to the application, likewise.
+  void release(const LentMemory& memory);
   /// Makes the calls that release() postponed, unless a run is late. The context must be current.
   void release_kept();
   /// For a run that did not end within `waited_ns` after its timeout: poisons the context, and from
@@ -64,6 +67,7 @@ struct Driver {
 
  private:
   void poison(const std::string& cause);
+  bool keep_if_late(std::function<void(const Table&)>& destroy);
   /// What to do about a poisoned context.
   std::string remedy() const;
   std::atomic<bool> poisoned_ = false;
@@ -71,6 +75,9 @@ struct Driver {
   std::string cause_;  // of the poisoning
   std::vector<std::function<void(const Table&)>> kept_;
 };
+
+/// Whether every call on the context fails after this error.
+bool is_sticky(CUresult r);
 
 /// Makes the context current on this thread for its lifetime, and then restores the previous one.
 class Scope {

@@ -43,7 +43,8 @@ class VulkanBackend final : public Backend {
 }  // namespace
 
 Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options,
-                                     const TableHook& hook, const DriverHook& driver_hook) {
+                                     const TableHook& hook, const DriverHook& driver_hook,
+                                     const InstanceHook& instance_hook) {
   PhysicalDevice physical;
   std::shared_ptr<Instance> instance;
   if (options.vulkan.device) {
@@ -54,6 +55,7 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
     physical.info.id = "vulkan";
   } else {
     RP_ASSIGN(instance, Instance::create(options.validation, options.log, options.hidden));
+    if (instance_hook) instance->replace_functions(instance_hook);
     RP_ASSIGN(auto handles, instance->physical_devices());
     if (index >= handles.size()) {
       RP_TRY(platform::check_open_files());

@@ -1,9 +1,11 @@
 #include "backends/vulkan/device.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "backends/vulkan/recording.h"
+#include "backends/vulkan/transfers.h"
 
 namespace reprise::vulkan {
 namespace {
@@ -21,23 +23,28 @@ Status create_device(Driver& d) {
   FeatureChain features;
   d.physical.query_features(*d.instance, features);
   d.physical.keep_used(features);
-  const float priority = 1.0F;
-  VkDeviceQueueCreateInfo queue{};
-  queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-  queue.queueFamilyIndex = d.physical.queue_family;
-  queue.queueCount = 1;
-  queue.pQueuePriorities = &priority;
+  const QueueFamilies& families = d.physical.queues;
+  const std::array<float, 2> priorities{1.0F, 1.0F};
+  std::array<VkDeviceQueueCreateInfo, 2> queues{};
+  for (VkDeviceQueueCreateInfo& q : queues) {
+    q.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    q.pQueuePriorities = priorities.data();
+  }
+  queues[0].queueFamilyIndex = families.compute;
+  queues[0].queueCount = 1;
+  queues[1].queueFamilyIndex = families.transfer;
+  queues[1].queueCount = families.transfer_queues;
   VkDeviceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   info.pNext = &features.core;
-  info.queueCreateInfoCount = 1;
-  info.pQueueCreateInfos = &queue;
+  info.queueCreateInfoCount = families.transfer_queues > 0 ? 2 : 1;
+  info.pQueueCreateInfos = queues.data();
   info.enabledExtensionCount = static_cast<uint32_t>(d.physical.extensions.size());
   info.ppEnabledExtensionNames = d.physical.extensions.data();
   RP_TRY(d.check(d.instance->fn().create_device(d.physical.handle, &info, nullptr, &d.device),
                  "vkCreateDevice"));
   d.owned = true;
-  d.queue_family = d.physical.queue_family;
+  d.queue_family = families.compute;
   return {};
 }
 
@@ -45,6 +52,7 @@ void adopt_device(Driver& d, const BorrowedVulkan& b) {
   d.device = static_cast<VkDevice>(b.device);
   d.queue = static_cast<VkQueue>(b.queue);
   d.queue_family = b.queue_family;
+  d.physical.queues.transfer_queues = 0;
   d.lock_queue = b.lock_queue;
   d.unlock_queue = b.unlock_queue;
   DeviceFacts& f = d.physical.info.facts;
@@ -71,10 +79,16 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
     return Status(Code::Device, physical.info.id + " (" + physical.info.name +
                                     ") cannot be used: " + physical.info.reason);
   }
+  if (options.memory.allocate && !options.vulkan.device) {
+    return Status(Code::Usage,
+                  "only an application that lends its own Vulkan device can allocate its memory "
+                  "(reprise_allocator)");
+  }
   auto d = std::make_shared<Driver>();
   d->instance = std::move(instance);
   d->physical = std::move(physical);
   d->log = options.log;
+  d->lender = options.memory;
   d->runs.patience_ns = options.patience_ns;
   d->instance->fn().memory_properties(d->physical.handle, &d->memory);
   if (options.vulkan.device) {
@@ -86,6 +100,12 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   if (driver_hook) driver_hook(*d);
   if (hook) hook(d->vk);
   if (!d->queue) d->vk.vkGetDeviceQueue(d->device, d->queue_family, 0, &d->queue);
+  const QueueFamilies& families = d->physical.queues;
+  if (families.transfer_queues > 0)
+    d->vk.vkGetDeviceQueue(d->device, families.transfer, 0, &d->upload_queue);
+  if (families.transfer_queues > 1)
+    d->vk.vkGetDeviceQueue(d->device, families.transfer, 1, &d->download_queue);
+  RP_TRY(d->make_transfer_semaphore());
   std::unique_ptr<VulkanDevice> self(new VulkanDevice(std::move(d), options));
   if (!self->driver_->uses_descriptors()) RP_TRY(self->make_pipeline_layout());
   RP_TRY(self->make_pipeline_cache());
@@ -140,10 +160,24 @@ Status VulkanDevice::copy_now(const DeviceBuffer& src, uint64_t src_offset, Devi
   Command to_host;
   to_host.kind = Command::Kind::HostBarrier;
   desc.commands = {copy, to_host};
+  if (driver_->upload_queue) return transfer_now(copy);
   RP_TRY(driver_->runs.wait_before("a transfer", driver_->physical.info));
   RP_ASSIGN(auto recording, VulkanRecording::create(driver_, std::move(desc)));
   RP_TRY(recording->submit());
   return recording->wait_for_transfer();
+}
+
+/// As copy_now(), but in a queue of its own.
+Status VulkanDevice::transfer_now(const Command& copy) {
+  Driver& d = *driver_;
+  const bool down = copy.dst->mapped() != nullptr && d.download_queue != nullptr;
+  TransferBuffer commands;
+  RP_TRY(commands.begin(driver_));
+  commands.see_everything();
+  commands.copy({&copy, 1});
+  commands.show_to_host();
+  RP_TRY(commands.end());
+  return d.transfer(down ? d.download_queue : d.upload_queue, commands.handle());
 }
 
 Status VulkanDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {

@@ -38,6 +38,7 @@ class VulkanDevice final : public Device {
   Counters counters() const override;
   Status check_image(const DeviceImage& image, ImageFormat format, bool written) const override;
   Status check_rows() const override { return {}; }
+  bool ends_in_order() const override { return driver_->upload_queue == VK_NULL_HANDLE; }
 
  private:
   VulkanDevice(std::shared_ptr<Driver> driver, const BackendOptions& options)
@@ -53,6 +54,7 @@ class VulkanDevice final : public Device {
   /// Copies between buffers and waits.
   Status copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
                   uint64_t dst_offset, uint64_t bytes);
+  Status transfer_now(const Command& copy);
   Status staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot);
 
   std::shared_ptr<Driver> driver_;

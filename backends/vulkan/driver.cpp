@@ -12,6 +12,7 @@ Driver::~Driver() {
     instance->keep();
     return;
   }
+  if (transferred_) vk.vkDestroySemaphore(device, transferred_, nullptr);
   if (pipeline_layout) vk.vkDestroyPipelineLayout(device, pipeline_layout, nullptr);
   if (owned) vk.vkDestroyDevice(device, nullptr);
 }
@@ -33,26 +34,35 @@ Code code_of(VkResult r) {
 
 /// Semaphores and their values as vkQueueSubmit takes them.
 struct TimelinePoints {
-  static constexpr size_t kMost = SubmitSync::kMost;
+  static constexpr size_t kMost = SubmitSync::kMost + 2;
   std::array<VkSemaphore, kMost> semaphores{};
   std::array<uint64_t, kMost> values{};
   std::array<VkPipelineStageFlags, kMost> stages{};
   uint32_t count = 0;
 
-  Status set(std::span<const SubmitSync::Point> points) {
-    if (points.size() > kMost) {
-      return {Code::Usage, "a submission waits for and signals at most " + std::to_string(kMost) +
-                               " semaphores each"};
-    }
+  void add(VkSemaphore semaphore, uint64_t value) {
+    semaphores[count] = semaphore;
+    values[count] = value;
+    stages[count++] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+  }
+  void add(std::span<const SubmitSync::Point> points) {
     for (const SubmitSync::Point& p : points) {
-      if (p.handle == 0) return {Code::Usage, "a semaphore is null"};
-      std::memcpy(&semaphores[count], &p.handle, sizeof(VkSemaphore));
-      values[count] = p.value;
-      stages[count++] = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+      VkSemaphore semaphore = VK_NULL_HANDLE;
+      std::memcpy(&semaphore, &p.handle, sizeof(semaphore));
+      add(semaphore, p.value);
     }
-    return {};
   }
 };
+
+Status check_points(std::span<const SubmitSync::Point> points) {
+  if (points.size() > SubmitSync::kMost) {
+    return {Code::Usage, "a submission waits for and signals at most " +
+                             std::to_string(SubmitSync::kMost) + " semaphores each"};
+  }
+  for (const SubmitSync::Point& p : points)
+    if (p.handle == 0) return {Code::Usage, "a semaphore is null"};
+  return {};
+}
 
 }  // namespace
 
@@ -85,40 +95,116 @@ void Driver::give_up(uint64_t waited_ns) {
   lost = true;
 }
 
-Status Driver::submit(std::span<const VkCommandBuffer> commands, VkFence fence, SubmittedRun& run,
-                      const SubmitSync& sync, uint64_t timeout_ns) {
+VkResult Driver::submit_one(const Batch& batch, VkFence fence, const SubmitSync& sync) {
+  TimelinePoints waits, signals;
+  if (batch.wait != 0) waits.add(batch.semaphore, batch.wait);
+  if (batch.signal != 0) signals.add(batch.semaphore, batch.signal);
+  const bool runs_kernels = batch.queue == queue;
+  // These transfers are complete. The wait makes what they wrote visible to this queue.
+  const bool sees = runs_kernels && transfers_done_ != transfers_seen_;
+  if (sees) waits.add(transferred_, transfers_done_);
+  if (runs_kernels) {
+    waits.add(sync.waits);
+    signals.add(sync.signals);
+  }
+  VkTimelineSemaphoreSubmitInfo values{};
+  values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
+  values.waitSemaphoreValueCount = waits.count;
+  values.pWaitSemaphoreValues = waits.values.data();
+  values.signalSemaphoreValueCount = signals.count;
+  values.pSignalSemaphoreValues = signals.values.data();
+  VkSubmitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+  if (waits.count + signals.count > 0) info.pNext = &values;
+  info.waitSemaphoreCount = waits.count;
+  info.pWaitSemaphores = waits.semaphores.data();
+  info.pWaitDstStageMask = waits.stages.data();
+  info.commandBufferCount = static_cast<uint32_t>(batch.commands.size());
+  info.pCommandBuffers = batch.commands.data();
+  info.signalSemaphoreCount = signals.count;
+  info.pSignalSemaphores = signals.semaphores.data();
+  const VkResult r = vk.vkQueueSubmit(batch.queue, 1, &info, fence);
+  ++counters.submits;
+  if (r == VK_SUCCESS && sees) transfers_seen_ = transfers_done_;
+  return r;
+}
+
+Status Driver::submit(std::span<const Batch> batches, VkFence fence, SubmittedRun& run,
+                      const SubmitSync& sync, uint64_t timeout_ns, size_t& submitted) {
+  submitted = 0;
   RP_TRY(alive());
   if (!sync.empty() && owned) {
     return {Code::Usage,
             "only an application that lends its own Vulkan device has semaphores of this "
             "device"};
   }
-  VkSubmitInfo info{};
-  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
-  info.commandBufferCount = static_cast<uint32_t>(commands.size());
-  info.pCommandBuffers = commands.data();
-  TimelinePoints waits, signals;
-  VkTimelineSemaphoreSubmitInfo values{};
-  if (!sync.empty()) {
-    RP_TRY(waits.set(sync.waits));
-    RP_TRY(signals.set(sync.signals));
-    values.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO;
-    values.waitSemaphoreValueCount = info.waitSemaphoreCount = waits.count;
-    values.pWaitSemaphoreValues = waits.values.data();
-    values.signalSemaphoreValueCount = info.signalSemaphoreCount = signals.count;
-    values.pSignalSemaphoreValues = signals.values.data();
-    info.pWaitSemaphores = waits.semaphores.data();
-    info.pWaitDstStageMask = waits.stages.data();
-    info.pSignalSemaphores = signals.semaphores.data();
-    info.pNext = &values;
-  }
+  RP_TRY(check_points(sync.waits));
+  RP_TRY(check_points(sync.signals));
   const std::lock_guard lock(queue_mutex);
   if (lock_queue) lock_queue();
-  const VkResult r = vk.vkQueueSubmit(queue, 1, &info, fence);
+  VkResult r = VK_SUCCESS;
+  for (const Batch& batch : batches) {
+    r = submit_one(batch, &batch == &batches.back() ? fence : VK_NULL_HANDLE, sync);
+    if (r != VK_SUCCESS) break;
+    ++submitted;
+  }
   if (unlock_queue) unlock_queue();
-  ++counters.submits;
-  if (r == VK_SUCCESS) run.submitted(timeout_ns);
+  if (submitted > 0) run.submitted(timeout_ns);
   return check(r, "vkQueueSubmit");
+}
+
+Status Driver::transfer(VkQueue in, VkCommandBuffer commands) {
+  RP_TRY(alive());
+  const uint64_t number = transfers_ + 1;
+  {
+    const std::lock_guard lock(queue_mutex);
+    const Batch batch{in, {&commands, 1}, transferred_, 0, number};
+    RP_TRY(check(submit_one(batch, VK_NULL_HANDLE, {}), "vkQueueSubmit"));
+  }
+  transfers_ = number;
+  VkResult r = wait_for_transfer(number);
+  const bool known = r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
+  if (!known) r = wait_for_transfer(number);  // the error may be temporary
+  // It may use its memory for ever.
+  if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) give_up(runs.patience_ns);
+  RP_TRY(check(r, "vkWaitSemaphores").with_context("a transfer"));
+  const std::lock_guard lock(queue_mutex);
+  transfers_done_ = number;
+  return {};
+}
+
+VkResult Driver::wait_for_transfer(uint64_t number) const {
+  constexpr uint64_t kSliceNs = 100'000'000;
+  VkResult r = VK_TIMEOUT;
+  while (r == VK_TIMEOUT && !lost) r = wait_for(transferred_, number, kSliceNs);
+  return lost ? VK_ERROR_DEVICE_LOST : r;
+}
+
+VkResult Driver::wait_for(VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns) const {
+  VkSemaphoreWaitInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO;
+  info.semaphoreCount = 1;
+  info.pSemaphores = &semaphore;
+  info.pValues = &value;
+  return vk.vkWaitSemaphores(device, &info, timeout_ns);
+}
+
+Result<VkSemaphore> Driver::make_timeline() {
+  VkSemaphoreTypeCreateInfo type{};
+  type.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO;
+  type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+  VkSemaphoreCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO;
+  info.pNext = &type;
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  RP_TRY(check(vk.vkCreateSemaphore(device, &info, nullptr, &semaphore), "vkCreateSemaphore"));
+  return semaphore;
+}
+
+Status Driver::make_transfer_semaphore() {
+  if (!upload_queue) return {};
+  RP_ASSIGN(transferred_, make_timeline());
+  return {};
 }
 
 }  // namespace reprise::vulkan

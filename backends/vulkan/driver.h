@@ -17,6 +17,15 @@
 
 namespace reprise::vulkan {
 
+/// A submission to one queue. It begins when the timeline semaphore has the value `wait`, and
+/// gives it the value `signal` at its end; 0: neither.
+struct Batch {
+  VkQueue queue = VK_NULL_HANDLE;
+  std::span<const VkCommandBuffer> commands;
+  VkSemaphore semaphore = VK_NULL_HANDLE;
+  uint64_t wait = 0, signal = 0;
+};
+
 struct Driver {
   std::shared_ptr<Instance> instance;
   PhysicalDevice physical;
@@ -26,6 +35,10 @@ struct Driver {
   VolkDeviceTable vk{};
   VkQueue queue = VK_NULL_HANDLE;
   uint32_t queue_family = 0;
+  // Copies of less than this take a few microseconds, which is what another submission costs.
+  uint64_t least_overlapped_bytes = uint64_t{256} << 10;
+  // Queues of a family that only transfers: null if there is none, or only one.
+  VkQueue upload_queue = VK_NULL_HANDLE, download_queue = VK_NULL_HANDLE;
   std::mutex queue_mutex;                          // vkQueueSubmit needs external synchronisation
   std::function<void()> lock_queue, unlock_queue;  // lock the application's queue; may be empty
   VkPipelineLayout pipeline_layout = VK_NULL_HANDLE;  // of kernels that use addresses
@@ -34,6 +47,7 @@ struct Driver {
   std::atomic<uint64_t> heap_bytes[VK_MAX_MEMORY_HEAPS] = {};  // allocated by this library
   AtomicCounters counters;
   RunQueue runs;
+  MemoryCallbacks lender;  // of the application; may be empty
   Log log;
 
   Driver() = default;
@@ -47,8 +61,16 @@ struct Driver {
   Status check(VkResult r, const char* call);
   /// An error if the device was lost.
   Status alive() const;
-  Status submit(std::span<const VkCommandBuffer> commands, VkFence fence, SubmittedRun& run,
-                const SubmitSync& sync, uint64_t timeout_ns);
+  /// Submits the batches of one run in this order, and the fence, which may be null, with the last
+  /// one. `sync` is that of the batch for `queue`. `submitted`: how many were, also in a failure;
+  /// the run is listed as soon as one was.
+  Status submit(std::span<const Batch> batches, VkFence fence, SubmittedRun& run,
+                const SubmitSync& sync, uint64_t timeout_ns, size_t& submitted);
+  /// Submits a transfer, which neither waits for runs nor holds them up, and waits for it. What it
+  /// writes is visible to all later runs. Only one thread at a time may call this.
+  Status transfer(VkQueue in, VkCommandBuffer commands);
+  /// Waits until the timeline semaphore has the value.
+  VkResult wait_for(VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns) const;
   /// Destroys the handle of an Owned, unless a run was given up.
   template <auto Destroy, typename T>
   void destroy(T handle) {
@@ -57,8 +79,17 @@ struct Driver {
   /// For a run that did not end within `waited_ns` after its timeout: the device counts as lost,
   /// and from then on nothing that belongs to it is destroyed.
   void give_up(uint64_t waited_ns);
+  Result<VkSemaphore> make_timeline();
+  /// Makes the semaphore of transfers, if there are queues for them.
+  Status make_transfer_semaphore();
 
  private:
+  VkResult submit_one(const Batch& batch, VkFence fence, const SubmitSync& sync);
+  VkResult wait_for_transfer(uint64_t number) const;
+
+  VkSemaphore transferred_ = VK_NULL_HANDLE;          // counts transfers
+  uint64_t transfers_ = 0;                            // submitted
+  uint64_t transfers_done_ = 0, transfers_seen_ = 0;  // ... complete, and visible to `queue`
   mutable std::mutex mutex_;
   std::string given_up_;  // why
 };
@@ -75,6 +106,7 @@ using OwnedFence = Owned<VkFence, &VolkDeviceTable::vkDestroyFence>;
 using OwnedSetLayout = Owned<VkDescriptorSetLayout, &VolkDeviceTable::vkDestroyDescriptorSetLayout>;
 using OwnedPipelineLayout = Owned<VkPipelineLayout, &VolkDeviceTable::vkDestroyPipelineLayout>;
 using OwnedDescriptorPool = Owned<VkDescriptorPool, &VolkDeviceTable::vkDestroyDescriptorPool>;
+using OwnedSemaphore = Owned<VkSemaphore, &VolkDeviceTable::vkDestroySemaphore>;
 using OwnedQueryPool = Owned<VkQueryPool, &VolkDeviceTable::vkDestroyQueryPool>;
 
 }  // namespace reprise::vulkan

@@ -94,6 +94,8 @@ void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chai
   if (offers(VK_API_VERSION_1_2, VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME)) {
     link(tail, chain.indexing, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DESCRIPTOR_INDEXING_FEATURES);
   }
+  if (properties.apiVersion >= VK_API_VERSION_1_2)
+    link(tail, chain.timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
   if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
     link(tail, chain.matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
   }
@@ -113,6 +115,7 @@ void PhysicalDevice::keep_used(FeatureChain& chain) const {
   chain.address.bufferDeviceAddressCaptureReplay = VK_FALSE;
   chain.address.bufferDeviceAddressMultiDevice = VK_FALSE;
   chain.memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
+  chain.timeline.timelineSemaphore = queues.transfer_queues > 0 ? VK_TRUE : VK_FALSE;
   chain.matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
   VkPhysicalDeviceDescriptorIndexingFeatures none{};
   none.sType = chain.indexing.sType;
@@ -151,7 +154,7 @@ PhysicalDevice PhysicalDevice::query(const Instance& instance, VkPhysicalDevice 
   }
   d.fill_identity(instance);
   d.fill_limits(instance);
-  d.choose_queue(instance);
+  d.choose_queues(instance);
   d.fill_features(instance, hidden);
   d.choose_extensions();
   d.info.usable = d.info.reason.empty();
@@ -250,6 +253,8 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   if (chain.matrix.cooperativeMatrix != VK_FALSE &&
       chain.memory_model.vulkanMemoryModel != VK_FALSE)
     fill_matrices(instance);
+  if (chain.timeline.timelineSemaphore == VK_FALSE || hidden.transfer_queues)
+    queues.transfer_queues = 0;
   if (!f.buffer_address) use_descriptors();
   if (chain.subgroup_size.subgroupSizeControl == VK_FALSE)
     min_subgroup_size = max_subgroup_size = 0;
@@ -296,18 +301,33 @@ void PhysicalDevice::choose_extensions() {
   if (has("VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 }
 
-void PhysicalDevice::choose_queue(const Instance& instance) {
+QueueFamilies QueueFamilies::choose(std::span<const VkQueueFamilyProperties> families) {
+  // Engines for video copy too, but serve others.
+  constexpr VkQueueFlags kOfCopyEngines =
+      VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;
+  QueueFamilies chosen;
+  for (uint32_t i = 0; i < families.size(); ++i) {
+    const VkQueueFlags flags = families[i].queueFlags;
+    if (chosen.compute == kNone && (flags & VK_QUEUE_COMPUTE_BIT) != 0) chosen.compute = i;
+    const bool copies = (flags & VK_QUEUE_TRANSFER_BIT) != 0 && (flags & ~kOfCopyEngines) == 0;
+    if (chosen.transfer != kNone || !copies || families[i].queueCount == 0) continue;
+    chosen.transfer = i;
+    chosen.transfer_queues = std::min(families[i].queueCount, 2U);
+  }
+  return chosen;
+}
+
+void PhysicalDevice::choose_queues(const Instance& instance) {
   uint32_t n = 0;
   instance.fn().queue_families(handle, &n, nullptr);
   std::vector<VkQueueFamilyProperties> families(n);
   instance.fn().queue_families(handle, &n, families.data());
-  for (uint32_t i = 0; i < n; ++i) {
-    if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) == 0) continue;
-    queue_family = i;
-    timestamp_bits = families[i].timestampValidBits;
-    return;
+  queues = QueueFamilies::choose(families);
+  if (queues.compute == QueueFamilies::kNone) {
+    info.reason = "the device has no compute queue";
+  } else {
+    timestamp_bits = families[queues.compute].timestampValidBits;
   }
-  info.reason = "the device has no compute queue";
 }
 
 }  // namespace reprise::vulkan

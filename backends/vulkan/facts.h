@@ -1,6 +1,7 @@
 // The facts of a physical device, and the features to enable when it is opened.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,18 @@ struct FeatureChain {
   VkPhysicalDeviceScalarBlockLayoutFeatures scalar_layout{};
   VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures subgroup_types{};
   VkPhysicalDeviceDescriptorIndexingFeatures indexing{};
+  VkPhysicalDeviceTimelineSemaphoreFeatures timeline{};
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
+};
+
+/// The families of queues that a device is opened with.
+struct QueueFamilies {
+  static constexpr uint32_t kNone = VK_QUEUE_FAMILY_IGNORED;
+  uint32_t compute = kNone;
+  uint32_t transfer = kNone;     // one that only transfers, beside all work of other families
+  uint32_t transfer_queues = 0;  // that are used of it: one for uploads, a second for downloads
+
+  static QueueFamilies choose(std::span<const VkQueueFamilyProperties> families);
 };
 
 struct PhysicalDevice {
@@ -32,7 +44,7 @@ struct PhysicalDevice {
   VkPhysicalDeviceProperties properties{};
   DeviceInfo info;
   std::vector<const char*> extensions;  // to enable; string literals
-  uint32_t queue_family = 0;
+  QueueFamilies queues;
   uint32_t timestamp_bits = 0;
   // The subgroup sizes that a pipeline may require; both 0 if the device has no such control.
   uint32_t min_subgroup_size = 0, max_subgroup_size = 0;
@@ -61,7 +73,7 @@ struct PhysicalDevice {
   void fill_limits(const Instance& instance);
   void fill_matrices(const Instance& instance);
   void choose_extensions();
-  void choose_queue(const Instance& instance);
+  void choose_queues(const Instance& instance);
   std::vector<std::string> available_;  // extensions of the device
   VkDriverId driver_ = VK_DRIVER_ID_MAX_ENUM;
 };

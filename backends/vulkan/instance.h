@@ -49,6 +49,8 @@ class Instance {
 
   VkInstance handle() const { return handle_; }
   const InstanceTable& fn() const { return fn_; }
+  /// For tests.
+  void replace_functions(const std::function<void(InstanceTable&)>& by) { by(fn_); }
   Result<std::vector<VkPhysicalDevice>> physical_devices() const;
   /// Never destroys the instance: a device of it continues to exist, or drivers stay loaded.
   void keep() { owned_ = false; }

@@ -1,6 +1,7 @@
 #include "backends/vulkan/memory.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace reprise::vulkan {
@@ -41,7 +42,15 @@ Status VulkanBuffer::make_buffer(uint64_t bytes) {
                VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT;
   info.usage |= driver_->uses_descriptors() ? VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT
                                             : VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  // The queues of both families use staging memory and tensors of inputs and outputs. Concurrent
+  // sharing costs buffers nothing on GPUs, while a transfer of ownership takes two more barriers.
+  const std::array<uint32_t, 2> families{driver_->queue_family, driver_->physical.queues.transfer};
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+  if (driver_->upload_queue) {
+    info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+    info.queueFamilyIndexCount = static_cast<uint32_t>(families.size());
+    info.pQueueFamilyIndices = families.data();
+  }
   RP_TRY(driver_->check(driver_->vk.vkCreateBuffer(driver_->device, &info, nullptr, &handle_),
                         "vkCreateBuffer"));
   buffer_ = {driver_, handle_};

@@ -182,12 +182,14 @@ Status VulkanRecording::make_objects(const RecordingDesc& desc) {
   RP_TRY(driver_->check(driver_->vk.vkCreateCommandPool(device, &pool_info, nullptr, &pool),
                         "vkCreateCommandPool"));
   pool_ = {driver_, pool};
-  VkFenceCreateInfo fence_info{};
-  fence_info.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
-  VkFence fence = VK_NULL_HANDLE;
-  RP_TRY(driver_->check(driver_->vk.vkCreateFence(device, &fence_info, nullptr, &fence),
-                        "vkCreateFence"));
-  fence_ = {driver_, fence};
+  if (copies_.empty()) {
+    VkFenceCreateInfo fence_info{};
+    fence_info.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
+    VkFence fence = VK_NULL_HANDLE;
+    RP_TRY(driver_->check(driver_->vk.vkCreateFence(device, &fence_info, nullptr, &fence),
+                          "vkCreateFence"));
+    fence_ = {driver_, fence};
+  }
   if (!desc.timestamps || dispatches_ == 0) return {};
   if (driver_->physical.timestamp_bits == 0)
     return unsupported(driver_->physical.info.id + " has no timestamps; run without them");
@@ -210,6 +212,7 @@ Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr
     const bool indirect = c.kind == Command::Kind::DispatchIndirect;
     if (indirect || c.kind == Command::Kind::Dispatch) ++r->dispatches_;
   }
+  RP_TRY(r->copies_.take(desc.commands));
   RP_TRY(r->make_objects(desc));
   Driver& d = *r->driver_;
   if (d.uses_descriptors()) r->bound_.emplace(r->driver_, desc);
@@ -280,9 +283,16 @@ Status VulkanRecording::take_for_memory() {
   return write(*oldest);
 }
 
-VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
+VkResult VulkanRecording::wait_for_device(uint64_t timeout_ns) const {
+  if (!copies_.empty()) return copies_.wait(timeout_ns);
   const VkFence fence = fence_.get();
   return driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
+}
+
+// Any error but the loss of the device may be temporary, and says nothing of the run.
+bool VulkanRecording::has_ended(uint64_t timeout_ns) const {
+  const VkResult r = wait_for_device(timeout_ns);
+  return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
 }
 
 // A lost device runs nothing. Any other error of the wait may be temporary, so it is tried twice;
@@ -290,7 +300,7 @@ VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
 VulkanRecording::~VulkanRecording() {
   if (!pending_ || driver_->runs.given_up()) return;
   VkResult r = VK_TIMEOUT;
-  const auto ask = [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; };
+  const auto ask = [&](uint64_t ns) { return (r = wait_for_device(ns)) != VK_TIMEOUT; };
   const auto is_known = [&] {
     return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST || r == VK_TIMEOUT;
   };
@@ -306,15 +316,18 @@ Status VulkanRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
   }
   RP_TRY(bind_memory());
   const VkFence fence = fence_.get();
-  RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
+  if (fence)
+    RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
   std::array<VkCommandBuffer, 3> all{};
-  size_t count = 0;
+  size_t count = 0, submitted = 0;
   for (VkCommandBuffer commands : {pixels_.before(), takes_[take_].commands, pixels_.after()})
     if (commands) all[count++] = commands;
-  RP_TRY(driver_->submit(std::span(all).first(count), fence, run_, sync, timeout_ns));
-  takes_[take_].last_used = ++submissions_;
-  pending_ = true;
-  return {};
+  const Status s = driver_->submit(copies_.batches(std::span(all).first(count)), fence, run_, sync,
+                                   timeout_ns, submitted);
+  if (!s.ok()) copies_.submitted(submitted);
+  pending_ = submitted > 0;  // wait() waits for a part as well
+  if (pending_) takes_[take_].last_used = ++submissions_;
+  return s;
 }
 
 Status VulkanRecording::set_pixels(std::span<const PixelCopy> before,
@@ -330,7 +343,7 @@ Status VulkanRecording::over(VkResult r) {
     return {};
   }
   dead_ = true;
-  return driver_->check(r, "vkWaitForFences");
+  return driver_->check(r, copies_.empty() ? "vkWaitForFences" : "vkWaitSemaphores");
 }
 
 // Gives up the run, because it or one before it hangs.
@@ -343,7 +356,7 @@ Status VulkanRecording::hung() {
 Status VulkanRecording::wait(uint64_t timeout_ns) {
   if (!pending_) return {};
   VkResult r = VK_TIMEOUT;
-  const auto ask = [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; };
+  const auto ask = [&](uint64_t ns) { return (r = wait_for_device(ns)) != VK_TIMEOUT; };
   switch (driver_->runs.wait(run_, timeout_ns, ask)) {
     case RunQueue::Outcome::Over:
       ran_ns_ = driver_->runs.ran_ns(run_);
@@ -359,7 +372,7 @@ Status VulkanRecording::wait(uint64_t timeout_ns) {
 Result<bool> VulkanRecording::poll(uint64_t timeout_ns) {
   if (!pending_) return true;
   VkResult r = VK_TIMEOUT;
-  const auto ask = [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; };
+  const auto ask = [&](uint64_t ns) { return (r = wait_for_device(ns)) != VK_TIMEOUT; };
   const auto outcome = driver_->runs.poll(run_, timeout_ns, ask);
   if (!outcome) return false;
   if (*outcome == RunQueue::Outcome::Hung) return hung();
@@ -371,16 +384,13 @@ Result<bool> VulkanRecording::poll(uint64_t timeout_ns) {
 }
 
 bool VulkanRecording::watch(uint64_t ns) {
-  return driver_->runs.watch(run_, ns, [this](uint64_t most) {
-    const VkResult r = wait_for_fence(most);
-    return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
-  });
+  return driver_->runs.watch(run_, ns, [this](uint64_t most) { return has_ended(most); });
 }
 
 Result<bool> VulkanRecording::ended() {
   if (dead_) return Status(Code::Device, "this recording failed earlier; create another session");
   if (!pending_) return true;
-  const VkResult r = wait_for_fence(0);
+  const VkResult r = wait_for_device(0);
   if (r == VK_TIMEOUT && driver_->runs.hung(run_)) return hung();
   if (r == VK_TIMEOUT) return false;
   RP_TRY(over(r));

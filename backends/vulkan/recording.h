@@ -8,6 +8,7 @@
 #include "backends/vulkan/bindings.h"
 #include "backends/vulkan/driver.h"
 #include "backends/vulkan/images.h"
+#include "backends/vulkan/transfers.h"
 #include "runtime/backend.h"
 
 namespace reprise::vulkan {
@@ -42,6 +43,7 @@ class VulkanRecording final : public Recording {
   Result<bool> poll(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
   uint64_t times_recorded() const override { return times_recorded_; }
+  uint64_t submissions() const override { return copies_.submissions(); }
   uint64_t ran_ns() const override { return ran_ns_; }
   bool watch(uint64_t ns) override;
   Result<bool> ended() override;
@@ -53,7 +55,8 @@ class VulkanRecording final : public Recording {
   explicit VulkanRecording(std::shared_ptr<Driver> driver)
       : driver_(std::move(driver)),
         pixels_(driver_),
-        run_(driver_->runs, [this] { return wait_for_fence(0) != VK_TIMEOUT; }) {}
+        copies_(driver_),
+        run_(driver_->runs, [this] { return has_ended(0); }) {}
   Status make_objects(const RecordingDesc& desc);
   /// The commands, with descriptors for the memory that they use. Without update-after-bind, sets
   /// must not change once they are recorded, so there is a take for each combination of memory.
@@ -67,15 +70,17 @@ class VulkanRecording final : public Recording {
   Status bind_memory();
   Status take_for_memory();
 
-  VkResult wait_for_fence(uint64_t timeout_ns) const;
+  VkResult wait_for_device(uint64_t timeout_ns) const;
+  bool has_ended(uint64_t timeout_ns) const;
   Status over(VkResult r);
   Status hung();
 
   std::shared_ptr<Driver> driver_;
   OwnedCommandPool pool_;
-  OwnedFence fence_;
+  OwnedFence fence_;  // null if copies_ has a semaphore
   OwnedQueryPool queries_;
   PixelCommands pixels_;
+  OverlappedCopies copies_;
   RecordingDesc desc_;  // kept only if the commands may be recorded again
   std::optional<BoundMemory> bound_;
   std::vector<Take> takes_;

@@ -22,6 +22,9 @@ struct Lender {
   std::function<std::vector<float>(uint32_t word,
                                    std::function<void(void* command_buffer)> between)>
       execute;
+  /// The application's memory, of which it keeps count.
+  std::function<bool(LentMemory&)> allocate;
+  std::function<void(const LentMemory&)> release;
   std::shared_ptr<void> keep;
 };
 Lender lend_vulkan(size_t index);

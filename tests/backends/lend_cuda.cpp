@@ -22,6 +22,25 @@ struct CudaApplication {
     EXPECT_EQ(fn().cuStreamCreate(&stream, cuda::CU_STREAM_NON_BLOCKING), cuda::CUDA_SUCCESS);
     EXPECT_EQ(fn().cuMemAlloc_v2(&memory, 400), cuda::CUDA_SUCCESS);
   }
+  bool allocate(LentMemory& m) const {
+    if (m.use == MemoryUse::Device) {
+      cuda::CUdeviceptr made = 0;
+      const bool done = fn().cuMemAlloc_v2(&made, m.bytes) == cuda::CUDA_SUCCESS;
+      m.handle = made;
+      return done;
+    }
+    constexpr unsigned kFlags = cuda::CU_MEMHOSTALLOC_PORTABLE | cuda::CU_MEMHOSTALLOC_DEVICEMAP;
+    if (fn().cuMemHostAlloc(&m.mapped, m.bytes, kFlags) != cuda::CUDA_SUCCESS) return false;
+    m.handle = reinterpret_cast<uint64_t>(m.mapped);
+    return true;
+  }
+  void release(const LentMemory& m) const {
+    if (m.use == MemoryUse::Device) {
+      EXPECT_EQ(fn().cuMemFree_v2(m.handle), cuda::CUDA_SUCCESS);
+    } else {
+      EXPECT_EQ(fn().cuMemFreeHost(m.mapped), cuda::CUDA_SUCCESS);
+    }
+  }
   bool works() const {
     float value = 0;
     return fn().cuMemcpyDtoHAsync_v2(&value, memory, sizeof(value), stream) == cuda::CUDA_SUCCESS &&
@@ -47,6 +66,8 @@ Lender lend_cuda(size_t index) {
   l.options.cuda = {app->context, app->stream};
   l.memory = reinterpret_cast<void*>(app->memory);
   l.unharmed = [state = app.get()] { return state->works(); };
+  l.allocate = [state = app.get()](LentMemory& m) { return state->allocate(m); };
+  l.release = [state = app.get()](const LentMemory& m) { state->release(m); };
   l.keep = app;
   return l;
 }

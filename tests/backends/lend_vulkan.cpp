@@ -40,7 +40,7 @@ struct VulkanApplication {
     const float priority = 1;
     VkDeviceQueueCreateInfo queue_info{};
     queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-    queue_info.queueFamilyIndex = physical.queue_family;
+    queue_info.queueFamilyIndex = physical.queues.compute;
     queue_info.queueCount = 1;
     queue_info.pQueuePriorities = &priority;
     VkDeviceCreateInfo info{};
@@ -50,7 +50,7 @@ struct VulkanApplication {
     info.pQueueCreateInfos = &queue_info;
     EXPECT_EQ(instance->fn().create_device(physical.handle, &info, nullptr, &device), VK_SUCCESS);
     instance->load_device_table(device, vk);
-    vk.vkGetDeviceQueue(device, physical.queue_family, 0, &queue);
+    vk.vkGetDeviceQueue(device, physical.queues.compute, 0, &queue);
   }
   void make_buffer(VkDeviceSize bytes) {
     make_buffer(bytes, false, buffer, memory);
@@ -87,7 +87,7 @@ struct VulkanApplication {
   std::vector<float> execute(uint32_t word, const std::function<void(void*)>& between) {
     VkCommandPoolCreateInfo pool_info{};
     pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    pool_info.queueFamilyIndex = physical.queue_family;
+    pool_info.queueFamilyIndex = physical.queues.compute;
     VkCommandPool pool = VK_NULL_HANDLE;
     EXPECT_EQ(vk.vkCreateCommandPool(device, &pool_info, nullptr, &pool), VK_SUCCESS);
     VkCommandBufferAllocateInfo allocate{};
@@ -120,6 +120,28 @@ struct VulkanApplication {
     vk.vkUnmapMemory(device, readback_memory);
     vk.vkDestroyCommandPool(device, pool, nullptr);
     return out;
+  }
+  /// Memory that begins in the middle of an allocation, as an allocator of blocks gives it.
+  bool allocate(LentMemory& m) {
+    VkMemoryAllocateFlagsInfo flags{};
+    flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+    flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+    VkMemoryAllocateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    info.pNext = &flags;
+    info.allocationSize = m.bytes + 3 * m.alignment;
+    info.memoryTypeIndex = m.type;
+    VkDeviceMemory made = VK_NULL_HANDLE;
+    if (vk.vkAllocateMemory(device, &info, nullptr, &made) != VK_SUCCESS) return false;
+    m.handle = std::bit_cast<uint64_t>(made);
+    m.offset = 3 * m.alignment;
+    if (m.use == MemoryUse::Device) return true;
+    EXPECT_EQ(vk.vkMapMemory(device, made, 0, VK_WHOLE_SIZE, 0, &m.mapped), VK_SUCCESS);
+    m.mapped = static_cast<std::byte*>(m.mapped) + m.offset;
+    return true;
+  }
+  void release(const LentMemory& m) const {
+    vk.vkFreeMemory(device, std::bit_cast<VkDeviceMemory>(m.handle), nullptr);
   }
   VkSemaphore make_semaphore() {
     VkSemaphoreTypeCreateInfo type{};
@@ -166,7 +188,7 @@ Lender lend_vulkan(size_t index) {
   l.options.vulkan.physical_device = app->physical.handle;
   l.options.vulkan.device = app->device;
   l.options.vulkan.queue = app->queue;
-  l.options.vulkan.queue_family = app->physical.queue_family;
+  l.options.vulkan.queue_family = app->physical.queues.compute;
   l.options.vulkan.lock_queue = [state = app.get()] { ++state->locks; };
   l.options.vulkan.unlock_queue = [state = app.get()] { ++state->unlocks; };
   l.memory = app->buffer;
@@ -186,6 +208,8 @@ Lender lend_vulkan(size_t index) {
   l.execute = [state = app.get()](uint32_t word, const std::function<void(void*)>& between) {
     return state->execute(word, between);
   };
+  l.allocate = [state = app.get()](LentMemory& m) { return state->allocate(m); };
+  l.release = [state = app.get()](const LentMemory& m) { state->release(m); };
   l.keep = app;
   return l;
 }

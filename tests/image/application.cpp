@@ -42,7 +42,7 @@ struct Application::Impl {
     const float priority = 1;
     VkDeviceQueueCreateInfo queue_info{};
     queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-    queue_info.queueFamilyIndex = physical.queue_family;
+    queue_info.queueFamilyIndex = physical.queues.compute;
     queue_info.queueCount = 1;
     queue_info.pQueuePriorities = &priority;
     VkDeviceCreateInfo info{};
@@ -52,10 +52,10 @@ struct Application::Impl {
     info.pQueueCreateInfos = &queue_info;
     ASSERT_EQ(instance->fn().create_device(physical.handle, &info, nullptr, &device), VK_SUCCESS);
     instance->load_device_table(device, vk);
-    vk.vkGetDeviceQueue(device, physical.queue_family, 0, &queue);
+    vk.vkGetDeviceQueue(device, physical.queues.compute, 0, &queue);
     VkCommandPoolCreateInfo pool_info{};
     pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-    pool_info.queueFamilyIndex = physical.queue_family;
+    pool_info.queueFamilyIndex = physical.queues.compute;
     ASSERT_EQ(vk.vkCreateCommandPool(device, &pool_info, nullptr, &pool), VK_SUCCESS);
   }
 
@@ -146,7 +146,7 @@ Application::~Application() {
 
 Application::Handles Application::handles() const {
   return {impl_->instance->handle(), impl_->physical.handle, impl_->device, impl_->queue,
-          impl_->physical.queue_family};
+          impl_->physical.queues.compute};
 }
 
 bool Application::supports(uint32_t format) const {

@@ -189,6 +189,8 @@ void intercept(VolkDeviceTable& t) {
   wrap<&T::vkDestroyCommandPool, Kind::Destroy>(t);
   wrap<&T::vkCreateFence, Kind::Create>(t);
   wrap<&T::vkDestroyFence, Kind::Destroy>(t);
+  wrap<&T::vkCreateSemaphore, Kind::Create>(t);
+  wrap<&T::vkDestroySemaphore, Kind::Destroy>(t);
   wrap<&T::vkCreateQueryPool, Kind::Create>(t);
   wrap<&T::vkDestroyQueryPool, Kind::Destroy>(t);
   wrap<&T::vkBindBufferMemory>(t);
@@ -198,6 +200,7 @@ void intercept(VolkDeviceTable& t) {
   wrap<&T::vkEndCommandBuffer>(t);
   wrap<&T::vkResetFences>(t);
   wrap<&T::vkWaitForFences>(t);
+  wrap<&T::vkWaitSemaphores>(t);
   wrap<&T::vkGetQueryPoolResults>(t);
   wrap<&T::vkGetPipelineCacheData>(t);
   wrap<&T::vkQueueSubmit, Kind::Submit>(t);

@@ -9,7 +9,8 @@ std::shared_ptr<Device> OnDevice::open(const vulkan::TableHook& hook, BackendOpt
     messages_.push_back(m);
   };
   const std::string id = GetParam();
-  auto device = vulkan::open(std::stoul(id.substr(id.find(':') + 1)), options, hook, driver_hook_);
+  auto device = vulkan::open(std::stoul(id.substr(id.find(':') + 1)), options, hook, driver_hook_,
+                             instance_hook_);
   EXPECT_TRUE(device.ok()) << device.status().message();
   return device.ok() ? std::shared_ptr<Device>(std::move(*device)) : nullptr;
 }

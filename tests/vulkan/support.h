@@ -27,6 +27,7 @@ class OnDevice : public testing::TestWithParam<std::string> {
   void TearDown() override;
   bool expect_messages_ = false;
   vulkan::DriverHook driver_hook_;
+  vulkan::InstanceHook instance_hook_;
 
  private:
   std::mutex mutex_;

@@ -1,0 +1,305 @@
+// Devices with queues that only transfer: uploads, kernels and downloads of different runs overlap.
+#include <algorithm>
+#include <array>
+
+#include "backends/vulkan/facts.h"
+#include "intercept.h"
+#include "second_family.h"
+#include "support.h"
+#include "tests/support/async_life.h"
+
+namespace reprise::test {
+namespace {
+
+using Queue = SecondFamily::Queue;
+using Event = SecondFamily::Event;
+
+constexpr int64_t kElements = 100'000;
+constexpr double kCopy = 4 * kElements;  // the time of a copy
+
+/// A run with an input and an output in host memory.
+struct HostRun {
+  HostRun(Session& session, int64_t n, float scale)
+      : x(floats({n}, ramp(static_cast<size_t>(n), scale))), y(static_cast<size_t>(n)) {
+    inputs[0] = {.name = "x", .host = &x};
+    outputs[0] = {.name = "y", .host_output = std::as_writable_bytes(std::span(y))};
+    run = *session.make_run();
+    const Status bound = run->bind(inputs, outputs);
+    EXPECT_TRUE(bound.ok()) << bound.message();
+  }
+  Status submit() {
+    std::ranges::fill(y, -1.0F);
+    return run->submit().status();
+  }
+  Status wait() { return run->wait(results, nullptr); }
+  bool is_right(float added) const {
+    for (size_t i = 0; i < y.size(); ++i)
+      if (y[i] != x.data<float>()[i] + added) return false;
+    return true;
+  }
+  HostTensor x;
+  std::vector<float> y;
+  std::array<Binding, 1> inputs, outputs;
+  std::vector<HostTensor> results;
+  std::unique_ptr<AsyncRun> run;
+};
+
+bool overlap(const Event& a, const Event& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
+
+class Overlap : public OnDevice {
+ protected:
+  /// A device whose memory the host cannot see, with so many queues for transfers.
+  std::shared_ptr<Device> open_with(uint32_t queues, uint64_t seed = 1,
+                                    BackendOptions options = {}) {
+    SecondFamily::reset(queues, seed);
+    calls().reset();
+    if (!driver_hook_) driver_hook_ = hide_device_memory;
+    instance_hook_ = SecondFamily::hook_instance;
+    return open(
+        [](VolkDeviceTable& t) {
+          SecondFamily::hook_device(t);
+          intercept(t);
+        },
+        std::move(options));
+  }
+};
+
+VkQueueFamilyProperties family(VkQueueFlags flags, uint32_t count) {
+  VkQueueFamilyProperties f{};
+  f.queueFlags = flags;
+  f.queueCount = count;
+  return f;
+}
+
+TEST(QueueFamilies, TheOneThatOnlyTransfersIsFound) {
+  using vulkan::QueueFamilies;
+  constexpr VkQueueFlags kAll =
+      VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT;
+  constexpr VkQueueFlags kVideo = 0x20;  // VK_QUEUE_VIDEO_DECODE_BIT_KHR
+  const VkQueueFamilyProperties nvidia[] = {
+      family(kAll | VK_QUEUE_SPARSE_BINDING_BIT, 16), family(VK_QUEUE_TRANSFER_BIT | kVideo, 1),
+      family(VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT, 2),
+      family(VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT, 8)};
+  QueueFamilies found = QueueFamilies::choose(nvidia);
+  EXPECT_EQ(found.compute, 0U);
+  EXPECT_EQ(found.transfer, 2U);
+  EXPECT_EQ(found.transfer_queues, 2U);
+  const VkQueueFamilyProperties intel[] = {family(kAll, 1), family(VK_QUEUE_TRANSFER_BIT, 1)};
+  found = QueueFamilies::choose(intel);
+  EXPECT_EQ(found.transfer, 1U);
+  EXPECT_EQ(found.transfer_queues, 1U);
+  const VkQueueFamilyProperties software[] = {family(kAll, 1)};
+  found = QueueFamilies::choose(software);
+  EXPECT_EQ(found.transfer, QueueFamilies::kNone);
+  EXPECT_EQ(found.transfer_queues, 0U);
+}
+
+TEST_P(Overlap, RunsInFlightUploadComputeAndDownloadAtTheSameTime) {
+  for (const bool two_sessions : {false, true}) {
+    auto device = open_with(2);
+    SecondFamily::set_launch_time(kCopy / 2);
+    const auto package = chain(2, kElements, false);
+    auto s = session(package, device), other = session(package, device);
+    ASSERT_TRUE(s && other);
+    HostRun a(*s, kElements, 1), b(two_sessions ? *other : *s, kElements, 2);
+    std::array<HostRun*, 2> runs{&a, &b};
+    for (int round = 0; round < 2; ++round) {
+      SecondFamily::forget_events();
+      const uint64_t submits = calls().submits;
+      for (HostRun* r : runs) ASSERT_OK(r->submit());
+      EXPECT_EQ(calls().submits, submits + 6);
+      for (HostRun* r : runs) {
+        ASSERT_OK(r->wait());
+        EXPECT_TRUE(r->is_right(2));
+      }
+    }
+    const auto up = SecondFamily::events(Queue::First), down = SecondFamily::events(Queue::Second),
+               kernels = SecondFamily::events(Queue::Kernels);
+    ASSERT_EQ(up.size(), 2U);
+    ASSERT_EQ(down.size(), 2U);
+    ASSERT_EQ(kernels.size(), 2U);
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(up[i].end - up[i].begin, kCopy);
+      EXPECT_EQ(down[i].end - down[i].begin, kCopy);
+      EXPECT_LE(up[i].end, kernels[i].begin);
+      EXPECT_LE(kernels[i].end, down[i].begin);
+    }
+    EXPECT_TRUE(overlap(up[1], kernels[0]));
+    EXPECT_TRUE(overlap(kernels[1], down[0]));
+    EXPECT_EQ(down[1].end - up[0].begin, 4 * kCopy);  // instead of 6
+    EXPECT_EQ(s->stats().submits + other->stats().submits, 12U);
+    EXPECT_EQ(s->stats().recordings + other->stats().recordings, 2U);
+  }
+}
+
+TEST_P(Overlap, ASingleQueueForTransfersUploads) {
+  auto device = open_with(1);
+  SecondFamily::set_launch_time(kCopy);
+  auto s = session(chain(1, kElements, false), device);
+  ASSERT_TRUE(s);
+  HostRun a(*s, kElements, 1), b(*s, kElements, 2);
+  SecondFamily::forget_events();
+  for (HostRun* r : {&a, &b}) ASSERT_OK(r->submit());
+  for (HostRun* r : {&a, &b}) {
+    ASSERT_OK(r->wait());
+    EXPECT_TRUE(r->is_right(1));
+  }
+  const auto up = SecondFamily::events(Queue::First),
+             kernels = SecondFamily::events(Queue::Kernels);
+  EXPECT_EQ(s->stats().submits, 4U);
+  ASSERT_EQ(up.size(), 2U);
+  ASSERT_EQ(kernels.size(), 2U);
+  EXPECT_TRUE(overlap(up[1], kernels[0]));
+  EXPECT_EQ(kernels[1].end - up[0].begin, 5 * kCopy);
+}
+
+TEST_P(Overlap, RunsNeverHarmEachOther) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    auto device = open_with(1 + seed % 2, seed);
+    auto s = session(chain(2, 0, true), device, {.max_in_flight = 3}),
+         other = session(chain(3, 0, true), device);
+    ASSERT_TRUE(s && other);
+    HostRun a(*s, kElements, 1), b(*s, 90'000, 2), c(*s, 10, 3), d(*other, kElements, 4);
+    std::array<HostRun*, 4> runs{&a, &b, &c, &d};
+    for (int round = 0; round < 4; ++round) {
+      for (HostRun* r : runs) ASSERT_OK(r->submit());
+      std::rotate(runs.begin(), runs.begin() + 1, runs.end());  // another order
+      for (HostRun* r : runs) {
+        ASSERT_OK(r->wait());
+        EXPECT_TRUE(r->is_right(r == &d ? 3 : 2)) << "seed " << seed << ", round " << round;
+      }
+    }
+  }
+}
+
+// That the test above passes means something only if a missing semaphore is seen.
+TEST_P(Overlap, AMissingSemaphoreGivesWrongResults) {
+  int wrong = 0;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    auto device = open_with(2, seed);
+    auto s = session(chain(2, kElements, false), device);
+    ASSERT_TRUE(s);
+    HostRun a(*s, kElements, 1);
+    SecondFamily::ignore_semaphores(true);
+    ASSERT_OK(a.submit());
+    ASSERT_OK(a.wait());
+    wrong += a.is_right(2) ? 0 : 1;
+    SecondFamily::ignore_semaphores(false);
+  }
+  EXPECT_GT(wrong, 0);
+}
+
+TEST_P(Overlap, SmallTensorsAreCopiedInTheOneSubmission) {
+  auto device = open_with(2);
+  auto s = session(chain(2, 1000, false), device);
+  ASSERT_TRUE(s);
+  HostRun r(*s, 1000, 1);
+  const uint64_t submits = calls().submits;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(r.submit());
+    ASSERT_OK(r.wait());
+    EXPECT_TRUE(r.is_right(2));
+  }
+  EXPECT_EQ(calls().submits, submits + 3);
+  EXPECT_EQ(s->stats().submits, 3U);
+}
+
+TEST_P(Overlap, MemoryThatTheHostCanWriteIsNotCopied) {
+  driver_hook_ = [](vulkan::Driver&) {};
+  auto device = open_with(2);
+  auto s = session(chain(2, kElements, false), device);
+  ASSERT_TRUE(s);
+  HostRun r(*s, kElements, 1);
+  const uint64_t submits = calls().submits;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(r.submit());
+    ASSERT_OK(r.wait());
+    EXPECT_TRUE(r.is_right(2));
+  }
+  EXPECT_EQ(calls().copies, 0U);
+  EXPECT_EQ(calls().submits, submits + 3);
+}
+
+TEST_P(Overlap, TransfersPassRunsOfOthers) {
+  for (const uint32_t queues : {1U, 2U}) {
+    auto device = open_with(queues);
+    auto s = session(chain(2, 1000, false), device), other = session(chain(3, 64, false), device);
+    ASSERT_TRUE(s && other);
+    auto in = device->allocate(256, MemoryUse::Device),
+         out = device->allocate(256, MemoryUse::Device);
+    ASSERT_TRUE(in.ok() && out.ok());
+    HostRun r(*s, 1000, 1);
+    ASSERT_OK(r.submit());
+    SecondFamily::hold_kernels(true);
+    const HostTensor x = floats({64}, ramp(64));
+    HostTensor y(DType::F32, {64});
+    ASSERT_OK(device->upload(**in, 0, x.bytes()));
+    ASSERT_OK(device->download(**in, 0, y.mutable_bytes()));
+    EXPECT_EQ(values(y), values(x));
+    SecondFamily::hold_kernels(false);
+    ASSERT_OK(r.wait());
+    EXPECT_TRUE(r.is_right(2));
+    // A later run sees what was written, and its results are read.
+    const std::array<Binding, 1> inputs{{{.name = "x", .device = in->get(), .dims = {64}}}};
+    const std::array<Binding, 1> outputs{{{.name = "y", .device = out->get()}}};
+    ASSERT_OK(other->run(inputs, outputs).status());
+    ASSERT_OK(device->download(**out, 0, y.mutable_bytes()));
+    EXPECT_EQ(values(y)[63], 66.0F);
+  }
+}
+
+TEST_P(Overlap, TransferQueuesCanBeHidden) {
+  SecondFamily::reset(2);
+  instance_hook_ = [](vulkan::InstanceTable& t) {
+    const auto create = t.create_device;
+    SecondFamily::hook_instance(t);
+    t.create_device = create;
+  };
+  driver_hook_ = hide_device_memory;
+  BackendOptions options;
+  options.hidden.transfer_queues = true;
+  auto device = open(intercept, options);
+  auto s = session(chain(2, kElements, false), device);
+  ASSERT_TRUE(s);
+  HostRun r(*s, kElements, 1);
+  ASSERT_OK(r.submit());
+  ASSERT_OK(r.wait());
+  EXPECT_TRUE(r.is_right(2));
+  EXPECT_EQ(s->stats().submits, 1U);
+}
+
+TEST_P(Overlap, SomeCallFailsInEveryState) {
+  expect_messages_ = true;  // the layer comments on some injected failures
+  driver_hook_ = [](vulkan::Driver& d) {
+    hide_device_memory(d);
+    d.least_overlapped_bytes = 0;
+  };
+  bool failed = true;
+  for (int64_t n = 0; failed; n += 7) {
+    const std::string where = "call " + std::to_string(n) + " fails: ";
+    {
+      auto device = open_with(2, static_cast<uint64_t>(n));
+      auto life = AsyncLife::create(device);
+      ASSERT_OK(life.status());
+      calls().error = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+      calls().fail_after = n;
+      const Status failure = (*life)->live();
+      failed = calls().failed;
+      calls().fail_after = -1;
+      EXPECT_TRUE(failed || failure.ok()) << failure.message();
+      if (!failure.ok()) {
+        EXPECT_EQ(failure.code(), Code::OutOfMemory) << where << failure.message();
+      }
+      const Status after = live_once(device);
+      EXPECT_TRUE(after.ok()) << where << after.message();
+    }
+    EXPECT_EQ(calls().created, calls().destroyed) << where;
+  }
+}
+
+REPRISE_ON_DEVICES(Overlap);
+
+}  // namespace
+}  // namespace reprise::test
