@@ -30,8 +30,8 @@ TEST_P(Allocation, ASteadyRunTakesNothingFromTheHeap) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], x[i] + static_cast<float>(app.launches));
 }
 
-TEST_P(Allocation, ABoundRunTakesNothingFromTheHeap) {
-  App app(GetParam());
+void bound_run_takes_nothing(const std::string& device, size_t launches) {
+  App app(device, launches);
   reprise_error error{};
   const auto session = app.make_session(nullptr, &error);
   ASSERT_TRUE(session) << error.message;
@@ -72,6 +72,13 @@ TEST_P(Allocation, ABoundRunTakesNothingFromTheHeap) {
   }
   EXPECT_EQ(out.rank, 1U);
   EXPECT_EQ(out.dims[0], 1000);
+}
+
+TEST_P(Allocation, ABoundRunTakesNothingFromTheHeap) {
+  for (const size_t launches : {10, 1000}) {
+    SCOPED_TRACE(launches);
+    bound_run_takes_nothing(GetParam(), launches);
+  }
 }
 
 // Allocations of a first run, and of one with another size, fail from some number on.
