@@ -44,15 +44,53 @@ void borrow(const reprise_vulkan_device& v, BorrowedVulkan& out) {
 }
 
 Result<HiddenFeatures> to_hidden(uint32_t bits) {
-  constexpr uint32_t kKnown =
-      REPRISE_HIDE_BUFFER_ADDRESSES | REPRISE_HIDE_UPDATE_AFTER_BIND | REPRISE_HIDE_VULKAN_1_2;
+  constexpr uint32_t kKnown = REPRISE_HIDE_BUFFER_ADDRESSES | REPRISE_HIDE_UPDATE_AFTER_BIND |
+                              REPRISE_HIDE_VULKAN_1_2 | REPRISE_HIDE_TRANSFER_QUEUES;
   if ((bits & ~kKnown) != 0) {
     return Status(Code::Usage, "reprise_device_options: `hidden_features` has unknown bits, " +
                                    std::to_string(bits & ~kKnown));
   }
-  return HiddenFeatures{(bits & REPRISE_HIDE_BUFFER_ADDRESSES) != 0,
-                        (bits & REPRISE_HIDE_UPDATE_AFTER_BIND) != 0,
-                        (bits & REPRISE_HIDE_VULKAN_1_2) != 0};
+  return HiddenFeatures{
+      (bits & REPRISE_HIDE_BUFFER_ADDRESSES) != 0, (bits & REPRISE_HIDE_UPDATE_AFTER_BIND) != 0,
+      (bits & REPRISE_HIDE_VULKAN_1_2) != 0, (bits & REPRISE_HIDE_TRANSFER_QUEUES) != 0};
+}
+
+reprise_memory to_c(const LentMemory& m) {
+  reprise_memory out = REPRISE_MEMORY_INIT;
+  out.bytes = m.bytes;
+  out.alignment = m.alignment;
+  out.use = m.use == MemoryUse::Device   ? REPRISE_MEMORY_DEVICE
+            : m.use == MemoryUse::Upload ? REPRISE_MEMORY_UPLOAD
+                                         : REPRISE_MEMORY_READBACK;
+  out.memory_type = m.type;
+  out.handle = m.handle;
+  out.offset = m.offset;
+  out.mapped = m.mapped;
+  out.data = m.data;
+  return out;
+}
+
+Result<MemoryCallbacks> read_allocator(const reprise_allocator* given) {
+  if (!given) return MemoryCallbacks();
+  RP_ASSIGN(const auto a,
+            read_struct(given, reprise_allocator REPRISE_ALLOCATOR_INIT, "reprise_allocator"));
+  if (!a.allocate || !a.release)
+    return Status(Code::Usage, "reprise_allocator: `allocate` or `release` is null");
+  MemoryCallbacks out;
+  out.allocate = [a](LentMemory& m) {
+    reprise_memory memory = to_c(m);
+    if (a.allocate(a.user, &memory) == 0) return false;
+    m.handle = memory.handle;
+    m.offset = memory.offset;
+    m.mapped = memory.mapped;
+    m.data = memory.data;
+    return true;
+  };
+  out.release = [a](const LentMemory& m) {
+    const reprise_memory memory = to_c(m);
+    a.release(a.user, &memory);
+  };
+  return out;
 }
 
 Result<BackendOptions> to_options(const reprise_device_options& o) {
@@ -62,6 +100,7 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
   out.validation = o.validation != 0;
   out.threads = o.threads;
   RP_ASSIGN(out.threads.executor, read_executor(o.executor));
+  RP_ASSIGN(out.memory, read_allocator(o.allocator));
   out.memory_budget = o.memory_budget;
   if (o.log) {
     out.log = [f = o.log, user = o.log_user](Severity severity, const std::string& m) {

@@ -89,6 +89,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Lib
   auto d = std::make_shared<Driver>();
   d->library = std::move(library);
   d->runs.patience_ns = options.patience_ns;
+  d->lender = options.memory;
   if (options.cuda.context) {
     RP_TRY(adopt_context(*d, options.cuda));
   } else {

@@ -88,12 +88,40 @@ Status CudaBuffer::make_host_memory() {
                             &pointer, size_, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
                         "cuMemHostAlloc"));
   host_memory_ = {driver_, pointer};
-  mapped_ = pointer;
+  return find_address(pointer);
+}
+
+Status CudaBuffer::find_address(void* host) {
+  mapped_ = host;
   CUdeviceptr address = 0;
-  RP_TRY(driver_->check(driver_->fn().cuMemHostGetDevicePointer_v2(&address, pointer, 0),
+  RP_TRY(driver_->check(driver_->fn().cuMemHostGetDevicePointer_v2(&address, host, 0),
                         "cuMemHostGetDevicePointer"));
   address_ = address;
   return {};
+}
+
+Status CudaBuffer::make_lent(MemoryUse use) {
+  constexpr uint64_t kOfCuda = 256;  // the alignment of cuMemAlloc
+  LentMemory memory;
+  memory.bytes = size_;
+  memory.alignment = kOfCuda;
+  memory.use = use;
+  if (!driver_->lender.allocate(memory)) {
+    return {Code::OutOfMemory,
+            "the application's reprise_allocator has no such memory for " + driver_->info.id};
+  }
+  lent_ = memory;
+  if (memory.handle == 0 || memory.handle % kOfCuda != 0)
+    return {Code::Usage,
+            "the application's reprise_allocator gave null, or memory that is not "
+            "aligned"};
+  if (use != MemoryUse::Device) return find_address(reinterpret_cast<void*>(memory.handle));
+  address_ = memory.handle;
+  return {};
+}
+
+CudaBuffer::~CudaBuffer() {
+  if (lent_) driver_->release(*lent_);
 }
 
 Result<std::unique_ptr<CudaBuffer>> CudaBuffer::create(const std::shared_ptr<Driver>& driver,
@@ -107,7 +135,9 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::create(const std::shared_ptr<Dri
   RP_CUDA_SCOPE(*driver);
   std::unique_ptr<CudaBuffer> b(new CudaBuffer(driver));
   b->size_ = std::max<uint64_t>(bytes, kAlignment);
-  const Status made = use == MemoryUse::Device ? b->make_device_memory() : b->make_host_memory();
+  const Status made = driver->lender.allocate    ? b->make_lent(use)
+                      : use == MemoryUse::Device ? b->make_device_memory()
+                                                 : b->make_host_memory();
   RP_TRY(made.with_context("allocating " + std::to_string(b->size_) + " bytes"));
   ++driver->counters.allocations;
   return b;

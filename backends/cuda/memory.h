@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "backends/cuda/driver.h"
 #include "runtime/backend.h"
@@ -15,16 +16,20 @@ class CudaBuffer final : public DeviceBuffer {
   /// Borrows a CUdeviceptr of the application, which is never freed here.
   static Result<std::unique_ptr<CudaBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
                                                     uint64_t bytes);
+  ~CudaBuffer() override;
   bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
 
  private:
   explicit CudaBuffer(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
   Status make_device_memory();
   Status make_host_memory();
+  Status make_lent(MemoryUse use);
+  Status find_address(void* host);
 
   std::shared_ptr<Driver> driver_;
   OwnedMemory memory_;
   OwnedHostMemory host_memory_;
+  std::optional<LentMemory> lent_;  // instead of these
 };
 
 }  // namespace reprise::cuda

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <string>
 #include <vector>
 
 namespace reprise::vulkan {
@@ -85,32 +87,69 @@ VkResult VulkanBuffer::try_type(uint32_t type, uint64_t bytes) {
   return VK_SUCCESS;
 }
 
+bool VulkanBuffer::try_lender(uint32_t type, const VkMemoryRequirements& needs, MemoryUse use) {
+  LentMemory memory;
+  memory.bytes = needs.size;
+  memory.alignment = needs.alignment;
+  memory.use = use;
+  memory.type = type;
+  if (!driver_->lender.allocate(memory)) return false;
+  ++driver_->counters.allocations;
+  lent_ = memory;
+  return true;
+}
+
+/// Allocates memory of the first type in the order of preference that has any.
+Status VulkanBuffer::choose_type(MemoryUse use, const VkMemoryRequirements& needs, uint32_t& type) {
+  VkResult last = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  uint32_t tried = 0;
+  for (const Wish& wish :
+       wishes(use, driver_->physical.info.facts.kind, driver_->uses_descriptors())) {
+    for (type = 0; type < driver_->memory.memoryTypeCount; ++type) {
+      const VkMemoryPropertyFlags flags = driver_->memory.memoryTypes[type].propertyFlags;
+      if ((needs.memoryTypeBits >> type & 1) == 0 || (tried >> type & 1) != 0) continue;
+      if ((flags & wish.with) != wish.with || (flags & wish.without) != 0) continue;
+      tried |= 1U << type;
+      if (driver_->lender.allocate) {
+        if (try_lender(type, needs, use)) return {};
+        continue;
+      }
+      last = try_type(type, needs.size);
+      if (last == VK_SUCCESS) return {};
+      if (last != VK_ERROR_OUT_OF_DEVICE_MEMORY) return driver_->check(last, "vkAllocateMemory");
+    }
+  }
+  const std::string what = "allocating " + std::to_string(needs.size) + " bytes";
+  if (!driver_->lender.allocate) return driver_->check(last, "vkAllocateMemory").with_context(what);
+  return {Code::OutOfMemory, what + " on " + driver_->physical.info.id +
+                                 ": the application's reprise_allocator has no such memory"};
+}
+
+Status VulkanBuffer::bind_lent() {
+  const bool wrong = lent_->handle == 0 || lent_->offset % lent_->alignment != 0;
+  if (wrong || (lent_->use != MemoryUse::Device && !lent_->mapped)) {
+    return {Code::Usage, std::string("the application's reprise_allocator gave ") +
+                             (wrong ? "no VkDeviceMemory, or an offset that is not aligned"
+                                    : "memory that is not mapped for the host")};
+  }
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  std::memcpy(&memory, &lent_->handle, sizeof(memory));
+  mapped_ = lent_->mapped;
+  return driver_->check(
+      driver_->vk.vkBindBufferMemory(driver_->device, handle_, memory, lent_->offset),
+      "vkBindBufferMemory");
+}
+
 Status VulkanBuffer::make_memory(MemoryUse use) {
   VkMemoryRequirements needs{};
   driver_->vk.vkGetBufferMemoryRequirements(driver_->device, handle_, &needs);
-  VkResult last = VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  uint32_t tried = 0;
-  VkMemoryPropertyFlags flags = 0;
-  for (const Wish& wish :
-       wishes(use, driver_->physical.info.facts.kind, driver_->uses_descriptors())) {
-    for (uint32_t t = 0; t < driver_->memory.memoryTypeCount && !memory_.get(); ++t) {
-      flags = driver_->memory.memoryTypes[t].propertyFlags;
-      if ((needs.memoryTypeBits >> t & 1) == 0 || (tried >> t & 1) != 0) continue;
-      if ((flags & wish.with) != wish.with || (flags & wish.without) != 0) continue;
-      tried |= 1U << t;
-      last = try_type(t, needs.size);
-      if (last != VK_SUCCESS && last != VK_ERROR_OUT_OF_DEVICE_MEMORY)
-        return driver_->check(last, "vkAllocateMemory");
-    }
-    if (memory_.get()) break;
-  }
-  if (!memory_.get()) {
-    return driver_->check(last, "vkAllocateMemory")
-        .with_context("allocating " + std::to_string(needs.size) + " bytes");
-  }
+  uint32_t type = 0;
+  RP_TRY(choose_type(use, needs, type));
+  if (lent_) return bind_lent();
   RP_TRY(driver_->check(driver_->vk.vkBindBufferMemory(driver_->device, handle_, memory_.get(), 0),
                         "vkBindBufferMemory"));
   // Write-combined device memory is slow to read, so only cached memory is offered as mapped.
+  const VkMemoryPropertyFlags flags = driver_->memory.memoryTypes[type].propertyFlags;
   const bool map =
       use != MemoryUse::Device || ((flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0 &&
                                    (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0);
@@ -167,6 +206,9 @@ Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::borrow(std::shared_ptr<Drive
 VulkanBuffer::~VulkanBuffer() {
   if (driver_->uses_descriptors() && address_ != 0) driver_->addresses.remove(address_);
   driver_->heap_bytes[heap_] -= charged_;
+  if (!lent_ || driver_->runs.given_up()) return;
+  buffer_ = {};
+  driver_->lender.release(*lent_);
 }
 
 }  // namespace reprise::vulkan

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "backends/vulkan/driver.h"
 #include "runtime/backend.h"
@@ -23,11 +24,15 @@ class VulkanBuffer final : public DeviceBuffer {
   explicit VulkanBuffer(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
   Status make_buffer(uint64_t bytes);
   Status make_memory(MemoryUse use);
+  Status choose_type(MemoryUse use, const VkMemoryRequirements& needs, uint32_t& type);
   VkResult try_type(uint32_t type, uint64_t bytes);
+  bool try_lender(uint32_t type, const VkMemoryRequirements& needs, MemoryUse use);
+  Status bind_lent();
   Status finish();
 
   std::shared_ptr<Driver> driver_;
-  OwnedMemory memory_;  // destroyed after the buffer that it backs
+  OwnedMemory memory_;              // destroyed after the buffer that it backs
+  std::optional<LentMemory> lent_;  // instead of it
   OwnedBuffer buffer_;
   VkBuffer handle_ = VK_NULL_HANDLE;
   uint32_t heap_ = 0;

@@ -137,12 +137,62 @@ typedef struct reprise_cuda_device {
 #define REPRISE_CUDA_DEVICE_INIT \
   { sizeof(reprise_cuda_device), NULL, NULL }
 
+/* What memory is for. The numbers never change. */
+typedef enum reprise_memory_use {
+  REPRISE_MEMORY_DEVICE = 1,   /* kernels use it: weights, intermediates, inputs and outputs */
+  REPRISE_MEMORY_UPLOAD = 2,   /* the host writes it, and the device reads it */
+  REPRISE_MEMORY_READBACK = 3, /* the device writes it, and the host reads it */
+  REPRISE_MEMORY_USE_MAX_ENUM = 0x7FFFFFFF
+} reprise_memory_use;
+
+/* Memory of a device that the application allocates. The library sets the first members, and the
+ * application the others. */
+typedef struct reprise_memory {
+  size_t struct_size;
+  uint64_t bytes;
+  uint64_t alignment; /* a power of two */
+  reprise_memory_use use;
+  uint32_t memory_type; /* on Vulkan: the index of the memory type */
+  /* On Vulkan, a VkDeviceMemory of that type, allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
+   * if the device has buffer addresses. On CUDA, the CUdeviceptr for REPRISE_MEMORY_DEVICE, and
+   * otherwise the address of pinned host memory (cuMemHostAlloc). */
+  uint64_t handle;
+  uint64_t offset; /* where the memory begins in the VkDeviceMemory: a multiple of `alignment` */
+  /* On Vulkan, where the host sees the memory, which must be coherent: needed for
+   * REPRISE_MEMORY_UPLOAD and REPRISE_MEMORY_READBACK. If it is set for REPRISE_MEMORY_DEVICE, the
+   * host writes inputs in place. */
+  void* mapped;
+  void* data; /* for the application, which gets it back */
+} reprise_memory;
+#define REPRISE_MEMORY_INIT \
+  { sizeof(reprise_memory), 0, 0, REPRISE_MEMORY_DEVICE, 0, 0, 0, NULL, NULL }
+
+/* Functions of the application that allocate the memory of a device, on Vulkan only of one that it
+ * lends: all of it that is for weights,
+ * intermediates, buffers, staging and parameters, and none that the driver allocates itself. Any
+ * thread may call them, also several at the same time, and they must not call functions of this
+ * library. The library copies the struct. */
+typedef struct reprise_allocator {
+  size_t struct_size;
+  /* Returns 0 if there is no such memory. On Vulkan, the library may ask for other memory types
+   * then. Otherwise, it frees what idle sessions keep, asks once more, and fails with
+   * REPRISE_OUT_OF_MEMORY. */
+  int32_t (*allocate)(void* user, reprise_memory* memory);
+  /* Called once for each allocation, with the struct as `allocate` left it, when the device does
+   * not use it any more; never for a device with a run that was given up (see reprise.h). */
+  void (*release)(void* user, const reprise_memory* memory);
+  void* user;
+} reprise_allocator;
+#define REPRISE_ALLOCATOR_INIT \
+  { sizeof(reprise_allocator), NULL, NULL, NULL }
+
 /* Features of Vulkan devices that the library takes to be missing, to see on any device what
  * devices do that lack them: bits of reprise_device_options::hidden_features. */
 typedef enum reprise_hidden_features {
   REPRISE_HIDE_BUFFER_ADDRESSES = 1,
   REPRISE_HIDE_UPDATE_AFTER_BIND = 2,
-  REPRISE_HIDE_VULKAN_1_2 = 4, /* and later versions */
+  REPRISE_HIDE_VULKAN_1_2 = 4,      /* and later versions */
+  REPRISE_HIDE_TRANSFER_QUEUES = 8, /* queues that only transfer */
   REPRISE_HIDE_MAX_ENUM = 0x7FFFFFFF
 } reprise_hidden_features;
 
@@ -164,16 +214,20 @@ typedef struct reprise_device_options {
   uint64_t memory_budget;              /* see reprise_device_set_memory_budget */
   uint32_t hidden_features;            /* bits of reprise_hidden_features */
   uint32_t reserved;
+  const reprise_allocator* allocator; /* if not null: allocates the memory of the device */
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
-  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0 }
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL }
 
 /* Writes up to `capacity` infos, whose struct_size the caller has set, and sets `count` to the
  * number of all devices. */
 REPRISE_API reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity,
                                                 size_t* count, reprise_error* error);
 /* `id` is "auto" (the best device that can be opened, or else the host), "host", "vulkan",
- * "vulkan:1", "cuda" or "cuda:0". "vulkan" or "cuda" opens the device or context that `options`
+ * "vulkan:1", "cuda" or "cuda:0". "auto" prefers CUDA to Vulkan, and GPUs to processors, but if
+ * sessions with `check_kernels` and the same `cache_dir` have checked devices with their present
+ * drivers, those whose kernels were wrong come last, and of one GPU the backend whose kernels were
+ * right comes first. "vulkan" or "cuda" opens the device or context that `options`
  * lend. `options` may be null. */
 REPRISE_API reprise_status reprise_device_open(const char* id,
                                                const reprise_device_options* options,
@@ -209,8 +263,9 @@ REPRISE_API reprise_status reprise_buffer_borrow(reprise_device* device, uint64_
                                                  uint64_t bytes, reprise_buffer** out,
                                                  reprise_error* error);
 /* Copies `bytes` bytes between the host and the buffer; `offset` is in bytes. If the host cannot
- * map the memory, the transfer waits for all runs that were submitted to the device before it,
- * including those of other sessions. */
+ * map the memory, and the Vulkan device has no queue that only transfers or is lent, the transfer
+ * waits for all runs that were submitted to the device before it, including those of other
+ * sessions. */
 REPRISE_API reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset,
                                                 const void* data, uint64_t bytes,
                                                 reprise_error* error);
