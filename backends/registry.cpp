@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
+#include <functional>
 #include <vector>
+
+#include "runtime/proof.h"
 
 #if REPRISE_WITH_CUDA
 #include "backends/cuda/cuda.h"
@@ -19,6 +23,8 @@ struct Choice {
   Backend* backend = nullptr;
   size_t index = 0;
   DeviceInfo info;
+  Proof proof = Proof::None;
+  int preference = 0;
 };
 
 // CUDA comes first because the same GPU is usually a Vulkan device as well.
@@ -41,29 +47,49 @@ int rank(const DeviceFacts& facts) {
   return 0;
 }
 
+bool is_same_gpu(const DeviceInfo& a, const DeviceInfo& b) {
+  constexpr std::array<uint8_t, sizeof(DeviceInfo::uuid)> kUnknown{};
+  return std::memcmp(a.uuid, b.uuid, sizeof(a.uuid)) == 0 &&
+         std::memcmp(a.uuid, kUnknown.data(), kUnknown.size()) != 0;
+}
+
+/// Best first. A GPU is known to several backends: the one that proved itself comes first. One that
+/// was wrong comes last.
+void sort_by_preference(std::vector<Choice>& all) {
+  constexpr int kRanks = 16, kWrong = 4 * kRanks * kRanks;
+  for (Choice& c : all) {
+    const int own = rank(c.info.facts);
+    int best = own;
+    for (const Choice& other : all)
+      if (is_same_gpu(c.info, other.info)) best = std::max(best, rank(other.info.facts));
+    const bool right = c.proof == Proof::Right;
+    c.preference = (right ? 2 * best + 1 : 2 * own) * kRanks + own;
+    if (c.proof == Proof::Wrong) c.preference -= kWrong;
+  }
+  std::ranges::stable_sort(all, std::greater(), &Choice::preference);
+}
+
 struct PassedOver {
   std::string id, reason;
 };
 
 // The usable devices, best first.
-std::vector<Choice> usable(std::span<Backend* const> from, const HiddenFeatures& hidden,
+std::vector<Choice> usable(std::span<Backend* const> from, const BackendOptions& options,
                            std::vector<PassedOver>& passed_over, const Refusal& refusal) {
   std::vector<Choice> found;
   for (Backend* backend : from) {
-    const auto devices = backend->devices(hidden);
+    const auto devices = backend->devices(options.hidden);
     for (size_t i = 0; i < devices.size(); ++i) {
       std::string reason = devices[i].reason;
       if (devices[i].usable) reason = refusal ? refusal(devices[i]) : std::string();
       if (reason.empty()) {
-        found.push_back({backend, i, devices[i]});
+        found.push_back({backend, i, devices[i], read_proof(options.cache_dir, devices[i])});
       } else {
         passed_over.push_back({devices[i].id, reason});
       }
     }
   }
-  std::ranges::stable_sort(found, [](const Choice& a, const Choice& b) {
-    return rank(a.info.facts) > rank(b.info.facts);
-  });
+  sort_by_preference(found);
   return found;
 }
 
@@ -125,15 +151,31 @@ Status unknown_device(std::string_view id) {
   return {Code::Usage, "unknown device '" + std::string(id) + "'; known devices are " + known};
 }
 
+/// Why devices that a choice without proofs would prefer were passed over.
+void note_proofs(const std::vector<Choice>& all, const Choice& chosen,
+                 std::vector<PassedOver>& passed_over) {
+  for (auto c = std::ranges::find(all, chosen.info.id,
+                                  [](const Choice& x) -> const std::string& { return x.info.id; });
+       c != all.end(); ++c) {
+    if (rank(c->info.facts) <= rank(chosen.info.facts)) continue;
+    const bool wrong = c->proof == Proof::Wrong;
+    passed_over.push_back({c->info.id, wrong ? "a kernel was wrong when it was last checked"
+                                             : chosen.info.id + " is the same GPU, and its kernels "
+                                                                "were right when last checked"});
+  }
+}
+
 }  // namespace
 
 Result<OpenedDevice> open_best(std::span<Backend* const> from, const BackendOptions& options,
                                const Refusal& refusal) {
   std::vector<PassedOver> passed_over;
   Status failed;
-  for (const Choice& c : usable(from, options.hidden, passed_over, refusal)) {
+  const std::vector<Choice> choices = usable(from, options, passed_over, refusal);
+  for (const Choice& c : choices) {
     auto opened = open(*c.backend, c.index, options);
     if (opened.ok()) {
+      note_proofs(choices, c, passed_over);
       opened->passed_over = reasons(passed_over, true);
       return opened;
     }

@@ -30,7 +30,9 @@ using Refusal = std::function<std::string(const DeviceInfo& device)>;
 
 /// Opens a device. `id` is "auto", "host", "vulkan", "vulkan:1", "cuda:0" and so on.
 ///  - "auto" opens the best usable device that is not refused, or else the host, and says which in
-///    `note`. It prefers CUDA, and GPUs to CPU-type devices. If a device cannot be opened, it tries
+///    `note`. It prefers CUDA, and GPUs to CPU-type devices; of a GPU that several backends know,
+///    the one whose kernels were right when they were last checked; and last come devices whose
+///    kernels were wrong (runtime/proof.h). If a device cannot be opened, it tries
 ///    the next one; if none can, options that are wrong or not supported are an error.
 ///  - The name of a backend without a number does the same with the devices of this backend.
 ///  - If `options` lend a device or context, the name of its backend or "auto" opens that.

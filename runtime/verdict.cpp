@@ -7,6 +7,7 @@
 
 #include "runtime/check.h"
 #include "runtime/platform/cache_folder.h"
+#include "runtime/proof.h"
 
 namespace reprise {
 namespace {
@@ -153,6 +154,8 @@ Result<Verdict> judge(Device& device, const package::CompiledPlan& variant,
     if (failed->verdict == KernelVerdict::Error) return v;  // not stored: it may be temporary
   }
   verdicts.keep(v);
+  if (!keep_proof(options.cache_dir, device.info(), v.right) && options.log)
+    options.log(Severity::Warning, "the proof of the device could not be written");
   return v;
 }
 

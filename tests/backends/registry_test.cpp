@@ -1,7 +1,12 @@
 // Which device a choice opens, if others are better but cannot be opened.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <filesystem>
+#include <vector>
+
 #include "backends/registry.h"
+#include "runtime/proof.h"
 
 namespace reprise::test {
 namespace {
@@ -68,6 +73,78 @@ TEST_F(OpenBest, TheNextDeviceIsTriedWhenOneCannotBeOpened) {
   EXPECT_NE(opened->passed_over.find("full:0: its memory is exhausted"), std::string::npos)
       << opened->passed_over;
   EXPECT_EQ(opened->passed_over.find("none"), std::string::npos) << "it has no devices";
+}
+
+/// A GPU as two backends see it, and the processor. None can be opened, so that all are tried.
+class Preference : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / "reprise-proofs";
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  static DeviceInfo device(const std::string& id, Api api, DeviceKind kind, uint8_t uuid) {
+    DeviceInfo d;
+    d.id = d.name = id;
+    d.usable = true;
+    d.facts.api = api;
+    d.facts.kind = kind;
+    d.uuid[0] = uuid;
+    return d;
+  }
+  /// The order in which devices are tried.
+  std::string order() {
+    BackendOptions options;
+    options.cache_dir = folder_.string();
+    std::array<Failing, 4> backends{Failing(cpu), Failing(vulkan), Failing(cuda), Failing(other)};
+    std::vector<Backend*> all;
+    for (Failing& b : backends) all.push_back(&b);
+    return open_best(all, options).status().message();
+  }
+  void prove(const DeviceInfo& d, bool right) {
+    EXPECT_TRUE(keep_proof(folder_.string(), d, right));
+    EXPECT_EQ(read_proof(folder_.string(), d), right ? Proof::Right : Proof::Wrong);
+  }
+  DeviceInfo cuda = device("cuda", Api::Cuda, DeviceKind::DiscreteGpu, 1),
+             vulkan = device("vulkan", Api::Vulkan, DeviceKind::DiscreteGpu, 1),
+             other = device("other", Api::Vulkan, DeviceKind::IntegratedGpu, 2),
+             cpu = device("cpu", Api::Vulkan, DeviceKind::Cpu, 0);
+
+ private:
+  class Failing final : public Backend {
+   public:
+    explicit Failing(DeviceInfo info) : info_(std::move(info)) {}
+    std::string_view name() const override { return info_.id; }
+    std::vector<DeviceInfo> devices(const HiddenFeatures&) override { return {info_}; }
+    Result<std::unique_ptr<Device>> open(size_t, const BackendOptions&) override {
+      return Status(Code::Device, "no");
+    }
+
+   private:
+    DeviceInfo info_;
+  };
+  std::filesystem::path folder_;
+};
+
+TEST_F(Preference, ABackendThatProvedItselfComesBeforeTheOthersOfItsGpu) {
+  const std::string by_rank = "no usable device: cuda: no; vulkan: no; other: no; cpu: no";
+  EXPECT_EQ(order(), by_rank);
+  prove(vulkan, true);
+  EXPECT_EQ(order(), "no usable device: vulkan: no; cuda: no; other: no; cpu: no");
+  prove(cuda, true);
+  EXPECT_EQ(order(), by_rank);
+  prove(cpu, true);  // another device, which stays behind
+  EXPECT_EQ(order(), by_rank);
+}
+
+TEST_F(Preference, ADeviceThatWasWrongComesLastUntilItsDriverChanges) {
+  prove(vulkan, false);
+  prove(cuda, false);
+  EXPECT_EQ(order(), "no usable device: other: no; cpu: no; cuda: no; vulkan: no");
+  prove(cuda, true);
+  EXPECT_EQ(order(), "no usable device: cuda: no; other: no; cpu: no; vulkan: no");
+  vulkan.driver = "a later one";
+  EXPECT_EQ(order(), "no usable device: cuda: no; vulkan: no; other: no; cpu: no");
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+#include "runtime/proof.h"
+
+#include <array>
+#include <cstdio>
+#include <span>
+
+#include "runtime/package/package.h"
+#include "runtime/platform/cache_folder.h"
+
+namespace reprise {
+namespace {
+
+constexpr std::string_view kHead = "reprise proof 1\n", kRight = "right\n", kWrong = "wrong\n";
+constexpr const char* kSuffix = ".proof";
+constexpr uint64_t kMaxFolderBytes = uint64_t{1} << 16;
+
+/// Another driver is another device: its compiler may be better or worse.
+std::filesystem::path path_of(const std::string& cache_dir, const DeviceInfo& d) {
+  std::string key(reinterpret_cast<const char*>(d.uuid), sizeof(d.uuid));
+  key += d.name + "\n" + d.driver + "\n" + d.api + "\n" + std::to_string(d.driver_version);
+  std::array<char, 17> hex{};
+  const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(key)));
+  std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return std::filesystem::path(cache_dir) / (std::string(hex.data()) + kSuffix);
+}
+
+}  // namespace
+
+Proof read_proof(const std::string& cache_dir, const DeviceInfo& device) {
+  if (cache_dir.empty()) return Proof::None;
+  std::string untrusted;
+  const File f = open_cache_file(path_of(cache_dir, device), untrusted);
+  if (!f) return Proof::None;
+  std::array<char, 64> text{};
+  const size_t n = std::fread(text.data(), 1, text.size(), f.get());
+  std::string_view said(text.data(), n);
+  if (!said.starts_with(kHead)) return Proof::None;
+  said.remove_prefix(kHead.size());
+  return said == kRight ? Proof::Right : said == kWrong ? Proof::Wrong : Proof::None;
+}
+
+bool keep_proof(const std::string& cache_dir, const DeviceInfo& device, bool right) {
+  const Proof now = right ? Proof::Right : Proof::Wrong;
+  if (cache_dir.empty() || read_proof(cache_dir, device) == now) return true;
+  const auto path = path_of(cache_dir, device);
+  const std::string text = std::string(kHead) + std::string(right ? kRight : kWrong);
+  const std::array parts{std::as_bytes(std::span(text))};
+  if (!write_cache_file(path, parts)) return false;
+  bound_cache_folder(cache_dir, kSuffix, kMaxFolderBytes, path);
+  return true;
+}
+
+}  // namespace reprise
