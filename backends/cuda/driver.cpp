@@ -15,7 +15,21 @@ constexpr auto kPolled = std::chrono::milliseconds(2);   // polling time around 
 constexpr auto kFirstSleep = std::chrono::microseconds(50);
 constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 
-// Errors after which every call on the context fails.
+/// The primary contexts with a run that was given up, and why. A primary context belongs to the
+/// process: it outlives the device that hung, and opening the device again returns the same
+/// context.
+struct Hung {
+  std::mutex mutex;
+  std::map<CUcontext, std::string> contexts;
+};
+
+Hung& hung() {
+  static auto* const all = new Hung;  // never freed: devices may be closed while the process ends
+  return *all;
+}
+
+}  // namespace
+
 bool is_sticky(CUresult r) {
   switch (r) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
@@ -40,21 +54,6 @@ bool is_sticky(CUresult r) {
       return false;
   }
 }
-
-/// The primary contexts with a run that was given up, and why. A primary context belongs to the
-/// process: it outlives the device that hung, and opening the device again returns the same
-/// context.
-struct Hung {
-  std::mutex mutex;
-  std::map<CUcontext, std::string> contexts;
-};
-
-Hung& hung() {
-  static auto* const all = new Hung;  // never freed: devices may be closed while the process ends
-  return *all;
-}
-
-}  // namespace
 
 Driver::~Driver() {
   if (!context || runs.given_up()) return;

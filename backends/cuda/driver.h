@@ -76,6 +76,9 @@ struct Driver {
   std::vector<std::function<void(const Table&)>> kept_;
 };
 
+/// Whether every call on the context fails after this error.
+bool is_sticky(CUresult r);
+
 /// Makes the context current on this thread for its lifetime, and then restores the previous one.
 class Scope {
  public:

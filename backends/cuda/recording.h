@@ -57,7 +57,8 @@ class CudaRecording final : public Recording {
 
   explicit CudaRecording(std::shared_ptr<Driver> driver)
       : driver_(std::move(driver)), run_(driver_->runs, [this] {
-          return driver_->fn().cuEventQuery(done_.get()) != CUDA_ERROR_NOT_READY;
+          const CUresult r = driver_->fn().cuEventQuery(done_.get());
+          return r == CUDA_SUCCESS || is_sticky(r);
         }) {}
   Status check(const RecordingDesc& desc) const;
   Status make_objects(const RecordingDesc& desc);

@@ -291,6 +291,12 @@ VkResult VulkanRecording::wait_for_device(uint64_t timeout_ns) const {
   return driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
 }
 
+// Any error but the loss of the device may be temporary, and says nothing of the run.
+bool VulkanRecording::has_ended(uint64_t timeout_ns) const {
+  const VkResult r = wait_for_device(timeout_ns);
+  return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
+}
+
 // A lost device runs nothing. Any other error of the wait may be temporary, so it is tried twice;
 // then it is unknown when the run ends.
 VulkanRecording::~VulkanRecording() {
@@ -380,10 +386,7 @@ Result<bool> VulkanRecording::poll(uint64_t timeout_ns) {
 }
 
 bool VulkanRecording::watch(uint64_t ns) {
-  return driver_->runs.watch(run_, ns, [this](uint64_t most) {
-    const VkResult r = wait_for_device(most);
-    return r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
-  });
+  return driver_->runs.watch(run_, ns, [this](uint64_t most) { return has_ended(most); });
 }
 
 Result<bool> VulkanRecording::ended() {

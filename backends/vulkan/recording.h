@@ -56,7 +56,7 @@ class VulkanRecording final : public Recording {
       : driver_(std::move(driver)),
         pixels_(driver_),
         copies_(driver_),
-        run_(driver_->runs, [this] { return wait_for_device(0) != VK_TIMEOUT; }) {}
+        run_(driver_->runs, [this] { return has_ended(0); }) {}
   Status make_objects(const RecordingDesc& desc);
   /// The commands, with descriptors for the memory that they use. Without update-after-bind, sets
   /// must not change once they are recorded, so there is a take for each combination of memory.
@@ -71,6 +71,7 @@ class VulkanRecording final : public Recording {
   Status take_for_memory();
 
   VkResult wait_for_device(uint64_t timeout_ns) const;
+  bool has_ended(uint64_t timeout_ns) const;
   Status over(VkResult r);
   Status hung();
 

@@ -29,7 +29,7 @@ class Exporter {
     const float priority = 1;
     VkDeviceQueueCreateInfo queue{};
     queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
-    queue.queueFamilyIndex = physical_.queue_family;
+    queue.queueFamilyIndex = physical_.queues.compute;
     queue.queueCount = 1;
     queue.pQueuePriorities = &priority;
     const char* extension = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
