@@ -110,6 +110,7 @@ std::string reason_against(const ops::OpDef& def) {
   if (def.max_inputs == 0 || def.lowering == ops::Lowering::Recurrent ||
       std::ranges::find(kMade, def.name) != std::end(kMade))
     return "a pass makes it, no model";
+  if (def.lowering == ops::Lowering::AttentionGrad) return "its operands are results of attention";
   if (!def.domain.empty()) return "its attributes are lists that fit each other";
   return {};
 }
