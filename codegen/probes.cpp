@@ -10,6 +10,7 @@
 #include "codegen/interpreter/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
 #include "codegen/kernel/share.h"
+#include "codegen/probe_grid.h"
 #include "codegen/probe_kernel.h"
 #include "codegen/probe_samples.h"
 #include "runtime/base/parallel.h"
@@ -23,7 +24,6 @@ using kernel::InterpretOptions;
 using kernel::NativeError;
 using plan::Probe;
 
-constexpr uint32_t kWorkgroups = 8;        // workgroups to interpret
 constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that together are no larger are not cut
 // These count the instructions that a kernel executes, in all invocations together.
 constexpr uint64_t kEnough = 200'000;       // no further workgroup is interpreted after this many
@@ -240,20 +240,6 @@ class Prober {
     return s;
   }
 
-  /// A grid of at most `n` of the first workgroups of a grid.
-  static std::array<uint32_t, 3> part_of(const std::array<uint32_t, 3>& grid, uint64_t n) {
-    std::array<uint32_t, 3> part{1, 1, 1};
-    for (size_t axis = 0; axis < 3; ++axis) {
-      part[axis] = static_cast<uint32_t>(std::clamp<uint64_t>(n, 1, grid[axis]));
-      n /= part[axis];
-    }
-    return part;
-  }
-
-  static uint64_t count(const std::array<uint32_t, 3>& grid) {
-    return uint64_t{grid[0]} * grid[1] * grid[2];
-  }
-
   /// The first workgroup of each item.
   Setup first_of_items(Setup setup) const {
     setup.grid = {k_.items, 1, 1};
@@ -275,41 +261,17 @@ class Prober {
       // Buffers are only as large as the launched workgroups need, so all of these are interpreted.
       // Two workgroups may exceed the limit; then one is launched.
       for (const uint64_t n : {2, 1}) {
-        const Result<uint64_t> work = fill(setup, part_of(setup.grid, n), false, true, probe);
+        const Result<uint64_t> work =
+            fill(setup, first_workgroups(setup.grid, n), false, true, probe);
         if (work.ok()) return probe;
         if (n == 1) return work.status();
       }
     }
     RP_ASSIGN(const uint64_t work, fill(setup, setup.grid, true, !guarded, probe));
-    if (work <= kLaunched / count(setup.grid)) return probe;
-    RP_TRY(fill(setup, part_of(setup.grid, kLaunched / work), true, !guarded, probe).status());
+    if (work <= kLaunched / workgroup_count(setup.grid)) return probe;
+    RP_TRY(fill(setup, first_workgroups(setup.grid, kLaunched / work), true, !guarded, probe)
+               .status());
     return probe;
-  }
-
-  /// Chooses the workgroups of a grid to interpret.
-  static std::vector<std::array<uint32_t, 3>> workgroups_of(const std::array<uint32_t, 3>& grid,
-                                                            bool every) {
-    const uint64_t n = count(grid);
-    std::vector<uint64_t> chosen;
-    chosen.reserve(kWorkgroups);
-    if (n <= kWorkgroups || (every && n <= kEnough)) {
-      for (uint64_t i = 0; i < n; ++i) chosen.push_back((i + n - 1) % n);  // the last one first
-    } else {
-      chosen = {n - 1, 0};
-      uint64_t state = n;
-      while (chosen.size() < kWorkgroups) {
-        const uint64_t one = splitmix64(state) % n;
-        if (std::find(chosen.begin(), chosen.end(), one) == chosen.end()) chosen.push_back(one);
-      }
-    }
-    std::vector<std::array<uint32_t, 3>> out;
-    out.reserve(chosen.size());
-    for (const uint64_t i : chosen) {
-      out.push_back({static_cast<uint32_t>(i % grid[0]),
-                     static_cast<uint32_t>(i / grid[0] % grid[1]),
-                     static_cast<uint32_t>(i / grid[0] / grid[1])});
-    }
-    return out;
   }
 
   /// Workgroups of a grid. They are interpreted in this order until `enough` instructions.
@@ -360,9 +322,10 @@ class Prober {
     probe.samples.clear();
     // Even if one workgroup is enough, a second one is interpreted if that does not take long: the
     // last workgroup of a grid is often partial.
-    Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough, every ? kWorkgroups : 1};
+    Work work{grid, interpreted_workgroups(grid, every ? kEnough : 0), every ? kLimit : kEnough,
+              every ? kInterpretedWorkgroups : 1};
     RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, probe.inputs));
-    probe.complete = best.workgroups == count(grid);
+    probe.complete = best.workgroups == workgroup_count(grid);
     if (every && !probe.complete) return unsupported("it has too many workgroups");
     work.workgroups.resize(best.workgroups);
     std::vector<ProbeOutcome> others;
