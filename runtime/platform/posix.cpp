@@ -164,8 +164,8 @@ namespace {
 class WithoutPipeSignal {
  public:
   WithoutPipeSignal() {
-    ::sigemptyset(&pipe_);
-    ::sigaddset(&pipe_, SIGPIPE);
+    sigemptyset(&pipe_);  // a macro on some systems, like the other functions on sets
+    sigaddset(&pipe_, SIGPIPE);
     was_pending_ = pending();
     ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
   }
@@ -183,7 +183,7 @@ class WithoutPipeSignal {
   static bool pending() {
     sigset_t signals{};
     ::sigpending(&signals);
-    return ::sigismember(&signals, SIGPIPE) == 1;
+    return sigismember(&signals, SIGPIPE) == 1;
   }
   sigset_t pipe_{}, before_{};
   bool was_pending_ = false;
