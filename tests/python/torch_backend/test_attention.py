@@ -29,7 +29,9 @@ def attend(
 def attend_by_length(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:  # fmt: skip
     """Attention of two heads of 16, which are parts of each row."""
     heads = [x.unflatten(2, (2, 16)).transpose(1, 2) for x in (q, k, v)]
-    return attend(heads[0], heads[1], heads[2], causal=causal).transpose(1, 2).flatten(2)
+    return (
+        attend(heads[0], heads[1], heads[2], causal=causal).transpose(1, 2).flatten(2)
+    )
 
 
 class Gradients(unittest.TestCase):

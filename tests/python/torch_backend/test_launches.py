@@ -102,7 +102,11 @@ class Launches(unittest.TestCase):
 
     def test_optimizer_steps(self) -> None:
         """A launch for each kernel that a size takes, not for each of 134 parameters."""
-        layers: list[nn.Module] = [nn.Conv2d(3, 5, 3), nn.BatchNorm2d(7), nn.Linear(33, 1)]
+        layers: list[nn.Module] = [
+            nn.Conv2d(3, 5, 3),
+            nn.BatchNorm2d(7),
+            nn.Linear(33, 1),
+        ]
         for width in range(8, 40):
             layers += [nn.Linear(width, 64), nn.LayerNorm(width)]
         model = nn.Sequential(*layers)
