@@ -202,7 +202,7 @@ Status VulkanBuffer::import_memory(const ExternalMemory& from, const VkMemoryReq
   return {};
 }
 
-Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::import(std::shared_ptr<Driver> driver,
+Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::import(const std::shared_ptr<Driver>& driver,
                                                            const ExternalMemory& memory) {
   RP_TRY(driver->alive());
   const Form form = form_of(memory.kind);

@@ -22,7 +22,7 @@ class VulkanBuffer final : public DeviceBuffer {
   static Result<std::unique_ptr<VulkanBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
                                                       uint64_t bytes);
   /// external_memory.cpp
-  static Result<std::unique_ptr<VulkanBuffer>> import(std::shared_ptr<Driver> driver,
+  static Result<std::unique_ptr<VulkanBuffer>> import(const std::shared_ptr<Driver>& driver,
                                                       const ExternalMemory& memory);
   ~VulkanBuffer() override;
   VkBuffer handle() const { return handle_; }

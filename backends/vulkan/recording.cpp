@@ -324,8 +324,8 @@ Status VulkanRecording::submit(const SubmitSync& sync, uint64_t timeout_ns) {
   size_t count = 0, submitted = 0;
   for (VkCommandBuffer commands : {pixels_.before(), takes_[take_].commands, pixels_.after()})
     if (commands) all[count++] = commands;
-  const Status s = driver_->submit(copies_.batches(std::span(all).first(count)), fence, run_, sync,
-                                   timeout_ns, submitted);
+  Status s = driver_->submit(copies_.batches(std::span(all).first(count)), fence, run_, sync,
+                             timeout_ns, submitted);
   if (!s.ok()) copies_.submitted(submitted);
   pending_ = submitted > 0;  // wait() waits for a part as well
   if (pending_) takes_[take_].last_used = ++submissions_;
