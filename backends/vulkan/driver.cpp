@@ -48,6 +48,7 @@ struct TimelinePoints {
   void add(std::span<const SubmitSync::Point> points) {
     for (const SubmitSync::Point& p : points) {
       VkSemaphore semaphore = VK_NULL_HANDLE;
+      // NOLINTNEXTLINE(bugprone-sizeof-expression): the handle itself is what is copied
       std::memcpy(&semaphore, &p.handle, sizeof(semaphore));
       add(semaphore, p.value);
     }

@@ -142,6 +142,7 @@ Status VulkanBuffer::bind_lent() {
                                     : "memory that is not mapped for the host")};
   }
   VkDeviceMemory memory = VK_NULL_HANDLE;
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): the handle itself is what is copied
   std::memcpy(&memory, &lent_->handle, sizeof(memory));
   mapped_ = lent_->mapped;
   return driver_->check(
