@@ -68,11 +68,8 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::Load:
       return to_.load(index, args[0], i.type.lanes, i.align);
     case Op::Store:
-      if (args.size() == 3) {
-        to_.store_bits(index, args[0], args[1], args[2]);
-      } else {
-        to_.store(index, args[0], args[1], i.align);
-      }
+      if (args.size() == 3) to_.store_bits(index, args[0], args[1], args[2]);
+      if (args.size() == 2) to_.store(index, args[0], args[1], i.align);
       return {};
     case Op::LocalLoad:
       return to_.local_load(index, args.empty() ? Val{} : args[0]);

@@ -208,10 +208,7 @@ class Verifier {
       case Op::SelectItem:
         return select_item(i);
       case Op::SetError:
-        if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
-        return i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::DivisionByZero)
-                   ? ""
-                   : "unknown error code";
+        return set_error(i);
       case Op::If:
         if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
         return blocks == 1 || blocks == 2 ? "" : "an if has one or two blocks";
@@ -219,6 +216,12 @@ class Verifier {
         return loop(i);
     }
     return "unknown operation";
+  }
+
+  std::string set_error(const Inst& i) const {
+    if (i.args.size() != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
+    const bool known = i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::DivisionByZero);
+    return known ? "" : "unknown error code";
   }
 
   std::string select_item(const Inst& i) const {
