@@ -1,10 +1,9 @@
 // Kernel template: the gradients of attention for all devices. `lanes` invocations share `rows`
 // rows:
 //   lanes = 1: an invocation loads everything that it needs. Runs on any device.
-//   lanes = 8: a subgroup of a CPU-type device. A row is loaded by one lane and broadcast; each
-//   lane
-//              has its own others and columns of results, and receives the weights of the other
-//              lanes' others by shuffles with a constant lane.
+//   lanes = 8: a subgroup of a CPU-type device. One lane loads a row and broadcasts it. Each lane
+//              computes the weights of some of the others, and some columns of the results. It
+//              reads the weights that other lanes computed by shuffles with a constant lane.
 // Tiles with shared blocks of operands have a template of their own (attention_grad_blocks.h).
 //
 //   for each block of lanes * others:

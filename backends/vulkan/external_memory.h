@@ -1,5 +1,5 @@
-// Declares the parts of external memory that Vulkan's headers have in files of their own, which
-// include headers of Windows and Android.
+// Declares what Vulkan has for external memory on Windows and Android. Its own declarations are in
+// headers that include those of the two systems.
 #pragma once
 
 #include "backends/vulkan/api.h"

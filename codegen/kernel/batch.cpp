@@ -27,15 +27,10 @@ void repeat(std::vector<Parameter>& parameters, uint32_t items) {
 
 /// A kernel without instructions, with the parameters of all items.
 Kernel interface_of(const Kernel& k, uint32_t items) {
-  Kernel out;
-  out.name = k.name + "_batch";
-  out.workgroup = k.workgroup;
-  out.buffers = k.buffers;
-  out.scalars = k.scalars;
-  out.locals = k.locals;
-  out.shared = k.shared;
-  out.matrices = k.matrices;
-  out.required_subgroup_size = k.required_subgroup_size;
+  Kernel out = k;
+  out.insts.clear();
+  out.blocks.clear();
+  out.name += "_batch";
   out.items = items;
   out.scalars.push_back({"first", Ty::I32});
   repeat(out.buffers, items);

@@ -194,7 +194,7 @@ std::string inline_cost(const Graph& g, const Node& n, const std::vector<const G
   // Computing n once per element is free. Everything beyond that counts against the budget.
   const double extra = executed - count * cost;
   if (extra <= 0) return {};
-  // Packing pixels asks for an element of each channel, of which alpha is a constant.
+  // A kernel that packs pixels evaluates n once for each channel. The alpha channel is a constant.
   const bool packs_pixels =
       users.size() == 1 && std::ranges::all_of(users[0]->nodes, [](const Node* user) {
         return graph::processes_image(*user);

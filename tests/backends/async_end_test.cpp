@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "async_support.h"
+#include "contract.h"
+#include "tests/support/host_run.h"
 
 namespace reprise::test {
 namespace {
@@ -59,9 +60,8 @@ TEST_P(AsyncEndContract, EachSubmissionCallsOnceInTheirOrder) {
   const bool takes_edges = device->takes_edges();
   auto s = session(chain(3, 0, true), device, {.max_in_flight = 3});
   ASSERT_TRUE(s);
-  std::vector<std::unique_ptr<HostRunOf>> runs;
-  for (const int64_t n : {1 << 18, 1, 100})
-    runs.push_back(std::make_unique<HostRunOf>(*s, n, 1.0F));
+  std::vector<std::unique_ptr<HostRun>> runs;
+  for (const int64_t n : {1 << 18, 1, 100}) runs.push_back(std::make_unique<HostRun>(*s, n, 1.0F));
   Calls calls;
   std::vector<int> expected;
   for (size_t round = 0; round < 4; ++round) {
@@ -98,9 +98,9 @@ TEST_P(AsyncEndContract, TheCallMayEndTheRunAndSubmitItAgain) {
   if (on_host()) GTEST_SKIP() << "the host has ended a run before submit() returns";
   auto s = session(chain(2, 100, false), open(), {.max_in_flight = 1});
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 100, 1);
+  HostRun r(*s, 100, 1);
   struct Loop {
-    HostRunOf& r;
+    HostRun& r;
     std::mutex mutex = {};
     std::condition_variable done = {};
     int rounds = 0, wrong = 0;
@@ -128,10 +128,10 @@ TEST_P(AsyncEndContract, TheCallMayEndAnotherRun) {
   if (on_host()) GTEST_SKIP() << "the host has ended a run before submit() returns";
   auto s = session(chain(2, 100, false), open(), {.max_in_flight = 2});
   ASSERT_TRUE(s);
-  HostRunOf a(*s, 100, 1), b(*s, 100, 2);
+  HostRun a(*s, 100, 1), b(*s, 100, 2);
   struct Chain {
-    explicit Chain(HostRunOf& b) : other(b) {}
-    HostRunOf& other;
+    explicit Chain(HostRun& b) : other(b) {}
+    HostRun& other;
     std::mutex submitted;
     Calls calls;
     EndCall of_other = calls.for_run(2), own = calls.for_run(1);
@@ -162,7 +162,7 @@ TEST_P(AsyncEndContract, ARunThatIsDestroyedWaitsForItsCall) {
   for (int i = 0; i < 5; ++i) {
     Calls calls;
     {
-      HostRunOf r(*s, 1 << 16, 1);
+      HostRun r(*s, 1 << 16, 1);
       ASSERT_OK(r.run->submit({.at_end = calls.for_run(i)}).status());
     }
     EXPECT_EQ(calls.order(), std::vector<int>{i});
@@ -173,7 +173,7 @@ TEST_P(AsyncEndContract, TheCallOfALateRunComes) {
   if (on_host()) GTEST_SKIP() << "the host has ended a run before submit() returns";
   auto s = session(chain(500, 1 << 12, false), open(), {.timeout_ns = 1});
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 1 << 12, 1);
+  HostRun r(*s, 1 << 12, 1);
   Calls calls;
   ASSERT_OK(r.run->submit({.at_end = calls.for_run(0)}).status());
   EXPECT_TRUE(calls.wait_for(1));
@@ -196,7 +196,7 @@ std::shared_ptr<const package::Package> with_a_host_kernel() {
 TEST_P(AsyncEndContract, ACancelledRunLeavesOutWhatItHasNotBegun) {
   auto s = session(with_a_host_kernel(), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 10, 1);
+  HostRun r(*s, 10, 1);
   CancelFlag cancelled = true;
   for (int i = 0; i < 3; ++i) {
     r.y.assign(r.y.size(), -1);
@@ -224,7 +224,7 @@ TEST_P(AsyncEndContract, HostKernelsThatFollowAreLeftOut) {
   w.host("Identity", {a}, {y});
   auto s = session(w.package(), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 10, 1);
+  HostRun r(*s, 10, 1);
   CancelFlag cancelled = true;
   const auto submitted = r.run->submit({.cancelled = &cancelled});
   const Status done = submitted.ok() ? r.run->wait(r.results, nullptr) : submitted.status();
@@ -239,7 +239,7 @@ TEST_P(AsyncEndContract, ARunThatHasBegunEverythingIsNotCancelled) {
   if (on_host()) GTEST_SKIP() << "the host checks before each of its kernels";
   auto s = session(chain(3, 1000, false), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 1000, 1);
+  HostRun r(*s, 1000, 1);
   const CancelFlag cancelled = true;
   ASSERT_OK(r.run->submit({.cancelled = &cancelled}).status());
   ASSERT_OK(r.run->wait(r.results, nullptr));

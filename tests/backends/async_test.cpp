@@ -5,8 +5,9 @@
 #include <chrono>
 #include <thread>
 
-#include "async_support.h"
+#include "contract.h"
 #include "lend.h"
+#include "tests/support/host_run.h"
 
 namespace reprise::test {
 namespace {
@@ -18,7 +19,7 @@ class AsyncContract : public Contract {};
 TEST_P(AsyncContract, ARunIsSubmittedAgainAndAgain) {
   auto s = session(chain(3, 1000, false), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 1000, 1);
+  HostRun r(*s, 1000, 1);
   for (int i = 0; i < 3; ++i) {
     r.y.assign(r.y.size(), -1);
     ASSERT_OK(r.run->submit().status());
@@ -45,7 +46,7 @@ TEST_P(AsyncContract, ARunIsSubmittedAgainAndAgain) {
 TEST_P(AsyncContract, PollingEndsARun) {
   auto s = session(chain(4, 1 << 18, false), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 1 << 18, 1);
+  HostRun r(*s, 1 << 18, 1);
   for (int i = 0; i < 3; ++i) {
     ASSERT_OK(r.run->submit().status());
     for (bool ended = false; !ended; std::this_thread::yield()) {
@@ -61,10 +62,10 @@ TEST_P(AsyncContract, PollingEndsARun) {
 TEST_P(AsyncContract, SeveralRunsAreInFlight) {
   auto s = session(chain(2, 0, true), open(), {.max_in_flight = 3});
   ASSERT_TRUE(s);
-  std::vector<std::unique_ptr<HostRunOf>> runs;
+  std::vector<std::unique_ptr<HostRun>> runs;
   for (const int64_t n : {100, 5000, 1})
-    runs.push_back(std::make_unique<HostRunOf>(*s, n, static_cast<float>(n)));
-  HostRunOf more(*s, 10, 1);
+    runs.push_back(std::make_unique<HostRun>(*s, n, static_cast<float>(n)));
+  HostRun more(*s, 10, 1);
   for (int round = 0; round < 4; ++round) {
     for (auto& r : runs) {
       r->y.assign(r->y.size(), -1);
@@ -94,10 +95,10 @@ TEST_P(AsyncContract, ARunMayBeDestroyedInFlight) {
   auto s = session(chain(3, 1 << 16, false), device, {.max_in_flight = 1});
   ASSERT_TRUE(s);
   for (int i = 0; i < 3; ++i) {
-    HostRunOf r(*s, 1 << 16, 1);
+    HostRun r(*s, 1 << 16, 1);
     ASSERT_OK(r.run->submit().status());
   }
-  HostRunOf r(*s, 1 << 16, 2);
+  HostRun r(*s, 1 << 16, 2);
   ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_TRUE(r.is_right(3));
@@ -113,7 +114,7 @@ TEST_P(AsyncContract, HostCallsFollowTheDevice) {
   w.launch(w.kernel(affine_kernel("twice", 2.0F, 0.0F)), {b, y}, {Expr(10)});
   auto s = session(w.package(), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 10, 1);
+  HostRun r(*s, 10, 1);
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK(r.run->submit().status());
     ASSERT_OK(r.run->wait(r.results, nullptr));
@@ -132,7 +133,7 @@ TEST_P(AsyncContract, LateRunsAreErrorsOfTheirOwn) {
   auto late = session(package, device, {.timeout_ns = 1});
   auto other = session(package, device);
   ASSERT_TRUE(late && other);
-  HostRunOf r(*late, 1 << 12, 1), good(*other, 1 << 12, 1);
+  HostRun r(*late, 1 << 12, 1), good(*other, 1 << 12, 1);
   int late_runs = 0;
   for (int i = 0; i < 6; ++i) {
     ASSERT_OK(r.run->submit().status());
@@ -172,7 +173,7 @@ TEST_P(AsyncContract, TimeOfTheCallerIsNotThatOfTheRun) {
   constexpr uint64_t kLimit = kSecond;
   auto s = session(w.package(), open(), {.timeout_ns = kLimit});
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 10, 1);
+  HostRun r(*s, 10, 1);
   ASSERT_OK(r.run->submit().status());
   std::this_thread::sleep_for(std::chrono::nanoseconds(kLimit + kLimit / 5));
   ASSERT_OK(r.run->wait(r.results, nullptr));
@@ -188,7 +189,7 @@ TEST_P(AsyncContract, WaitsNeedALaunchToHoldBack) {
   w.launch(w.kernel(affine_kernel("twice", 2.0F, 0.0F)), {a, y}, {Expr(10)});
   auto s = session(w.package(), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 10, 1);
+  HostRun r(*s, 10, 1);
   const SubmitSync::Point point{1, 1};
   EXPECT_EQ(r.run->submit({.sync = {{&point, 1}, {}}}).status().code(), Code::Unsupported);
   ASSERT_OK(r.run->submit().status());
@@ -205,7 +206,7 @@ TEST_P(AsyncContract, SemaphoresOfTheApplicationOrderRuns) {
     auto device = open(lender.options);
     auto s = session(chain(2, 100, false), device);
     ASSERT_TRUE(s);
-    HostRunOf r(*s, 100, 1);
+    HostRun r(*s, 100, 1);
     if (!vulkan) {
       const SubmitSync::Point point{1, 1};
       EXPECT_EQ(r.run->submit({.sync = {{&point, 1}, {}}}).status().code(), Code::Unsupported);
@@ -275,7 +276,7 @@ TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
     }
     EXPECT_EQ((*run)->record(nullptr).code(), Code::Usage);
     // Host memory: copied when it is recorded, and read when the run is waited for.
-    HostRunOf host(*s, 100, 3);
+    HostRun host(*s, 100, 3);
     Status recorded;
     lender.execute(0, [&](void* commands) { recorded = host.run->record(commands); });
     ASSERT_OK(recorded);
@@ -291,7 +292,7 @@ TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
 TEST_P(AsyncContract, CommandBuffersAndSemaphoresAreOfTheApplicationsDevice) {
   auto s = session(chain(3, 48, false), open());
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 48, 1);
+  HostRun r(*s, 48, 1);
   int nothing = 0;
   EXPECT_FALSE(r.run->record(&nothing).ok());
   const SubmitSync::Point point{1, 1};

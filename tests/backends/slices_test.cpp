@@ -4,8 +4,9 @@
 #include <thread>
 #include <vector>
 
-#include "async_support.h"
+#include "contract.h"
 #include "runtime/slices.h"
+#include "tests/support/host_run.h"
 
 namespace reprise::test {
 namespace {
@@ -33,7 +34,7 @@ TEST_P(SlicedRuns, ShortOnesHaveALaunchEach) {
   ASSERT_TRUE(s);
   int run = 0;
   for (const int64_t n : {1000, 10, 5000, 5000}) {
-    HostRunOf r(*s, n, 1);
+    HostRun r(*s, n, 1);
     ASSERT_OK(r.run->submit().status());
     size_t asked = 0;
     for (bool ended = false; !ended; std::this_thread::yield()) {
@@ -59,7 +60,7 @@ TEST_P(SlicedRuns, LongOnesHaveAllThatFit) {
   const bool measured = has_timestamps(device);
   auto s = session(chain(kLaunches, 1000, false), device, {.slice_ns = 1000 * kSecond});
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 1000, 1);
+  HostRun r(*s, 1000, 1);
   std::vector<uint64_t> submits;
   for (int run = 0; run < 4; ++run) {
     const uint64_t before = s->stats().submits;
@@ -78,7 +79,7 @@ TEST_P(SlicedRuns, LongOnesHaveAllThatFit) {
 TEST_P(SlicedRuns, ACancelledRunLeavesOutTheRest) {
   auto s = session(chain(kLaunches, 1000, false), open(), {.slice_ns = 1});
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 1000, 1);
+  HostRun r(*s, 1000, 1);
   for (const bool poll : {false, true}) {
     CancelFlag cancelled = false;
     ASSERT_OK(r.run->submit({.cancelled = &cancelled}).status());
@@ -108,7 +109,7 @@ TEST_P(SlicedRuns, TimeOfTheCallerIsNotThatOfTheRun) {
   constexpr uint64_t kLimit = kSecond / 2;
   auto s = session(chain(kLaunches, 1000, false), open(), {.timeout_ns = kLimit, .slice_ns = 1});
   ASSERT_TRUE(s);
-  HostRunOf r(*s, 1000, 1);
+  HostRun r(*s, 1000, 1);
   ASSERT_OK(r.run->submit().status());
   for (int frame = 0; frame < 3; ++frame) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(kLimit + kLimit / 5));
@@ -122,11 +123,11 @@ TEST_P(SlicedRuns, ARunMayBeDestroyedBetweenThem) {
   auto s = session(chain(kLaunches, 1000, false), open(), {.max_in_flight = 1, .slice_ns = 1});
   ASSERT_TRUE(s);
   for (int i = 0; i < 3; ++i) {
-    HostRunOf r(*s, 1000, 1);
+    HostRun r(*s, 1000, 1);
     ASSERT_OK(r.run->submit().status());
     for (int ask = 0; ask < i; ++ask) ASSERT_OK(r.run->ended().status());
   }
-  HostRunOf r(*s, 1000, 1);
+  HostRun r(*s, 1000, 1);
   ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
   EXPECT_TRUE(r.is_right(kLaunches));
@@ -135,8 +136,8 @@ TEST_P(SlicedRuns, ARunMayBeDestroyedBetweenThem) {
 TEST_P(SlicedRuns, SeveralRunsTakeTurns) {
   auto s = session(chain(kLaunches, 0, true), open(), {.max_in_flight = 3, .slice_ns = 1});
   ASSERT_TRUE(s);
-  std::vector<std::unique_ptr<HostRunOf>> runs;
-  for (const int64_t n : {100, 5000, 1}) runs.push_back(std::make_unique<HostRunOf>(*s, n, 1.0F));
+  std::vector<std::unique_ptr<HostRun>> runs;
+  for (const int64_t n : {100, 5000, 1}) runs.push_back(std::make_unique<HostRun>(*s, n, 1.0F));
   for (auto& r : runs) ASSERT_OK(r->run->submit().status());
   for (size_t done = 0; done < runs.size();) {
     done = 0;
@@ -158,7 +159,7 @@ TEST_P(SlicedRuns, LongLaunchesAreCut) {
   const bool cut = has_timestamps(device) && device->cuts_launches();
   auto s = session(chain(2, kCount, false), device, {.timestamps = cut, .slice_ns = 1});
   ASSERT_TRUE(s);
-  HostRunOf r(*s, kCount, 1);
+  HostRun r(*s, kCount, 1);
   std::vector<uint64_t> submits;
   for (int run = 0; run < 4; ++run) {
     const SessionStats before = s->stats();

@@ -3,11 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "backends/cuda/api.h"
 #include "on_standin.h"
 #include "reprise/reprise.h"
+#include "tests/support/process.h"
 
 namespace reprise::test {
 namespace {
@@ -39,12 +38,6 @@ class SharedMemory {
   int descriptor_;
   void* mapped_ = nullptr;
 };
-
-size_t open_files() {
-  size_t n = 0;
-  for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
-  return n;
-}
 
 class CudaExternalMemory : public OnStandin {};
 

@@ -1,35 +1,11 @@
 // Recordings have streams of their own, so runs in flight and transfers overlap.
-#include <array>
-
 #include "on_standin.h"
+#include "tests/support/host_run.h"
 
 namespace reprise::test {
 namespace {
 
-class CudaOverlap : public OnStandin {
- protected:
-  /// A run with an input and an output in host memory.
-  struct HostRun {
-    HostRun(Session& session, int64_t n)
-        : x(floats({n}, ramp(static_cast<size_t>(n)))), y(static_cast<size_t>(n)) {
-      inputs[0] = {.name = "x", .host = &x};
-      outputs[0] = {.name = "y", .host_output = std::as_writable_bytes(std::span(y))};
-      run = *session.make_run();
-      const Status bound = run->bind(inputs, outputs);
-      EXPECT_TRUE(bound.ok()) << bound.message();
-    }
-    bool is_right(float added) const {
-      for (size_t i = 0; i < y.size(); ++i)
-        if (y[i] != x.data<float>()[i] + added) return false;
-      return true;
-    }
-    HostTensor x;
-    std::vector<float> y;
-    std::array<Binding, 1> inputs, outputs;
-    std::vector<HostTensor> results;
-    std::unique_ptr<AsyncRun> run;
-  };
-};
+class CudaOverlap : public OnStandin {};
 
 TEST_F(CudaOverlap, AShortRunEndsBesideALongOne) {
   for (const bool two_sessions : {false, true}) {

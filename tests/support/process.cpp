@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 
 #include "tests/support/paths.h"
 
@@ -48,6 +50,11 @@ ProcessResult run_process(const std::vector<std::string>& argv,
   result.out = read_file(out);
   result.err = read_file(err);
   return result;
+}
+
+size_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
 }
 
 }  // namespace reprise::test

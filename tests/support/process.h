@@ -1,6 +1,7 @@
-// Runs a program and collects what it prints, for tests of the command line.
+// Processes: runs programs and collects what they print, and looks at the one that runs.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,8 @@ struct ProcessResult {
 /// `argv[0]` is the program. Waits until it ends. Extra environment entries are "NAME=value".
 ProcessResult run_process(const std::vector<std::string>& argv,
                           const std::vector<std::string>& environment = {});
+
+/// How many files this process has open.
+size_t open_files();
 
 }  // namespace reprise::test

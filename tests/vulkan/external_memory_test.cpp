@@ -3,21 +3,15 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 
 #include "backends/vulkan/facts.h"
 #include "support.h"
+#include "tests/support/process.h"
 
 namespace reprise::test {
 namespace {
 
 constexpr uint64_t kBytes = 64 << 10;
-
-size_t open_files() {
-  size_t n = 0;
-  for ([[maybe_unused]] const auto& f : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
-  return n;
-}
 
 /// Another program: a device that exports memory which the host sees as well.
 class Exporter {

@@ -7,6 +7,7 @@
 #include "second_family.h"
 #include "support.h"
 #include "tests/support/async_life.h"
+#include "tests/support/host_run.h"
 
 namespace reprise::test {
 namespace {
@@ -16,33 +17,6 @@ using Event = SecondFamily::Event;
 
 constexpr int64_t kElements = 100'000;
 constexpr double kCopy = 4 * kElements;  // the time of a copy
-
-/// A run with an input and an output in host memory.
-struct HostRun {
-  HostRun(Session& session, int64_t n, float scale)
-      : x(floats({n}, ramp(static_cast<size_t>(n), scale))), y(static_cast<size_t>(n)) {
-    inputs[0] = {.name = "x", .host = &x};
-    outputs[0] = {.name = "y", .host_output = std::as_writable_bytes(std::span(y))};
-    run = *session.make_run();
-    const Status bound = run->bind(inputs, outputs);
-    EXPECT_TRUE(bound.ok()) << bound.message();
-  }
-  Status submit() {
-    std::ranges::fill(y, -1.0F);
-    return run->submit().status();
-  }
-  Status wait() { return run->wait(results, nullptr); }
-  bool is_right(float added) const {
-    for (size_t i = 0; i < y.size(); ++i)
-      if (y[i] != x.data<float>()[i] + added) return false;
-    return true;
-  }
-  HostTensor x;
-  std::vector<float> y;
-  std::array<Binding, 1> inputs, outputs;
-  std::vector<HostTensor> results;
-  std::unique_ptr<AsyncRun> run;
-};
 
 bool overlap(const Event& a, const Event& b) {
   return a.begin < b.end && b.begin < a.end;

@@ -1,4 +1,4 @@
-// What tests of runs that do not block share.
+// A run that does not block, with an input and an output in host memory.
 #pragma once
 
 #include <algorithm>
@@ -6,13 +6,14 @@
 #include <memory>
 #include <vector>
 
-#include "contract.h"
+#include "runtime/session.h"
+#include "tests/support/plans.h"
 
 namespace reprise::test {
 
-/// A run with an input and an output in host memory.
-struct HostRunOf {
-  HostRunOf(Session& session, int64_t n, float scale)
+/// Of a model like chain(): y of n elements is x plus a number, and x is a ramp.
+struct HostRun {
+  HostRun(Session& session, int64_t n, float scale = 1)
       : x(floats({n}, ramp(static_cast<size_t>(n), scale))), y(static_cast<size_t>(n)) {
     inputs[0].name = "x";
     inputs[0].host = &x;
@@ -24,6 +25,12 @@ struct HostRunOf {
     const Status bound = run->bind(inputs, outputs);
     EXPECT_TRUE(bound.ok()) << bound.message();
   }
+  /// Submits the run with nothing in y that an earlier run left there.
+  Status submit() {
+    std::ranges::fill(y, -1.0F);
+    return run->submit().status();
+  }
+  Status wait() { return run->wait(results, nullptr); }
   /// Whether y is x plus `added`.
   bool is_right(float added) const {
     for (size_t i = 0; i < y.size(); ++i)
