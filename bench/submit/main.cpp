@@ -1,10 +1,9 @@
 // reprise_submitbench: the host time of submitting a run that is bound. The time of the driver's
 // calls is measured apart, by functions in front of them.
-#include <time.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -20,11 +19,10 @@
 namespace reprise::bench {
 namespace {
 
-/// Processor time of this thread.
+/// The clock of processor time would be a system call, which takes longer than what is measured.
 int64_t now_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return int64_t{1'000'000'000} * t.tv_sec + t.tv_nsec;
+  const auto t = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(t).count();
 }
 
 int64_t in_driver_ns = 0, driver_calls = 0;
@@ -153,7 +151,7 @@ Result<int> run(size_t device_index, int runs, int pause_us) {
     }
   }
   reprise_device_free(handle);
-  std::printf("%s: %s\n%d runs, %d us after the one before; us of processor time\n\n",
+  std::printf("%s: %s\n%d runs, %d us after the one before; times in us\n\n",
               info.id.c_str(), info.name.c_str(), runs, pause_us);
   std::printf("%8s  %16s %8s  %16s\n", "launches", "library, median", "of 90%", "driver, median");
   for (const Chain& c : chains) {
