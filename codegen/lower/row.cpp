@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <limits>
 #include <map>
 
 #include "codegen/lower/lower.h"
@@ -147,14 +148,13 @@ class RowKernel {
         RP_TRY(ev_.eval(v, indices.of_row(v, row.index), s_.lanes.rows()).status());
     }
     const std::vector<Reduction> reductions = reductions_of(s);
-    const bool is_long = in_blocks(indices.steps());
     std::vector<std::vector<Accumulator>> accumulators;  // by row and reduction
     for (size_t u = 0; u < rows.size(); ++u)
-      accumulators.push_back(make_accumulators(reductions, is_long));
+      accumulators.push_back(make_accumulators(reductions, is_long(indices.steps())));
     if (reductions.empty() && stages_.full_outputs(s).empty()) return {};
     // The loop may be unrolled. A copy of the body must not reload what another column stored.
     const std::vector<Row> before = rows;
-    RP_TRY(loop_over_columns(indices.steps(), accumulators, [&](Value step) -> Status {
+    RP_TRY(loop_over_columns(indices.steps(), [&](Value step) -> Status {
       const Expr column = indices.column(step);
       for (size_t u = 0; u < rows.size(); ++u) {
         rows[u].stored = before[u].stored;
@@ -180,20 +180,18 @@ class RowKernel {
     return out;
   }
 
-  /// A long sum in F32 is one of the sums of blocks, so that its error grows with the length of a
-  /// block instead of that of the row.
+  /// A long sum in F32 is compensated: the rounding error of each addition is added up beside it.
   struct Accumulator {
-    int block = -1;
-    int total = -1;  // of the blocks before; -1: there is one block
+    int sum = -1;
+    int error = -1;  // -1: the sum is not compensated
   };
 
-  static constexpr int kBlock = 128;
+  static constexpr int kShortSum = 16;
 
-  /// What is stored in one loop and reloaded in another needs two loops of the same form.
-  bool in_blocks(const Expr& steps) const {
-    if (stages_.reloads_anything()) return false;
+  /// Whether an invocation adds more than a few elements to an accumulator.
+  bool is_long(const Expr& steps) const {
     const Expr iterations = Expr::ceildiv(steps, s_.per_row);
-    return !iterations.is_const() || iterations.value() > 2 * kBlock;
+    return !iterations.is_const() || iterations.value() > kShortSum;
   }
 
   std::vector<Accumulator> make_accumulators(const std::vector<Reduction>& reductions,
@@ -208,39 +206,18 @@ class RowKernel {
         b_.local_store(made, ops::reduction_identity(b_, r.combine, dtype, type));
         return made;
       };
-      out.push_back({.block = local(name)});
+      out.push_back({.sum = local(name)});
       if (is_long && r.combine == ScalarOp::Add && type.ty == Ty::F32)
-        out.back().total = local(name + "_total");
+        out.back().error = local(name + "_error");
     }
     return out;
   }
 
-  /// Adds the sums of a block to the totals.
-  void end_block(const std::vector<std::vector<Accumulator>>& accumulators) {
-    for (const auto& row : accumulators) {
-      for (const Accumulator& a : row) {
-        if (a.total < 0) continue;
-        const Val sum = b_.local_load(a.block);
-        b_.local_store(a.total, b_.add(b_.local_load(a.total), sum));
-        b_.local_store(a.block, b_.constant(b_.type(sum), 0));
-      }
-    }
-  }
-
-  Status loop_over_columns(const Expr& steps,
-                           const std::vector<std::vector<Accumulator>>& accumulators,
-                           const Evaluator::LoopBody& body) {
-    const Value first = shared() ? local_ : Value{b_, b_.i32(0)}, end = ev_.value(steps);
+  Status loop_over_columns(const Expr& steps, const Evaluator::LoopBody& body) {
+    const Value first = shared() ? local_ : Value{b_, b_.i32(0)};
     const auto per_row = static_cast<int>(s_.per_row);
-    const auto has_total = [](const Accumulator& a) { return a.total >= 0; };
-    if (accumulators.empty() || std::ranges::none_of(accumulators[0], has_total))
-      return ev_.for_loop(first, end, b_.i32(per_row), Expr::ceildiv(steps, per_row), body);
-    const int block = per_row * kBlock;
-    return ev_.for_loop(b_.i32(0), end, b_.i32(block), Expr::ceildiv(steps, block), [&](Value at) {
-      Status status = ev_.for_loop(at + first, min(at + block, end), b_.i32(per_row), kBlock, body);
-      end_block(accumulators);
-      return status;
-    });
+    return ev_.for_loop(first, ev_.value(steps), b_.i32(per_row), Expr::ceildiv(steps, per_row),
+                        body);
   }
 
   /// Floats of 16 bits accumulate in F32.
@@ -269,10 +246,22 @@ class RowKernel {
       RP_ASSIGN(Val x, ev_.eval(in, indices.of_element(in, element), s_.lanes.count));
       const Type type = accumulator_type(*reductions[i].node);
       if (b_.type(x).ty != type.ty) x = b_.convert(x, type.ty);
-      const int into = accumulators[i].block;
-      b_.local_store(into, b_.scalar_op(reductions[i].combine, {b_.local_load(into), x}));
+      const Accumulator& a = accumulators[i];
+      const Val before = b_.local_load(a.sum);
+      const Val sum = b_.scalar_op(reductions[i].combine, {before, x});
+      b_.local_store(a.sum, sum);
+      if (a.error >= 0)
+        b_.local_store(a.error,
+                       b_.add(b_.local_load(a.error), lost({b_, before}, {b_, x}, {b_, sum})));
     }
     return {};
+  }
+
+  /// What rounding took from sum = x + y, exactly unless the sum overflows (Knuth, The Art of
+  /// Computer Programming, volume 2, section 4.2.2).
+  static Value lost(const Value& x, const Value& y, const Value& sum) {
+    const Value added = sum - x;
+    return (x - (sum - added)) + (y - added);
   }
 
   /// Stores the element of v that was computed for a row and a column. Scratch memory has an
@@ -293,13 +282,31 @@ class RowKernel {
   }
 
   Val combine(const Reduction& r, const Accumulator& a) {
-    const Val v = b_.local_load(a.total >= 0 ? a.total : a.block);
-    const int columns = s_.lanes.columns();
-    Val sum = columns > 1 ? b_.extract(v, 0) : v;
-    for (int l = 1; l < columns; ++l) sum = b_.scalar_op(r.combine, {sum, b_.extract(v, l)});
+    Val sum = b_.local_load(a.sum);
+    Val error = a.error >= 0 ? b_.local_load(a.error) : Val{};
+    if (const int columns = s_.lanes.columns(); columns > 1) {
+      const Val sums = sum, errors = error;
+      sum = b_.extract(sums, 0);
+      if (a.error >= 0) error = b_.extract(errors, 0);
+      for (int l = 1; l < columns; ++l) {
+        const Val before = sum, next = b_.extract(sums, l);
+        sum = b_.scalar_op(r.combine, {before, next});
+        if (a.error < 0) continue;
+        error = b_.add(error, b_.extract(errors, l));
+        error = b_.add(error, lost({b_, before}, {b_, next}, {b_, sum}));
+      }
+    }
+    if (a.error >= 0) sum = compensate(sum, error);
     if (shared()) sum = combine_workgroup(r, sum);
     const Type out = ev_.compute(g_.value(r.node->outputs[0]).dtype);
     return b_.type(sum).ty == out.ty ? sum : b_.convert(sum, out.ty);
+  }
+
+  /// Of infinite sums, and of those with a NaN, no errors are known.
+  Val compensate(Val sum, Val error) {
+    const Val infinity = b_.constant(b_.type(error), std::numeric_limits<double>::infinity());
+    const Val known = b_.lt(b_.scalar_op(ScalarOp::Abs, {error}), infinity);
+    return b_.select(known, b_.add(sum, error), sum);
   }
 
   Val combine_workgroup(const Reduction& r, Val v) {

@@ -53,7 +53,6 @@ class RowStages {
     return scratch_[static_cast<size_t>(stage)];
   }
   bool reloads(graph::ValueId v) const { return reloads_.count(v) != 0; }
-  bool reloads_anything() const { return !reloads_.empty(); }
   /// Recomputed flops beyond the budget; 0 if the kernel stays within it.
   double excess_flops() const { return excess_; }
 

@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
 #include "codegen/targets.h"
+#include "tests/lower/model_on_variants.h"
 
 namespace reprise::lower {
 namespace {
@@ -90,6 +93,56 @@ TEST(Row, LongFormsAreMadeWhereRowsMayBeLong) {
     }
     EXPECT_EQ(any, c.expected) << c.symbol;
   }
+}
+
+class RowSums : public testing::Test, public test::ModelOnVariants {
+ protected:
+  static constexpr int64_t kColumns = 32768;
+
+  /// Sums of rows of `elements`.
+  void sum(const std::vector<float>& elements) {
+    const int64_t rows = static_cast<int64_t>(elements.size()) / kColumns;
+    fullgraph_ = true;
+    load("graph sums\ninput x: float32[" + std::to_string(rows) + "," + std::to_string(kColumns) +
+             "]\nconst axis: int64[1]{1}\ny = ReduceSum<keepdims=0>(x, axis) @13\noutput y\n",
+         {HostTensor::from<float>(DType::F32, {rows, kColumns}, elements)});
+    interpret_every_variant();
+    run_on_devices();
+  }
+  void compare(size_t output, std::span<const std::byte> actual, const std::string& what) override {
+    const HostTensor& expected = expected_[output];
+    ASSERT_EQ(actual.size(), expected.bytes().size()) << what;
+    for (int64_t i = 0; i < expected.count(); ++i) {
+      float y = 0;
+      std::memcpy(&y, actual.data() + static_cast<size_t>(i) * sizeof(float), sizeof(float));
+      const float e = expected.data<float>()[i];
+      EXPECT_TRUE(y == e || (y != y && e != e))
+          << what << ": row " << i << " is " << y << ", not " << e;
+    }
+  }
+};
+
+/// Rounding takes several thousands from partial sums of 10^9, and the results are below 3 million.
+TEST_F(RowSums, LargePartsCancel) {
+  std::vector<float> x(10 * kColumns);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float large = i % kColumns < kColumns / 2 ? 1e8F : -1e8F;
+    x[i] = large + 8 * static_cast<float>(i * 7919 % 19);
+  }
+  sum(x);
+}
+
+TEST_F(RowSums, InfinitiesAndNanHaveNoErrorToAdd) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  constexpr float kMost = std::numeric_limits<float>::max();
+  std::vector<float> x(10 * kColumns, 1);
+  x[kColumns + 77] = kInf;
+  x[2 * kColumns + 5000] = -kInf;
+  x[3 * kColumns + 1] = std::numeric_limits<float>::quiet_NaN();
+  x[4 * kColumns + 300] = kInf, x[5 * kColumns - 1] = -kInf;
+  std::fill_n(x.begin() + 5 * kColumns, kColumns, kMost);
+  std::fill_n(x.begin() + 6 * kColumns, kColumns, -kMost);
+  sum(x);
 }
 
 }  // namespace
