@@ -127,8 +127,9 @@ class Soak : public testing::TestWithParam<std::string> {
   }
 
   void run(reprise_session* session, std::mt19937& random) {
-    static constexpr std::array<size_t, 6> kSizes{1, 64, 65, 1000, 20'000, 300'000};
-    const size_t n = kSizes[random() % kSizes.size()];
+    static constexpr std::array<size_t, 4> kSmall{1, 64, 65, 1000};
+    static constexpr std::array<size_t, 2> kLarge{20'000, 300'000};
+    const size_t n = random() % 16 == 0 ? kLarge[random() % 2] : kSmall[random() % 4];
     const std::vector<float> x = ramp(n, static_cast<float>(1 + random() % 7));
     std::vector<float> y(n, -1.0F);
     reprise_error error{};
