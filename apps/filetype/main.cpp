@@ -1,12 +1,12 @@
 // reprise-filetype: determines the types of files with Magika's model. It is a sample of an
 // application that ships the runtime and a compiled package.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/filetype/features.h"
+#include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
 
@@ -22,7 +22,6 @@ using reprise::Session;
 using samples::failed;
 using samples::kDone;
 using samples::kFailed;
-using samples::kUsage;
 using samples::report;
 
 struct Options {
@@ -253,12 +252,7 @@ int parse_and_run(int argc, char** argv) {
   app.footer(
       "Files below the model's confidence are shown as txt or unknown.\n"
       "Example: reprise-filetype --model magika.rpk ~/Downloads");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kDone : kUsage;
-  }
-  return run(o);
+  return samples::run_command(app, argc, argv, [&] { return run(o); });
 }
 
 }  // namespace

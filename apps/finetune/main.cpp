@@ -1,5 +1,4 @@
 // Trains a package of reprise.torch.TrainStep.export() further, without Python.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "apps/finetune/npy.h"
+#include "apps/samples/command_line.h"
 #include "apps/samples/outcome.h"
 #include "reprise/reprise.hpp"
 
@@ -14,7 +14,6 @@ namespace {
 
 using samples::failed;
 using samples::kDone;
-using samples::kUsage;
 using samples::report;
 
 struct Options {
@@ -186,12 +185,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app("Trains a package of reprise.torch.TrainStep.export() further, without Python.",
                "reprise-finetune");
   declare(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kDone : kUsage;
-  }
-  return run(options);
+  return samples::run_command(app, argc, argv, [&] { return run(options); });
 }
 
 }  // namespace

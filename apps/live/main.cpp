@@ -1,6 +1,5 @@
 // reprise-live: a moving picture that the renderer draws at a quarter of the pixels, and that a
 // model enlarges in the same command buffer. It is a sample of a game's frame.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "apps/live/presenter.h"
 #include "apps/live/scene.h"
 #include "apps/live/upscaler.h"
+#include "apps/samples/command_line.h"
 #include "apps/samples/outcome.h"
 #include "apps/samples/png.h"
 
@@ -20,7 +20,6 @@ using reprise::Package;
 using samples::failed;
 using samples::kDone;
 using samples::kFailed;
-using samples::kUsage;
 using samples::report;
 
 constexpr int kMeasureFirst = 30;  // frames without the model, before it is switched on
@@ -195,12 +194,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app{"Enlarges a moving picture with a model, inside the frame of a Vulkan renderer."};
   app.name("reprise-live");
   declare(app, o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kDone : kUsage;
-  }
-  return run(o);
+  return samples::run_command(app, argc, argv, [&] { return run(o); });
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // reprise-ocr: reads the text of a picture with PP-OCR. It is a sample of an application that
 // compiles its models on the user's machine, once, and runs them with sizes that change.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "apps/ocr/reader.h"
+#include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
 
@@ -14,7 +14,6 @@ namespace {
 using samples::failed;
 using samples::kDone;
 using samples::kFailed;
-using samples::kUsage;
 using samples::report;
 using Json = nlohmann::ordered_json;
 
@@ -117,12 +116,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app{"Reads the text of a picture with PP-OCR, on a GPU."};
   app.name("reprise-ocr");
   declare(app, o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kDone : kUsage;
-  }
-  return run(o);
+  return samples::run_command(app, argc, argv, [&] { return run(o); });
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // reprise-vad: finds the parts of a recording in which someone speaks, with Silero's model. It is a
 // sample of a model with a state that stays on the device from run to run.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 
+#include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
 #include "apps/vad/detector.h"
@@ -19,7 +19,6 @@ using reprise::Package;
 using samples::failed;
 using samples::kDone;
 using samples::kFailed;
-using samples::kUsage;
 using samples::report;
 
 constexpr double kWindowSeconds = static_cast<double>(kWindow) / kRate;
@@ -111,12 +110,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app{"Finds speech in a recording with Silero's model, on a GPU."};
   app.name("reprise-vad");
   declare(app, o);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kDone : kUsage;
-  }
-  return run(o);
+  return samples::run_command(app, argc, argv, [&] { return run(o); });
 }
 
 }  // namespace
