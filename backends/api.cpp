@@ -1,11 +1,18 @@
 // The C interface over devices and buffers.
 #include "backends/api.h"
 
+#include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "backends/registry.h"
 
 namespace reprise::capi {
+
+template <>
+inline constexpr std::array kStructEnds<reprise_allocator>{
+    offsetof(reprise_allocator, allocate_host)};
+
 namespace {
 
 DeviceInfo host_info() {
@@ -70,13 +77,21 @@ reprise_memory to_c(const LentMemory& m) {
   return out;
 }
 
-Result<MemoryCallbacks> read_allocator(const reprise_allocator* given) {
-  if (!given) return MemoryCallbacks();
+Result<reprise_allocator> read_allocator(const reprise_allocator* given) {
   RP_ASSIGN(const auto a,
             read_struct(given, reprise_allocator REPRISE_ALLOCATOR_INIT, "reprise_allocator"));
-  if (!a.allocate || !a.release)
+  if (!a.allocate != !a.release)
     return Status(Code::Usage, "reprise_allocator: `allocate` or `release` is null");
+  if (!a.allocate_host != !a.release_host)
+    return Status(Code::Usage, "reprise_allocator: `allocate_host` or `release_host` is null");
+  if (given && !a.allocate && !a.allocate_host)
+    return Status(Code::Usage, "reprise_allocator: `allocate` and `allocate_host` are null");
+  return a;
+}
+
+MemoryCallbacks device_memory(const reprise_allocator& a) {
   MemoryCallbacks out;
+  if (!a.allocate) return out;
   out.allocate = [a](LentMemory& m) {
     reprise_memory memory = to_c(m);
     if (a.allocate(a.user, &memory) == 0) return false;
@@ -93,6 +108,16 @@ Result<MemoryCallbacks> read_allocator(const reprise_allocator* given) {
   return out;
 }
 
+HostMemoryPtr host_memory(const reprise_allocator& a) {
+  if (!a.allocate_host) return nullptr;
+  HostMemory out;
+  out.allocate = [a](size_t bytes, size_t alignment) {
+    return a.allocate_host(a.user, bytes, alignment);
+  };
+  out.release = [a](void* memory, size_t bytes) { a.release_host(a.user, memory, bytes); };
+  return std::make_shared<const HostMemory>(std::move(out));
+}
+
 Result<BackendOptions> to_options(const reprise_device_options& o) {
   BackendOptions out;
   RP_ASSIGN(out.hidden, to_hidden(o.hidden_features));
@@ -100,7 +125,6 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
   out.validation = o.validation != 0;
   out.threads = o.threads;
   RP_ASSIGN(out.threads.executor, read_executor(o.executor));
-  RP_ASSIGN(out.memory, read_allocator(o.allocator));
   out.memory_budget = o.memory_budget;
   if (o.log) {
     out.log = [f = o.log, user = o.log_user](Severity severity, const std::string& m) {
@@ -207,15 +231,17 @@ reprise_status reprise_device_open(const char* id, const reprise_device_options*
     RP_ASSIGN(const auto given,
               read_struct(options, reprise_device_options REPRISE_DEVICE_OPTIONS_INIT,
                           "reprise_device_options"));
-    RP_ASSIGN(const BackendOptions backend, to_options(given));
+    RP_ASSIGN(const reprise_allocator allocator, read_allocator(given.allocator));
+    RP_ASSIGN(BackendOptions backend, to_options(given));
+    backend.memory = device_memory(allocator);
     Refusal refusal;
     if (given.package) {
       RP_ASSIGN(const auto held, find_handle(given.package));
       refusal = [held](const DeviceInfo& d) { return why_unfit(*held->package, d.facts); };
     }
     RP_ASSIGN(auto opened, open_device(id, backend, refusal));
-    *out = make_handle(std::make_shared<reprise_device>(
-        reprise_device{std::move(opened.device), backend.cache_dir, backend.log}));
+    *out = make_handle(std::make_shared<reprise_device>(reprise_device{
+        std::move(opened.device), backend.cache_dir, backend.log, host_memory(allocator)}));
     return {};
   });
 }

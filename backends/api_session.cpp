@@ -59,6 +59,7 @@ reprise::Status reprise_session::open(const reprise_device& device) {
   SessionOptions o = options;
   o.cache_dir = device.cache_dir;
   o.log = device.log;
+  o.host_memory = device.host_memory;
   RP_ASSIGN(std::shared_ptr<Session> made, Session::create(package, device.device, o));
   if (session_) {
     Status moved = made->copy_states_from(*session_);

@@ -16,6 +16,7 @@
 
 #include "reprise/reprise.h"
 #include "runtime/backend.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/package/package.h"
 
 namespace reprise::capi {
@@ -39,6 +40,7 @@ struct reprise_device {
   std::shared_ptr<reprise::Device> device;  // null: the host
   std::string cache_dir = {};
   reprise::Log log = {};
+  reprise::HostMemoryPtr host_memory = {};
 };
 
 namespace reprise::capi {

@@ -252,7 +252,7 @@ class RunContext {
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
   Status record_parts(size_t index, RecordingDesc desc);
-  Status measure_parts(size_t index, Run& run);
+  Result<std::vector<double>> measure_parts(size_t index, Run& run);
   void find_staged(size_t index, Staged& staged) const;
   bool staged_by(size_t index, size_t i, bool input) const;
   Command staging_copy(uint32_t i, bool input) const;

@@ -167,11 +167,14 @@ Status RunContext::end_launches(size_t index, Run& run) {
   if (r.parted) count_parts(*r.parted);
   RP_TRY(waited);
   RP_TRY(check_error_word());
-  if (r.parted) RP_TRY(measure_parts(index, run));
-  if (s_.base.options.timestamps) {
-    RP_ASSIGN(const std::vector<double> ns, recording.dispatch_ns());
-    for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
+  std::vector<double> ns;
+  if (r.parted) {
+    RP_ASSIGN(ns, measure_parts(index, run));
+  } else if (s_.base.options.timestamps) {
+    RP_ASSIGN(ns, recording.dispatch_ns());
   }
+  if (!s_.base.options.timestamps) return {};
+  for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
   return {};
 }
 

@@ -196,8 +196,9 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
 }
 
 /// Decides after a run whether the next one has other parts. Another user of the device may have
-/// held up a launch, so what counts is an average over the last runs.
-Status RunContext::measure_parts(size_t index, Run& run) {
+/// held up a launch, so what counts is an average over the last runs. Returns the times of the
+/// launches in this run.
+Result<std::vector<double>> RunContext::measure_parts(size_t index, Run& run) {
   constexpr double kWeight = 0.25;  // of the last run
   PartedRecording& recording = *segments_[index].recorded.parted;
   RP_ASSIGN(const auto measured, recording.part_ns());
@@ -207,10 +208,11 @@ Status RunContext::measure_parts(size_t index, Run& run) {
     const double sum = std::accumulate(ns.begin(), ns.end(), 0.0);
     run.stats.longest_slice_us = std::max(run.stats.longest_slice_us, sum / 1e3);
   }
-  const std::vector<double> launches = recording.slices().by_launch(pieces);
+  if (pieces.empty()) return pieces;
+  std::vector<double> launches = recording.slices().by_launch(pieces);
   Parts& parts = segments_[index].parts;
   // In the first run, the driver may have compiled the kernels.
-  if (pieces.empty() || ++parts.runs < 2) return {};
+  if (++parts.runs < 2) return launches;
   const bool first = parts.launch_ns.empty();
   if (first) parts.launch_ns = launches;
   for (size_t i = 0; i < launches.size(); ++i) {
@@ -222,7 +224,7 @@ Status RunContext::measure_parts(size_t index, Run& run) {
   }
   parts.cut_again =
       first || are_too_long(recording.slices(), parts.launch_ns, s_.base.options.slice_ns);
-  return {};
+  return launches;
 }
 
 }  // namespace reprise

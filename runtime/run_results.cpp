@@ -109,7 +109,8 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   RP_ASSIGN(const int64_t count, checked_element_count(dims, slot.dtype));
   const size_t bytes = static_cast<size_t>(count) * size_of(slot.dtype);
   const Rows rows = rows_of(dims, slot.dtype, b ? b->row_pitch : 0);
-  std::vector<std::byte> dense(b && !rows.dense() ? bytes : 0);
+  HostTensor dense;
+  if (b && !rows.dense()) dense = HostTensor(slot.dtype, dims);
   if (b) {
     RP_TRY(check_rows(*b, rows, bytes));
     result.borrow_again(slot.dtype, dims, {});
@@ -118,14 +119,14 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   }
   const std::span<std::byte> out = !b             ? result.mutable_bytes()
                                    : rows.dense() ? b->host_output.first(bytes)
-                                                  : std::span(dense);
+                                                  : dense.mutable_bytes();
   if (computed) {
     RP_TRY(read(id, out, run));
   } else {
     RP_ASSIGN(const HostTensor value, fetch(id, run));
     if (!out.empty()) std::memcpy(out.data(), value.bytes().data(), out.size());
   }
-  if (!dense.empty()) unpack_rows(rows, dense.data(), b->host_output.data());
+  if (!dense.bytes().empty()) unpack_rows(rows, dense.bytes().data(), b->host_output.data());
   run.stats.bytes_copied += bytes;
   return {};
 }

@@ -55,7 +55,8 @@ std::string caveat(const package::Variant& v, const DeviceFacts& facts) {
 /// The option that compiles a package for the device.
 std::string target_for(const DeviceFacts& facts) {
   if (facts.api == Api::Cuda) return " (--targets cuda:sm_" + std::to_string(facts.cuda_arch) + ")";
-  return facts.api == Api::Vulkan ? " (--targets vulkan)" : "";
+  if (facts.api != Api::Vulkan) return "";
+  return facts.buffer_address ? " (--targets vulkan)" : " (--targets vulkan-descriptors)";
 }
 
 /// The first variant from `v` on that fits, or else the number of variants. Adds to `notes` why the

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/backend.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/base/timing.h"
 #include "runtime/package/package.h"
 
@@ -45,6 +46,9 @@ struct SessionOptions {
   /// has no timestamps, each launch is one. The next part is submitted by AsyncRun::ended() or
   /// wait() when the part before it has ended. The time limit is that of each part.
   uint64_t slice_ns = 0;
+  /// Where runs have the tensors that they make on the host: results that are not bound, values of
+  /// host kernels, and the states of a session on the host. Null: on the heap.
+  HostMemoryPtr host_memory = {};
   /// Operators with random results draw other numbers in each run; sessions with the same seed draw
   /// the same. A node's attribute `seed` makes its numbers the same in all runs and sessions.
   uint64_t seed = 0;

@@ -280,6 +280,7 @@ class DeviceSession::Submission {
 Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                                std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
+  const HostMemoryScope on_host(base_.options.host_memory);
   const auto bound = bound_.take();
   RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
   MemoryQueue::Use memory(base_.device->memory_queue());
@@ -314,6 +315,7 @@ class DeviceSession::Run final : public AsyncRun {
 
   Result<bool> submit(const SubmitOptions& options) override {
     const auto start = Clock::now();
+    const HostMemoryScope on_host(session_.base_.options.host_memory);
     RP_TRY(check(!options.sync.signals.empty(), "signals"));
     const bool sliced = session_.base_.options.slice_ns != 0;
     if (sliced && (options.at_end || !options.sync.signals.empty()))
@@ -353,6 +355,7 @@ class DeviceSession::Run final : public AsyncRun {
 
   Status wait(std::vector<HostTensor>& results, RunStats* stats) override {
     if (!submission_) return {Code::Usage, "the run was not submitted, or has ended already"};
+    const HostMemoryScope on_host(session_.base_.options.host_memory);
     const Ending ending(*this);
     return submission_->end(results, stats);
   }
@@ -400,6 +403,7 @@ Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_
   Lease lease(*this, User::States);
   lease.context = std::move(free_context);
   lease.complete();
+  const HostMemoryScope on_host(base_.options.host_memory);
   return base_.states.read(which);
 }
 

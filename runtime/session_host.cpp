@@ -31,6 +31,7 @@ class HostSession final : public Session {
         notes_(std::move(notes)),
         timeout_ns_(options.timeout_ns != 0 ? options.timeout_ns
                                             : default_timeout_ns(DeviceKind::Cpu)),
+        host_memory_(options.host_memory),
         seed_(options.seed) {}
 
   Status load();
@@ -65,7 +66,9 @@ class HostSession final : public Session {
   IoBinder binder_;
   std::string variant_ = "host";
   std::vector<std::string> notes_;
-  const uint64_t timeout_ns_, seed_;
+  const uint64_t timeout_ns_;
+  const HostMemoryPtr host_memory_;
+  const uint64_t seed_;
   std::atomic<uint64_t> started_ = 0;
   std::optional<HostProgram> program_;
   HostBodies bodies_;
@@ -79,6 +82,7 @@ Status HostSession::load() {
   const auto start = Clock::now();
   RP_ASSIGN(program_, HostProgram::load(*package_, package_->host_plan, package_->io));
   RP_ASSIGN(bodies_, HostBodies::load(*package_));
+  const HostMemoryScope memory(host_memory_);
   for (const plan::StateSlot& slot : package_->io.states) {
     RP_ASSIGN(HostTensor value, initial_state(*package_, slot));
     states_.push_back(std::move(value));
@@ -96,6 +100,7 @@ Result<std::vector<HostTensor>> HostSession::read_states(std::span<const size_t>
 
 Status HostSession::write_states(std::span<const size_t> which,
                                  std::span<const HostTensor> values) {
+  const HostMemoryScope memory(host_memory_);
   const std::lock_guard lock(states_mutex_);
   for (size_t i = 0; i < which.size(); ++i) states_[which[i]] = values[i].detached();
   return {};
@@ -142,6 +147,7 @@ Status HostSession::run_until(const CancelFlag* cancelled, std::span<const Bindi
                               std::span<const Binding> outputs, std::vector<HostTensor>& results,
                               RunStats* stats) {
   const auto start = Clock::now();
+  const HostMemoryScope memory(host_memory_);
   BoundIo bound;
   RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
   RP_ASSIGN(std::vector<HostTensor> computed, compute(bound, cancelled));

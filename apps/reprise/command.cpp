@@ -112,6 +112,12 @@ void add_session(CLI::App& command, CommonOptions& o) {
       "--warm-up", o.warm_up,
       "Launch every kernel without work while the model loads: drivers that compile at "
       "the first launch then do so during loading, not in the first run");
+  command
+      .add_option("--slice-us", o.slice_us,
+                  "Cut runs in submissions of about this many microseconds, so that other users of "
+                  "the device have their turn in between; 0: do not")
+      ->check(CLI::Range(0, 1000000000))
+      ->capture_default_str();
   command.add_flag("--check-kernels", o.check_kernels,
                    "Run each kernel alone while the model loads and compare its results; a "
                    "variant with a failing kernel is replaced by another one, or else by the host");
@@ -420,6 +426,7 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.warm_up = options.warm_up;
   o.isolate_tensors = options.isolate_tensors;
   o.check_kernels = options.check_kernels;
+  o.slice_ns = options.slice_us * 1000;
   o.cache_dir = default_backend_options().cache_dir;
   o.log = [](Severity, const std::string& message) { note(message); };
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));

@@ -38,6 +38,7 @@ struct CommonOptions {
   std::string precision = "fp32";
   std::string nvrtc;
   double tune_seconds = 30;
+  uint64_t slice_us = 0;
   std::vector<std::string> shapes;
   std::vector<std::string> states;  // "INPUT=OUTPUT"
   std::vector<std::string> images;  // codegen/graph/image_option.h

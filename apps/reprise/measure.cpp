@@ -13,7 +13,7 @@ namespace {
 Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions& options,
                   Measurement& m) {
   const std::vector<Binding> bindings = inputs.bindings();
-  std::vector<double> total, submit;
+  std::vector<double> total, submit, slices;
   const double start = now_ms();
   for (int i = -options.warmup; i < options.runs; ++i) {
     RunStats stats;
@@ -22,6 +22,7 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
     if (i < 0) continue;
     total.push_back(now_ms() - before);
     submit.push_back(stats.host_submit_us);
+    slices.push_back(stats.longest_slice_us);
     if (i >= 2 && now_ms() - start > options.max_seconds * 1000) break;
   }
   m.runs = static_cast<int>(total.size());
@@ -29,6 +30,7 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
   m.p10_ms = percentile(total, 0.1);
   m.p90_ms = percentile(total, 0.9);
   m.host_submit_us = median(submit);
+  m.longest_slice_us = median(slices);
   return {};
 }
 
@@ -197,6 +199,7 @@ Json measurement_json(const Measurement& m) {
           {"timed_run_ms", m.timed_run_ms < 0 ? Json() : number(m.timed_run_ms)},
           {"launches", std::move(launches)},
           {"host_submit_us", m.host_submit_us},
+          {"longest_slice_us", m.longest_slice_us > 0 ? number(m.longest_slice_us) : Json()},
           {"max_error", m.max_error < 0 ? Json() : number(m.max_error)},
           {"max_relative_error", m.max_relative < 0 ? Json() : number(m.max_relative)},
           {"ok", m.ok},

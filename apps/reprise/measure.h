@@ -36,6 +36,7 @@ struct Measurement {
   double timed_run_ms = -1;          // a whole run in which they were measured; -1: not measured
   std::vector<LaunchTime> launches;  // in plan order; empty without device times
   double host_submit_us = 0;
+  double longest_slice_us = 0;  // median of the longest submissions of runs; only with slices
   double max_error = -1, max_relative = -1;  // -1: not compared
   bool ok = true;                            // within the tolerance of the model
   std::string reason;                        // if not ok

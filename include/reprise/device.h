@@ -167,11 +167,13 @@ typedef struct reprise_memory {
 #define REPRISE_MEMORY_INIT \
   { sizeof(reprise_memory), 0, 0, REPRISE_MEMORY_DEVICE, 0, 0, 0, NULL, NULL }
 
-/* Functions of the application that allocate the memory of a device, on Vulkan only of one that it
- * lends: all of it that is for weights,
- * intermediates, buffers, staging and parameters, and none that the driver allocates itself. Any
- * thread may call them, also several at the same time, and they must not call functions of this
- * library. The library copies the struct. */
+/* Functions of the application that allocate memory. Any thread may call them, also several at the
+ * same time, and they must not call functions of this library. The library copies the struct.
+ *
+ * `allocate` and `release` are for the memory of a device, on Vulkan only of one that the
+ * application lends: all of it that is for weights, intermediates, buffers, staging and parameters,
+ * and none that the driver allocates itself. `allocate_host` and `release_host` are for tensors on
+ * the host. Either both functions of a pair are null or none; the library then allocates itself. */
 typedef struct reprise_allocator {
   size_t struct_size;
   /* Returns 0 if there is no such memory. On Vulkan, the library may ask for other memory types
@@ -182,9 +184,19 @@ typedef struct reprise_allocator {
    * not use it any more; never for a device with a run that was given up (see reprise.h). */
   void (*release)(void* user, const reprise_memory* memory);
   void* user;
+  /* The elements of tensors that sessions of this device, which may be the host, make on the host:
+   * outputs for which the caller gives no memory, what host kernels compute, and the states of a
+   * session on the host. Strings, what a kernel needs only while it computes, and the weights of
+   * packages, which sessions of all devices share, are on the heap. `alignment` is a power of two.
+   * Returns null if there is no such memory; the call then fails with REPRISE_OUT_OF_MEMORY. */
+  void* (*allocate_host)(void* user, size_t bytes, size_t alignment);
+  /* Called once for each allocation, when nothing has the tensor any more. When the sessions of the
+   * device, and results and values from them, have been freed, none is left, unless a run was given
+   * up (see reprise.h). */
+  void (*release_host)(void* user, void* memory, size_t bytes);
 } reprise_allocator;
 #define REPRISE_ALLOCATOR_INIT \
-  { sizeof(reprise_allocator), NULL, NULL, NULL }
+  { sizeof(reprise_allocator), NULL, NULL, NULL, NULL, NULL }
 
 /* Features of Vulkan devices that the library takes to be missing, to see on any device what
  * devices do that lack them: bits of reprise_device_options::hidden_features. */
@@ -214,7 +226,8 @@ typedef struct reprise_device_options {
   uint64_t memory_budget;              /* see reprise_device_set_memory_budget */
   uint32_t hidden_features;            /* bits of reprise_hidden_features */
   uint32_t reserved;
-  const reprise_allocator* allocator; /* if not null: allocates the memory of the device */
+  const reprise_allocator* allocator; /* if not null: allocates the memory of the device, and that
+                                       * of tensors on the host */
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
   { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL }

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "runtime/base/host_memory.h"
+
 namespace reprise {
 namespace {
 
@@ -47,8 +49,8 @@ Result<int64_t> checked_element_count(std::span<const int64_t> dims, DType dtype
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> dims)
     : dtype_(dtype), dims_(std::move(dims)), count_(product(dims_)) {
   const auto n = static_cast<size_t>(count_);
-  storage_ = std::make_shared<std::vector<std::byte>>(n * size_of(dtype));
-  bytes_ = {storage_->data(), storage_->size()};
+  storage_ = allocate_elements(n * size_of(dtype));
+  bytes_ = {storage_.get(), n * size_of(dtype)};
   if (dtype == DType::String) strings_ = std::make_shared<std::vector<std::string>>(n);
 }
 
@@ -99,7 +101,7 @@ HostTensor HostTensor::detached() const {
   }
   if (keeps_bytes()) return *this;
   HostTensor t(dtype_, dims_);
-  if (!bytes_.empty()) std::memcpy(t.storage_->data(), bytes_.data(), bytes_.size());
+  if (!bytes_.empty()) std::memcpy(t.storage_.get(), bytes_.data(), bytes_.size());
   return t;
 }
 

@@ -20,7 +20,8 @@ Result<int64_t> checked_element_count(std::span<const int64_t> dims, DType dtype
 class HostTensor {
  public:
   HostTensor() = default;
-  /// The elements are zero. The dims must have passed checked_element_count().
+  /// The elements are zero, where HostMemoryScope says. The dims must have passed
+  /// checked_element_count().
   HostTensor(DType dtype, std::vector<int64_t> dims);
   /// A read-only view of memory that `owner` keeps alive, such as a mapped file or a protobuf.
   static HostTensor borrow(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
@@ -40,14 +41,14 @@ class HostTensor {
   int64_t count() const { return count_; }
   std::span<const std::byte> bytes() const { return bytes_; }
   /// Requires a tensor that owns its bytes and was not copied.
-  std::span<std::byte> mutable_bytes() { return {storage_->data(), storage_->size()}; }
+  std::span<std::byte> mutable_bytes() { return {storage_.get(), bytes_.size()}; }
   template <typename T>
   const T* data() const {
     return reinterpret_cast<const T*>(bytes_.data());
   }
   template <typename T>
   T* mutable_data() {
-    return reinterpret_cast<T*>(storage_->data());
+    return reinterpret_cast<T*>(storage_.get());
   }
   /// The same bytes with other dims of equal count.
   HostTensor reshaped(std::vector<int64_t> dims) const;
@@ -72,7 +73,7 @@ class HostTensor {
   std::vector<int64_t> dims_;
   int64_t count_ = 0;
   std::span<const std::byte> bytes_;
-  std::shared_ptr<std::vector<std::byte>> storage_;
+  std::shared_ptr<std::byte[]> storage_;
   std::shared_ptr<const void> owner_;  // of a container: its items
   std::shared_ptr<std::vector<std::string>> strings_;
 };

@@ -50,7 +50,7 @@ auto without_exceptions(F&& f) -> decltype(f()) {
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    return unsupported("out of memory");
+    return out_of_memory("out of memory");
   } catch (const std::length_error&) {
     return unsupported("a temporary array is too large");
   }

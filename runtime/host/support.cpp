@@ -145,7 +145,7 @@ Result<HostTensor> allocate(DType dtype, Dims dims) {
   try {
     return HostTensor(dtype, std::move(dims));
   } catch (const std::bad_alloc&) {
-    return unsupported("out of memory for the result " + what);
+    return out_of_memory("out of memory for the result " + what);
   }
 }
 
@@ -157,7 +157,7 @@ Result<std::vector<double>> allocate_scratch(std::span<const int64_t> dims) {
   try {
     return std::vector<double>(static_cast<size_t>(count));
   } catch (const std::bad_alloc&) {
-    return unsupported("out of memory for scratch memory of " + dims_str(dims));
+    return out_of_memory("out of memory for scratch memory of " + dims_str(dims));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/base/host_memory.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
 
@@ -67,6 +68,8 @@ Result<HostTensor> StoredWeights::load(const Package& package, size_t index) con
     if (const auto known = known_[index].lock())
       return HostTensor::borrow(known->dtype(), known->dims(), known->bytes(), known);
   }
+  const HostMemoryPtr heap;
+  const HostMemoryScope shared(heap);  // also with sessions of other devices
   auto tensor = read(package, index);
   if (!tensor.ok()) return tensor.status().with_context(package.code->package());
   RP_TRY(check_hash(package, index, *tensor).with_context(package.code->package()));

@@ -318,6 +318,14 @@ TEST_F(Commands, BenchMeasures) {
   EXPECT_LE(list[0]["p10_ms"].get<double>(), list[0]["p90_ms"].get<double>());
   EXPECT_LE(list[0]["device_ms"].get<double>(), list[0]["timed_run_ms"].get<double>());
   EXPECT_LT(list[0]["max_error"].get<double>(), 1e-4);
+  EXPECT_TRUE(list[0]["longest_slice_us"].is_null());
+}
+
+TEST_F(Commands, BenchMeasuresSlices) {
+  const Json list = json_of(
+      {"bench", model_, "--runs", "3", "--device", kDevice, "--slice-us", "1", "--no-reference"});
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_GT(list[0]["longest_slice_us"].get<double>(), 0);
 }
 
 TEST_F(Commands, BenchMeasuresBodies) {

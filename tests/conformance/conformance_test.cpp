@@ -3,81 +3,14 @@
 // CUDA is the stand-in driver's, where there is no GPU: two compilers work for each of its kernels.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
+#include "tests/support/cases.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 
 namespace reprise::test {
 namespace {
-
-using Json = nlohmann::json;
-
-/// All but those of CUDA, which need NVRTC.
-std::vector<std::string> devices() {
-  std::vector<std::string> out{"host"};
-  const ProcessResult r = run_process({program("reprise"), "devices", "--json", "-"});
-  for (const Json& d : Json::parse(r.out, nullptr, false)) {
-    const std::string id = d["id"];
-    if (d["usable"] == true && id != "host" && !id.starts_with("cuda")) out.push_back(id);
-  }
-  return out;
-}
-
-/// The Vulkan devices, each as a device without buffer addresses, in two ways: "ID/HIDDEN".
-std::vector<std::string> descriptor_devices() {
-  std::vector<std::string> out;
-  for (const std::string& id : devices()) {
-    if (!id.starts_with("vulkan")) continue;
-    out.push_back(id + "/buffer-addresses");
-    out.push_back(id + "/buffer-addresses,update-after-bind,vulkan-1.2");
-  }
-  return out;
-}
-
-/// `device`: an id, or "ID/HIDDEN" for --without.
-Json run_cases(const std::string& dir, const std::string& device, const std::string& filter = "*",
-               const std::string& precision = "fp32") {
-  const size_t slash = device.find('/');
-  std::vector<std::string> command{program("reprise"),
-                                   "conformance",
-                                   dir,
-                                   "--device",
-                                   device.substr(0, slash),
-                                   "--filter",
-                                   filter,
-                                   "--precision",
-                                   precision,
-                                   "--jobs",
-                                   "2",
-                                   "--validation",
-                                   "--json",
-                                   "-"};
-  if (slash != std::string::npos) {
-    command.insert(command.end(), {"--without", device.substr(slash + 1)});
-    // A binding covers the whole memory, so that launches without a barrier between them seem to
-    // use the same bytes of an arena.
-    command.insert(command.begin(), {"/usr/bin/env", "-u", "VK_LAYER_ENABLES"});
-  }
-  const ProcessResult r = run_process(command);
-  Json json = Json::parse(r.out, nullptr, false);
-  EXPECT_TRUE(json.is_object()) << r.err;
-  EXPECT_EQ(r.err.find("the compiler has a fault"), std::string::npos) << r.err;
-  return json;
-}
-
-/// No case may fail or err; at least `least` must pass.
-void expect_clean(const Json& json, int64_t least) {
-  if (!json.is_object()) return;
-  for (const Json& c : json["cases"]) {
-    if (c["status"] == "fail" || c["status"] == "error") {
-      ADD_FAILURE() << c["name"] << " " << c["status"] << ": " << c["reason"];
-    }
-  }
-  EXPECT_GE(json["totals"]["pass"].get<int64_t>(), least) << json["totals"];
-}
 
 /// Operators of every lowering, few enough for the quick tier.
 constexpr const char* kQuickFilters[] = {"test_add*",     "test_softmax_*",   "test_matmul_*",
@@ -85,7 +18,7 @@ constexpr const char* kQuickFilters[] = {"test_add*",     "test_softmax_*",   "t
 
 TEST(Conformance, OperatorsOnEveryDevice) {
   const std::string node = onnx_suite_dir() / "node";
-  for (const std::string& device : devices()) {
+  for (const std::string& device : case_devices()) {
     SCOPED_TRACE(device);
     for (const char* filter : kQuickFilters) {
       SCOPED_TRACE(filter);
@@ -111,7 +44,7 @@ void expect_own_cases(const std::string& device) {
 }
 
 TEST(Conformance, OwnCasesOnEveryDevice) {
-  for (const std::string& device : devices()) expect_own_cases(device);
+  for (const std::string& device : case_devices()) expect_own_cases(device);
 }
 
 /// Cases of Debian's suite (ONNX 1.12) whose data contradict their model.
@@ -161,7 +94,7 @@ TEST(Conformance, OwnCasesFullWithoutBufferAddresses) {
 }
 
 TEST(Conformance, FullSuiteOnEveryDevice) {
-  for (const std::string& device : devices()) expect_full_suite(device);
+  for (const std::string& device : case_devices()) expect_full_suite(device);
 }
 
 constexpr const char* kModels[] = {
@@ -184,7 +117,7 @@ void expect_models(const std::string& device) {
 
 TEST(Conformance, ModelsFullOnEveryDevice) {
   if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
-  for (const std::string& device : devices()) expect_models(device);
+  for (const std::string& device : case_devices()) expect_models(device);
 }
 
 TEST(Conformance, ModelsFullWithoutBufferAddresses) {
@@ -197,7 +130,7 @@ TEST(Conformance, ModelsFullWithoutBufferAddresses) {
 
 TEST(Conformance, ModelsWithControlFlowFullOnEveryDevice) {
   if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
-  for (const std::string& device : devices()) {
+  for (const std::string& device : case_devices()) {
     SCOPED_TRACE(device);
     expect_clean(run_cases(models_dir(), device, "silero_vad*"), 2);
   }
@@ -239,7 +172,7 @@ constexpr const char* kLowPrecisionModels[] = {"resnet18", "mobilenet_v3_small",
 
 TEST(Conformance, ModelsFullInLowPrecision) {
   if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
-  for (const std::string& device : devices()) {
+  for (const std::string& device : case_devices()) {
     SCOPED_TRACE(device);
     for (const char* model : kLowPrecisionModels) {
       for (const char* precision : {"fp16", "bf16"}) {

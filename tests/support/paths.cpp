@@ -38,6 +38,10 @@ bool has_models() {
   return fs::is_directory(models_dir());
 }
 
+fs::path corpus_file() {
+  return REPRISE_CORPUS_FILE;
+}
+
 fs::path onnx_suite_dir() {
   return REPRISE_ONNX_SUITE_DIR;
 }

@@ -16,6 +16,8 @@ std::filesystem::path program(const std::string& name);
 /// Acceptance models (-DREPRISE_MODELS); may be absent, see has_models().
 std::filesystem::path models_dir();
 bool has_models();
+/// An archive of real models (-DREPRISE_CORPUS), which may be absent; `tar --zstd` unpacks it.
+std::filesystem::path corpus_file();
 /// The ONNX backend test data: folders node, simple, pytorch-converted, pytorch-operator.
 std::filesystem::path onnx_suite_dir();
 
