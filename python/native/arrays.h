@@ -83,5 +83,6 @@ nanobind::tuple tuple_of(std::span<const int64_t> dims);
 std::vector<int64_t> dims_of(nanobind::handle sequence, DType dtype);
 
 void bind_arrays(nanobind::module_& m);
+void bind_memory_sample(nanobind::module_& m);
 
 }  // namespace reprise::python

@@ -35,6 +35,7 @@ NB_MODULE(_native, m) {
   m.def("version", [] { return REPRISE_VERSION; });
   translate_errors();
   bind_arrays(m);
+  bind_memory_sample(m);
   bind_devices(m);
   bind_packages(m);
   bind_compiler(m);

@@ -7,6 +7,11 @@ def version() -> str: ...
 def numpy_dtype(name: str) -> Any:
     """The NumPy dtype of results with this dtype."""
 
+def memory_sample(address: int, bytes: int) -> int:
+    """
+    A number that differs, very likely, after most of this memory was written.
+    """
+
 class DeviceInfo:
     """A device of this machine, and whether it can be used."""
 

@@ -16,6 +16,7 @@ import torch
 import reprise
 
 from . import cache, profiling
+from .changes import Snapshot
 from .options import Options
 
 
@@ -80,8 +81,8 @@ class Engine(Protocol):
         """Compiles an ONNX model, or raises CompileError."""
 
 
-#: The id of a tensor, and the dims in which it is stored.
-_ResidentKey = tuple[int, tuple[int, ...]]
+#: The id of a tensor and its strides, and the dims and the dtype in which it is stored.
+_ResidentKey = tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype]
 
 
 class _Residents:
@@ -89,25 +90,25 @@ class _Residents:
 
     def __init__(self, device: reprise.Device) -> None:
         self._device = device
-        self._kept: dict[_ResidentKey, tuple[Any, int, int, reprise.Tensor]] = {}
+        self._kept: dict[_ResidentKey, tuple[Any, Snapshot, reprise.Tensor]] = {}
         self._lock = threading.Lock()
 
     def get(self, tensor: torch.Tensor, stored: torch.Tensor) -> reprise.Tensor:
         """Uploads a tensor that is new or has changed since."""
-        key = (id(tensor), tuple(stored.shape))
-        state = (tensor._version, tensor.data_ptr())
+        key = (id(tensor), tensor.stride(), tuple(stored.shape), stored.dtype)
         with self._lock:
             found = self._kept.get(key)
+            snapshot = Snapshot(tensor)
             if found is not None and found[0]() is tensor:
-                if found[1:3] == state:
-                    return found[3]
-                copy = found[3]
+                if found[1].is_of(tensor):
+                    return found[2]
+                copy = found[2]
                 copy.write(stored)
             else:
                 copy = reprise.Tensor(stored, device=self._device)
             counters.uploads += 1
             forget = functools.partial(self._kept.pop, key, None)
-            self._kept[key] = (weakref.ref(tensor, lambda _: forget()), *state, copy)
+            self._kept[key] = (weakref.ref(tensor, lambda _: forget()), snapshot, copy)
             return copy
 
 

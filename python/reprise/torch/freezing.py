@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from .changes import Snapshot
+
 
 def with_constants(gm: GraphModule, values: dict[int, torch.Tensor]) -> GraphModule:
     """Returns a copy of a graph in which arguments, by position, are constants."""
@@ -34,16 +36,17 @@ class Frozen:
         compile_graph: Callable[[GraphModule], Callable[..., Any]],
     ) -> None:  # fmt: skip
         self._gm, self._static, self._compile = gm, list(static), compile_graph
-        self._state: list[tuple[int, int]] = []
+        self._snapshots: list[Snapshot] = []
         self._compiled: Callable[..., Any] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        state = [(arguments[i].data_ptr(), arguments[i]._version) for i in self._static]
+        tensors = [arguments[i] for i in self._static]
         with self._lock:
-            if self._compiled is None or state != self._state:
-                values = {i: arguments[i] for i in self._static}
+            known = zip(self._snapshots, tensors, strict=False)
+            if self._compiled is None or not all(seen.is_of(t) for seen, t in known):
+                self._snapshots = [Snapshot(t) for t in tensors]
+                values = dict(zip(self._static, tensors, strict=True))
                 self._compiled = self._compile(with_constants(self._gm, values))
-                self._state = state
             compiled = self._compiled
         return compiled(*arguments)

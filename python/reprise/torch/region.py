@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from .changes import Snapshot
 from .checks import Place
 from .engine import Program
 from .lowering import Lowered
@@ -61,20 +62,21 @@ class _Resident:
     def __init__(self, program: Program, number: int, spec: TensorSpec) -> None:
         self._program, self._number, self._stored = program, number, _storing(spec)
         self._tensor: Callable[[], torch.Tensor | None] = lambda: None
-        self._state = (-1, -1)
+        self._snapshot: Snapshot | None = None
         self._copy: Any = None
 
     def __call__(self, arguments: Sequence[Any], _: Sequence[int]) -> Any:
-        tensor = arguments[self._number]
+        tensor: torch.Tensor = arguments[self._number]
         if tensor.is_inference():  # it has no version
             return self._stored(tensor)
-        state = (tensor._version, tensor.data_ptr())
-        if self._tensor() is tensor and self._state == state:
+        seen = self._snapshot
+        if seen is not None and self._tensor() is tensor and seen.is_of(tensor):
             return self._copy
         copy = self._program.resident(tensor, self._stored(tensor))
         if isinstance(copy, torch.Tensor):
             return copy  # it shares the memory of the argument, or is a copy of it in this call
-        self._tensor, self._state, self._copy = weakref.ref(tensor), state, copy
+        self._tensor, self._copy = weakref.ref(tensor), copy
+        self._snapshot = Snapshot(tensor)
         return copy
 
 

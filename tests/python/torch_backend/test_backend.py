@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import os
 import unittest
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import torch._dynamo
 import torch.nn.functional as F
@@ -29,7 +31,7 @@ class Case(unittest.TestCase):
     def close(self, got: torch.Tensor, want: torch.Tensor, part: float = 1e-5) -> None:
         self.assertEqual(got.shape, want.shape)
         self.assertEqual(got.dtype, want.dtype)
-        scale = float(want.abs().max()) if want.numel() else 1.0
+        scale = float(want.detach().abs().max()) if want.numel() else 1.0
         worst = (
             float((got.double() - want.double()).abs().max()) if want.numel() else 0.0
         )
@@ -185,6 +187,55 @@ class Behaviour(Case):
             self.close(run(x), model(x))
             model.weight.mul_(2)
             self.close(run(x), model(x))
+
+    def test_parameters_that_change_uncounted_are_read_again(self) -> None:
+        changes: list[Callable[[nn.Parameter], object]] = [
+            lambda p: p.data.mul_(3),
+            lambda p: np.copyto(p.detach().numpy(), 0.5),
+            lambda p: setattr(p, "data", p.data.flip(0)),
+        ]
+        for form in (torch.contiguous_format, torch.channels_last):
+            model = nn.Conv2d(8, 8, 3).to(memory_format=form)
+            for options in (OPTIONS, {**OPTIONS, "freeze": True}):
+                torch._dynamo.reset()
+                run = torch.compile(model, backend=backend, options=options)
+                x = torch.randn(2, 8, 5, 5)
+                with torch.no_grad():
+                    self.close(run(x), model(x))
+                    for change in changes:
+                        change(model.weight)
+                        self.close(run(x), model(x))
+
+    def test_fused_optimizers_change_parameters(self) -> None:
+        for make in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adagrad):
+            losses = []
+            for compiles in (False, True):
+                torch.manual_seed(0)
+                # Most rows of the embedding have no gradient.
+                model = nn.Sequential(nn.Embedding(500, 8), nn.Linear(8, 4))
+                run = compiled(model) if compiles else model
+                optimizer = make(model.parameters(), lr=0.1, fused=True)
+                history = []
+                for _ in range(4):
+                    optimizer.zero_grad()
+                    loss = run(torch.tensor([3, 77, 200])).square().sum()
+                    loss.backward()
+                    optimizer.step()
+                    history.append(loss.detach())
+                losses.append(torch.stack(history))
+            self.close(losses[1], losses[0])
+
+    def test_a_model_may_change_its_dtype(self) -> None:
+        model = nn.Linear(4, 8)
+        run = compiled(model)
+        x = torch.randn(2, 4)
+        self.close(run(x), model(x))
+        model.double()
+        self.close(run(x.double()), model(x.double()))
+        model.half()
+        self.close(run(x.half()), model(x.half()), 2e-3)
+        model.float()
+        self.close(run(x), model(x))
 
     def test_frozen_parameters_are_constants(self) -> None:
         model = Mlp()

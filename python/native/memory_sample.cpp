@@ -1,0 +1,45 @@
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "python/native/arrays.h"
+
+namespace nb = nanobind;
+
+namespace reprise::python {
+namespace {
+
+/// Depends on up to 16 words that are spread evenly over the memory, the first and last of them
+/// included. So it reads at most 16 cache lines, however large the memory is.
+uint64_t memory_sample(uintptr_t address, size_t bytes) {
+  constexpr size_t kWords = 16, kWord = sizeof(uint64_t);
+  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
+  const auto* const memory = reinterpret_cast<const char*>(address);  // NOLINT: an address of Python
+  uint64_t sample = bytes;
+  const auto add = [&](size_t at, size_t count) {
+    uint64_t word = 0;
+    std::memcpy(&word, memory + at, count);
+    sample = (sample ^ word) * kOdd;
+    sample ^= sample >> 32;
+  };
+  if (memory == nullptr) return sample;
+  if (bytes < kWords * kWord) {
+    for (size_t at = 0; at < bytes; at += kWord) add(at, std::min(kWord, bytes - at));
+    return sample;
+  }
+  const size_t last = bytes - kWord;
+  for (size_t i = 0; i < kWords; ++i) add(last / (kWords - 1) * i, kWord);
+  add(last, kWord);
+  return sample;
+}
+
+}  // namespace
+
+void bind_memory_sample(nb::module_& m) {
+  m.def("memory_sample", memory_sample, nb::arg("address"), nb::arg("bytes"),
+        "A number that differs, very likely, after most of this memory was written.");
+}
+
+}  // namespace reprise::python
