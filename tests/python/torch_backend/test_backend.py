@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import reprise
 import torch
 import torch._dynamo
 import torch.nn.functional as F
@@ -247,6 +248,38 @@ class Behaviour(Case):
             self.close(run(x), model(x))
         run(x).sum().backward()
         self.assertIsNotNone(model.first.weight.grad)
+
+    def test_indices_that_eager_refuses_are_errors(self) -> None:
+        x, line = torch.arange(24.0).view(6, 4), torch.ones(1, 4)
+        functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+            "embedding": lambda i: F.embedding(i, x),
+            "gather": lambda i: x.gather(0, i.view(-1, 1)),
+            "index_add": lambda i: x.index_add(0, i, line),
+            "index_copy": lambda i: x.index_copy(0, i, line),
+            "index_select": lambda i: x.index_select(0, i),
+            "scatter": lambda i: x.scatter(0, i.view(-1, 1), 7.0),
+            "scatter_add": lambda i: x.scatter_add(0, i.view(-1, 1), line),
+            "index": lambda i: x[i],
+            "index of two axes": lambda i: x[i, i],
+            "index_put": lambda i: x.index_put((i,), line),
+            "take": lambda i: x.take(i),
+            "nll_loss": lambda i: F.cross_entropy(line, i),
+        }
+        wraps = {"index", "index of two axes", "index_put", "take"}
+        for name, function in functions.items():
+            run = compiled(function)
+            for place in (0, 24, -1, -25, -9, 6):
+                if name == "take" and place in (-9, 6):
+                    continue  # are elements of x
+                with self.subTest(f"{name} {place}"):
+                    index = torch.tensor([place])
+                    if place == 0 or (place == -1 and name in wraps):
+                        self.close(run(index), function(index))
+                        continue
+                    with self.assertRaises((IndexError, RuntimeError)):
+                        function(index)
+                    with self.assertRaises(reprise.InvalidInput):
+                        run(index)
 
     def test_mutations_come_back(self) -> None:
         def function(

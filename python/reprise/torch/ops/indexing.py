@@ -19,9 +19,19 @@ def _wide_index(g: Graph, index: Value) -> Value:
     return g.cast(index, torch.int64)
 
 
+def _places(g: Graph, index: Value, size: Size) -> Value:
+    """Returns indices of an operator that refuses negative ones, which ONNX counts from the end.
+
+    They become too large, which is an error of the run.
+    """
+    wide = _wide_index(g, index)
+    negative = g.compare("Less", wide, g.constant(torch.tensor(0)))
+    return Value(g.where(negative, g.size(size), wide).name, wide.dtype, index.dims)
+
+
 @row("aten.embedding.default")
 def _embedding(g: Graph, weight: Value, indices: Value, *_: object) -> Value:
-    return g.op("Gather", weight, _wide_index(g, indices), axis=0)
+    return g.op("Gather", weight, _places(g, indices, weight.shape[0]), axis=0)
 
 
 @row("aten.embedding_dense_backward.default")
@@ -48,18 +58,19 @@ def _gather(g: Graph, x: Value, dim: int, index: Value, **_: object) -> Value:
     if x.rank == 0 or index.rank == 0:
         flat = g.reshape(x, [1] if x.rank == 0 else x.shape)
         places = g.reshape(index, [numel(index.shape)])
-        found = g.op("GatherElements", flat, _wide_index(g, places), axis=0)
+        found = g.op("GatherElements", flat, _places(g, places, numel(x.shape)), axis=0)
         return g.reshape(found, g.out.shape)
     dim %= x.rank
-    return g.op("GatherElements", x, _wide_index(g, index), axis=dim)
+    return g.op("GatherElements", x, _places(g, index, x.shape[dim]), axis=dim)
 
 
 @row("aten.index_select.default")
 def _index_select(g: Graph, x: Value, dim: int, index: Value) -> Value:
     if x.rank == 0:
         return x
-    places = g.reshape(_wide_index(g, index), [numel(index.shape)])
-    return g.op("Gather", x, places, axis=dim % x.rank)
+    dim %= x.rank
+    places = g.reshape(_places(g, index, x.shape[dim]), [numel(index.shape)])
+    return g.op("Gather", x, places, axis=dim)
 
 
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add",
@@ -81,9 +92,10 @@ def _scatter_elements(
             source = Value(
                 g.slice(source, axis, 0, want).name, source.dtype, source.dims
             )
+    dim %= x.rank
     return g.op(
-        "ScatterElements", x, _wide_index(g, index), g.cast(source, x.dtype),
-        axis=dim % x.rank, reduction=reduction,
+        "ScatterElements", x, _places(g, index, x.shape[dim]), g.cast(source, x.dtype),
+        axis=dim, reduction=reduction,
     )  # fmt: skip
 
 
@@ -159,11 +171,8 @@ def _joint_index(
         raise Unsupported("indices given by a mask have a number that depends on data")
     shape: list[Size] = list(torch.broadcast_shapes(*(tuple(i.shape) for i in given)))  # type: ignore[no-untyped-call]
     parts = []
-    for axis, index in zip(axes, given, strict=True):
+    for index in given:
         wide = _wide_index(g, index)
-        size = g.size(x.shape[axis])
-        negative = g.compare("Less", wide, g.constant(torch.tensor(0)))
-        wide = g.where(negative, g.op("Add", wide, size), wide)
         parts.append(g.reshape(g.expand(wide, shape), [*shape, 1]))
     joint = parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis=len(shape))
     return axes, joint, shape
@@ -274,7 +283,7 @@ def _lines_index(
     """Moves `dim` to the front and returns the tensor, the indices with a last dim, the order."""
     dim %= max(x.rank, 1)
     order = [dim, *(a for a in range(x.rank) if a != dim)]
-    places = g.reshape(_wide_index(g, index), [numel(index.shape), 1])
+    places = g.reshape(_places(g, index, x.shape[dim]), [numel(index.shape), 1])
     return g.transpose(x, order), places, order
 
 
@@ -306,7 +315,7 @@ def _write_lines(
     if x.rank == 0:
         one = g.reshape(x, [1])
         line = g.reshape(source, [numel(source.shape)])
-        places = g.reshape(_wide_index(g, index), [numel(index.shape), 1])
+        places = g.reshape(_places(g, index, 1), [numel(index.shape), 1])
         return g.reshape(g.op("ScatterND", one, places, line, reduction=reduction), [])
     front, places, order = _lines_index(g, x, dim, index)
     if source.rank == 0:
