@@ -55,6 +55,8 @@ def _embedding_backward(
 
 @row("aten.gather.default")
 def _gather(g: Graph, x: Value, dim: int, index: Value, **_: object) -> Value:
+    if numel(index.shape) == 0:  # its rank may be another one
+        return g.full(0, x.dtype, index.shape)
     if x.rank == 0 or index.rank == 0:
         flat = g.reshape(x, [1] if x.rank == 0 else x.shape)
         places = g.reshape(index, [numel(index.shape)])
@@ -81,6 +83,8 @@ def _scatter_elements(
     g: Graph, x: Value, dim: int, index: Value, source: Value, reduction: str
 ) -> Value:
     """Scatters along one axis. A source may be larger than the indices."""
+    if numel(index.shape) == 0:  # its rank may be another one
+        return x
     if x.rank == 0 or index.rank == 0 or source.rank == 0:
         x1, i1, s1 = (
             Value(g.reshape(v, [numel(v.shape)]).name, v.dtype, (numel(v.shape),))
