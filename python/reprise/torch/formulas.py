@@ -206,7 +206,8 @@ def _cumulative_extreme(x: torch.Tensor, dim: int, largest: bool) -> Any:
     beaten = beats.to(torch.int32).cumsum(-1) > 0
     best = ~beaten & (at.unsqueeze(-2) >= at.unsqueeze(-1))
     places = best.to(torch.int32).argmax(-2)
-    return lines.gather(-1, places).movedim(-1, dim), places.movedim(-1, dim)
+    found = (lines.gather(-1, places), places)
+    return tuple(t.movedim(-1, dim).contiguous() for t in found)
 
 
 @formula("masked_scatter")
@@ -245,7 +246,7 @@ def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
     at = torch.arange(count)
     earlier = at <= at.unsqueeze(-1)
     spread = torch.where(earlier, lines.unsqueeze(-2), float("-inf"))
-    return spread.logsumexp(-1).movedim(-1, dim)
+    return spread.logsumexp(-1).movedim(-1, dim).contiguous()
 
 
 @formula("_trilinear")

@@ -281,6 +281,37 @@ class Behaviour(Case):
                     with self.assertRaises(reprise.InvalidInput):
                         run(index)
 
+    def test_windows_may_leave_elements_over(self) -> None:
+        cases: list[tuple[nn.Module, tuple[int, ...]]] = [
+            (nn.MaxPool1d(2), (2, 3, 9)),
+            (nn.MaxPool2d(2), (2, 3, 7, 7)),
+            (nn.MaxPool2d((3, 2), (2, 3), padding=1), (2, 3, 8, 8)),
+            (nn.MaxPool2d(3, 4, dilation=2), (2, 3, 12, 11)),
+            (nn.MaxPool3d(2), (1, 2, 5, 7, 4)),
+        ]
+        for pool, shape in cases:
+            with self.subTest(str(pool)):
+                torch._dynamo.reset()
+                conv = {3: nn.Conv1d, 4: nn.Conv2d, 5: nn.Conv3d}[len(shape)]
+                model = nn.Sequential(conv(shape[1], 4, 1), pool)
+                self.agree(model, torch.randn(shape))
+
+    def test_results_have_strides_of_eager(self) -> None:
+        x = torch.randn(5, 7)
+        for function in (
+            lambda x: x.cummax(0),
+            lambda x: x.T.cummin(0),
+            lambda x: [x.T.logcumsumexp(0)],
+        ):
+            torch._dynamo.reset()
+            for got, want in zip(compiled(function)(x), function(x), strict=True):
+                self.assertEqual(got.stride(), want.stride())
+                self.close(got, want)
+
+    def test_sign_of_a_nan_is_zero(self) -> None:
+        x = torch.tensor([float("nan"), -0.0, 2.0, -3.0, float("-inf")])
+        self.close(compiled(torch.sign)(x), torch.sign(x))
+
     def test_mutations_come_back(self) -> None:
         def function(
             cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 
-from ..errors import Unsupported
 from ..graph import Graph, Value
 from ..table import row
 from .common import compute_dtype, is_float, known, known_shape, numel
@@ -30,7 +29,10 @@ class _Windows:
         self.stride = spread(stride) if stride else list(self.kernel)
 
     def end_padding(self, inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
-        """Returns the padding at the end that gives exactly the outputs."""
+        """Returns the padding at the end that gives exactly the outputs.
+
+        It is negative where the last window leaves elements over, fewer than a stride.
+        """
         ends = []
         for i in range(self.rank):
             window = self.dilation[i] * (self.kernel[i] - 1) + 1
@@ -58,15 +60,10 @@ def _max_pool(g: Graph, x: Value, windows: _Windows) -> Sequence[Value]:
         lines = numel(x.shape[: x.rank - rank])
         found = largest_integers(g, g.reshape(x, [lines, *sizes]), form, outputs)
         return [g.reshape(v, g.out.shape) for v in found]
-    image = _batched(g, x, rank)
-    for i, end in enumerate(ends):
-        if end < 0:
-            image = g.slice(image, 2 + i, 0, sizes[i] + end)
-    if any(e < 0 for e in ends):
-        raise Unsupported("windows that leave out the end of the tensor")
+    pads = [*windows.padding, *(max(end, 0) for end in ends)]
     values, places = g.ops(
-        "MaxPool", [image], [x.dtype, torch.int64], kernel_shape=windows.kernel,
-        strides=windows.stride, pads=[*windows.padding, *ends], dilations=windows.dilation,
+        "MaxPool", [_batched(g, x, rank)], [x.dtype, torch.int64], kernel_shape=windows.kernel,
+        strides=windows.stride, pads=pads, dilations=windows.dilation,
     )  # fmt: skip
     plane = 1
     for s in sizes:

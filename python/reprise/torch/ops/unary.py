@@ -21,7 +21,7 @@ _DIRECT = {
 }  # fmt: skip
 #: Operators of ONNX that also take integers, and leave them as they are where `True`.
 _ANY_NUMBER = {
-    "abs": ("Abs", False), "neg": ("Neg", False), "sign": ("Sign", False),
+    "abs": ("Abs", False), "neg": ("Neg", False),
     "ceil": ("Ceil", True), "floor": ("Floor", True), "relu": ("Relu", False),
 }  # fmt: skip
 
@@ -162,6 +162,17 @@ def _isinf(g: Graph, x: Value) -> Value:
     if not is_float(x.dtype):
         return g.full(False, torch.bool, g.out.shape)
     return g.op("IsInf", x, dtype=torch.bool)
+
+
+@row("aten.sign.default")
+def _sign(g: Graph, x: Value) -> Value:
+    if x.dtype == torch.bool:
+        return x
+    if not is_float(x.dtype):
+        return g.op("Sign", x)
+    zero = g.scalar(0, x.dtype)
+    above, below = g.compare("Greater", x, zero), g.compare("Less", x, zero)
+    return g.op("Sub", g.cast(above, x.dtype), g.cast(below, x.dtype))  # 0 of a NaN
 
 
 @row("aten.signbit.default")
