@@ -151,8 +151,8 @@ Result<int> run(size_t device_index, int runs, int pause_us) {
     }
   }
   reprise_device_free(handle);
-  std::printf("%s: %s\n%d runs, %d us after the one before; times in us\n\n",
-              info.id.c_str(), info.name.c_str(), runs, pause_us);
+  std::printf("%s: %s\n%d runs, %d us after the one before; times in us\n\n", info.id.c_str(),
+              info.name.c_str(), runs, pause_us);
   std::printf("%8s  %16s %8s  %16s\n", "launches", "library, median", "of 90%", "driver, median");
   for (const Chain& c : chains) {
     std::printf("%8zu  %16.2f %8.2f  %16.2f\n", c.launches, quantile(c.ours, 0.5),
