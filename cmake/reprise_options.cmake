@@ -55,6 +55,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(reprise_warnings INTERFACE -Wno-restrict)
 endif()
 
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND NOT CMAKE_CXX_COMPILER_VERSION VERSION_LESS 22)
+  # -Wpedantic warns of __COUNTER__, which every compiler has.
+  target_compile_options(reprise_warnings INTERFACE -Wno-c2y-extensions)
+endif()
+
 if((REPRISE_ASAN OR REPRISE_TSAN) AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False positives in instrumented code, which GCC's manual warns of.
   target_compile_options(reprise_warnings INTERFACE -Wno-maybe-uninitialized)

@@ -247,7 +247,7 @@ Status write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream out(path, std::ios::binary);
   out << bytes;
   out.close();
-  if (!out) return file_error("cannot write", path);
+  if (!out) return file_error("cannot write", path.string());
   return {};
 }
 

@@ -1,8 +1,7 @@
 #include "apps/common/devices.h"
 
-#include <cstdlib>
-
 #include "apps/common/status.h"
+#include "runtime/platform/child/environment.h"
 #include "runtime/session.h"
 
 namespace reprise::app {
@@ -22,13 +21,8 @@ Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptio
 
 BackendOptions default_backend_options() {
   BackendOptions options;
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (xdg && *xdg) {
-    options.cache_dir = std::string(xdg) + "/reprise";
-  } else if (home && *home) {
-    options.cache_dir = std::string(home) + "/.cache/reprise";
-  }
+  const std::string folder = platform::user_cache_folder();
+  if (!folder.empty()) options.cache_dir = folder + "/reprise";
   return options;
 }
 

@@ -221,7 +221,7 @@ Result<const plan::Slot*> slot_of(const plan::Interface& io, const std::string& 
 }  // namespace
 
 Result<HostTensor> read_tensor(const std::string& path) {
-  const std::string ext = fs::path(path).extension();
+  const std::string ext = fs::path(path).extension().string();
   if (ext == ".npy") return read_npy(path);
   if (ext != ".pb") {
     return Status(Code::Usage, "input file '" + path + "' is neither .npy nor .pb (TensorProto)");
@@ -332,7 +332,8 @@ Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& d
   std::map<std::string, HostTensor> out;
   RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "input_"));
   for (size_t i = 0; i < files.size(); ++i) {
-    RP_ASSIGN(onnx::NamedTensor named, onnx::read_value_file(files[i], type_at(io.inputs, i)));
+    RP_ASSIGN(onnx::NamedTensor named,
+              onnx::read_value_file(files[i].string(), type_at(io.inputs, i)));
     RP_ASSIGN(const plan::Slot* slot, slot_of(io, named.name, i, files[i], notes));
     // Recorded data may store a scalar as a tensor of one element, which other runtimes accept.
     const bool scalar = slot->shape.empty() && named.tensor.count() == 1;
@@ -370,7 +371,8 @@ Result<std::vector<HostTensor>> read_output_folder(const std::string& dir,
   std::vector<HostTensor> out;
   RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "output_"));
   for (size_t i = 0; i < files.size(); ++i) {
-    RP_ASSIGN(onnx::NamedTensor named, onnx::read_value_file(files[i], type_at(outputs, i)));
+    RP_ASSIGN(onnx::NamedTensor named,
+              onnx::read_value_file(files[i].string(), type_at(outputs, i)));
     out.push_back(std::move(named.tensor));
   }
   return out;

@@ -41,8 +41,8 @@ std::string distinct(std::vector<std::string> operators) {
 std::string out_dir_of(const BisectCommand& o) {
   if (!o.out_dir.empty()) return o.out_dir;
   const std::filesystem::path path(o.model);
-  const std::string stem = path.stem();
-  const std::string folder = path.parent_path().filename();
+  const std::string stem = path.stem().string();
+  const std::string folder = path.parent_path().filename().string();
   return "bisect-" + (stem == "model" && !folder.empty() ? folder : stem);
 }
 

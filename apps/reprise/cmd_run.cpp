@@ -67,7 +67,7 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
     const std::string& name = session.io().outputs[i].name;
     const Summary s = summarise(t);
     if (!o.output_dir.empty()) {
-      RP_TRY(write_value(t, std::filesystem::path(o.output_dir) / std::to_string(i)));
+      RP_TRY(write_value(t, (std::filesystem::path(o.output_dir) / std::to_string(i)).string()));
     }
     std::string shape;
     for (const int64_t d : t.dims()) shape += (shape.empty() ? "" : "x") + std::to_string(d);

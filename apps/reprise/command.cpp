@@ -27,7 +27,7 @@ Status Output::json(const Json& document) const {
     std::cout << text << std::flush;
     return {};
   }
-  std::ofstream out(json_path_, std::ios::binary);
+  std::ofstream out(std::filesystem::path(json_path_), std::ios::binary);
   out << text;
   out.close();
   if (!out) return file_error("cannot write", json_path_);
@@ -240,7 +240,7 @@ Result<std::string> data_folder(const std::string& path, const CommonOptions& co
     return Status(Code::Io, "--data: no such folder: '" + options.data_dir + "'");
   }
   const bool wanted = use_test_data && options.files.empty() && common.shapes.empty();
-  const std::string beside = fs::path(path).parent_path() / "test_data_set_0";
+  const std::string beside = (fs::path(path).parent_path() / "test_data_set_0").string();
   if (!wanted || !fs::is_directory(beside)) return std::string();
   if (has_input_files(beside)) return beside;
   notes.push_back("'" + beside + "' has no input_0.pb, so the inputs are random");

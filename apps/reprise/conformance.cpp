@@ -17,7 +17,7 @@ std::vector<std::string> data_sets(const fs::path& dir) {
   for (int i = 0;; ++i) {
     const fs::path set = dir / ("test_data_set_" + std::to_string(i));
     if (!fs::is_directory(set)) return out;
-    out.push_back(set);
+    out.push_back(set.string());
   }
 }
 

@@ -56,7 +56,7 @@ void Dump::write(const std::filesystem::path& name, const std::string& contents)
   out << contents;
   out.close();
   if (!out) {
-    first_error_ = file_error("cannot write", path);
+    first_error_ = file_error("cannot write", path.string());
     return;
   }
   files_.insert(name);

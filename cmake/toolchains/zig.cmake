@@ -1,8 +1,6 @@
 # macOS and musl, with the clang and the headers of PyPI's ziglang. REPRISE_ZIG_TARGET is a target of
 # zig, such as aarch64-macos or x86_64-linux-musl, and REPRISE_ZIG the folder of the compilers that
 # tools/cross makes for it.
-# The newest clang warns of __COUNTER__.
-set(CMAKE_CXX_FLAGS_INIT "-Wno-c2y-extensions")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES REPRISE_ZIG_TARGET REPRISE_ZIG REPRISE_CROSS_PREFIX)
 if(REPRISE_ZIG_TARGET MATCHES "macos")
   set(CMAKE_SYSTEM_NAME Darwin)

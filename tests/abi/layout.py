@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,9 +51,9 @@ def members_of(body: str) -> dict[str, str]:
     return names
 
 
-def parse(folder: Path) -> Interface:
+def parse(folder: Path, headers: Sequence[str] = HEADERS) -> Interface:
     out = Interface()
-    for header in HEADERS:
+    for header in headers:
         text = (folder / "reprise" / header).read_text(encoding="utf-8")
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
         for body, name in re.findall(

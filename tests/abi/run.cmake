@@ -25,3 +25,33 @@ foreach(device host auto)
 endforeach()
 run(COMMAND ${WORK_DIR}/open_at_run_time ${BUILD_DIR}/lib/libreprise.so.1 ${WORK_DIR}/model.rpk
     EXPECT "^\\[3, 4, 5\\] 0\\.731059\n")
+
+# The functions and types that were compiled into the libraries.
+if(NOT ABIDIFF)
+  return()
+endif()
+set(runtime_headers types.h device.h session.h functions.h)
+set(compare ${PYTHON} ${SOURCE_DIR}/tests/abi/binary.py ${ABIDIFF} ${CXX})
+run(COMMAND ${compare} ${old_headers} ${SOURCE_DIR}/include ${DEBUG_DIR}/reprise_abi.so ${runtime_headers}
+    EXPECT "[1-9][0-9]* functions are as they were")
+run(COMMAND ${compare} ${old_headers} ${SOURCE_DIR}/include ${DEBUG_DIR}/reprise_compiler_abi.so compiler.h
+    EXPECT "[1-9][0-9]* functions are as they were")
+
+# A function that is gone, and a member that was wider, are found.
+set(other_headers ${WORK_DIR}/other)
+file(COPY ${old_headers}/ DESTINATION ${other_headers})
+function(replace header text by)
+  file(READ ${other_headers}/reprise/${header} before)
+  string(REPLACE "${text}" "${by}" after "${before}")
+  if(before STREQUAL after)
+    message(FATAL_ERROR "${header} does not have '${text}'")
+  endif()
+  file(WRITE ${other_headers}/reprise/${header} "${after}")
+endfunction()
+replace(types.h "REPRISE_API size_t" "REPRISE_API int reprise_gone(void);\nREPRISE_API size_t")
+replace(device.h "uint32_t launch_count;" "uint64_t launch_count;")
+execute_process(COMMAND ${compare} ${other_headers} ${SOURCE_DIR}/include ${DEBUG_DIR}/reprise_abi.so
+                        ${runtime_headers} RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE err)
+if(status EQUAL 0 OR NOT out MATCHES "1 Removed, .*reprise_gone.*uint64_t launch_count")
+  message(FATAL_ERROR "other headers: exit ${status}\n${out}\n${err}")
+endif()

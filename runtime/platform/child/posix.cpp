@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/platform/child/child.h"
+#include "runtime/platform/child/environment.h"
 #include "runtime/platform/file.h"
 
 extern char** environ;
@@ -176,6 +178,17 @@ IgnorePipeSignal::IgnorePipeSignal() : impl_(std::make_unique<Impl>()) {
 
 IgnorePipeSignal::~IgnorePipeSignal() {
   ::sigaction(SIGPIPE, &impl_->before, nullptr);
+}
+
+std::vector<std::string> utf8_arguments(int argc, char** argv) {
+  return {argv, argv + argc};
+}
+
+std::string user_cache_folder() {
+  const char* const xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg && *xdg) return xdg;
+  const char* const home = std::getenv("HOME");
+  return home && *home ? std::string(home) + "/.cache" : std::string();
 }
 
 }  // namespace reprise::platform

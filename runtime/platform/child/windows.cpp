@@ -1,8 +1,11 @@
 #define WIN32_LEAN_AND_MEAN
 #define NOMINMAX
 #include <windows.h>
+// It needs the types of windows.h.
+#include <shellapi.h>
 
 #include "runtime/platform/child/child.h"
+#include "runtime/platform/child/environment.h"
 #include "runtime/platform/windows.h"
 
 namespace reprise::platform {
@@ -85,5 +88,23 @@ Result<std::vector<bool>> Worker::wait(const std::vector<const Worker*>& workers
 struct IgnorePipeSignal::Impl {};
 IgnorePipeSignal::IgnorePipeSignal() = default;
 IgnorePipeSignal::~IgnorePipeSignal() = default;
+
+std::vector<std::string> utf8_arguments(int argc, char** argv) {
+  ::SetConsoleOutputCP(CP_UTF8);
+  int count = 0;
+  wchar_t** const wide = ::CommandLineToArgvW(::GetCommandLineW(), &count);
+  if (!wide) return {argv, argv + argc};
+  std::vector<std::string> out;
+  for (int i = 0; i < count; ++i) out.push_back(to_utf8(wide[i]));
+  ::LocalFree(wide);
+  return out;
+}
+
+std::string user_cache_folder() {
+  std::wstring folder(32767, L'\0');  // no variable is longer
+  folder.resize(
+      ::GetEnvironmentVariableW(L"LOCALAPPDATA", folder.data(), static_cast<DWORD>(folder.size())));
+  return to_utf8(folder);
+}
 
 }  // namespace reprise::platform
