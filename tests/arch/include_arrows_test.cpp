@@ -70,7 +70,7 @@ const std::vector<Row>& table() {
       {"codegen/compiler", {"codegen/", "shaders/", "runtime/", "reprise/"}, {}},
       {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"}, {}},
       // A sample shows what an application has: the public headers.
-      {"apps/samples/", {"apps/samples/", "reprise/"}, {"png.h"}},
+      {"apps/samples/", {"apps/samples/", "reprise/"}, {"CLI/", "png.h"}},
       {"apps/android/", {"apps/android/", "reprise/"}, {"android/", "jni.h"}},
       {"apps/filetype/", {"apps/filetype/", "apps/samples/", "reprise/"}, {"CLI/", "nlohmann/"}},
       {"apps/finetune/", {"apps/finetune/", "apps/samples/", "reprise/"}, {"CLI/"}},

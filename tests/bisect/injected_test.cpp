@@ -314,7 +314,8 @@ TEST(InjectedFault, InARowKernel) {
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
   };
   OnnxWriter w;
-  w.input("x", DType::F32, {16, 50}).output("y", DType::F32, {16, 50});
+  // Rows are too short for compensated sums, whose last addition hardly matters.
+  w.input("x", DType::F32, {16, 12}).output("y", DType::F32, {16, 12});
   w.node("Neg", {"x"}, {"n"}, named("neg")).node("Softmax", {"n"}, {"p"}, named("softmax"));
   w.node("Sqrt", {"p"}, {"y"}, named("sqrt"));
   const BisectReport r = bisected(subject(w), o);
