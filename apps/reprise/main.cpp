@@ -8,6 +8,7 @@
 int main(int argc, char** argv) {
   std::vector<std::string> texts = reprise::platform::utf8_arguments(argc, argv);
   std::vector<char*> arguments;
+  arguments.reserve(texts.size() + 1);
   for (std::string& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
   return reprise::app::command_line(static_cast<int>(texts.size()), arguments.data());
