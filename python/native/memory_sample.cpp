@@ -16,7 +16,8 @@ namespace {
 uint64_t memory_sample(uintptr_t address, size_t bytes) {
   constexpr size_t kWords = 16, kWord = sizeof(uint64_t);
   constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
-  const auto* const memory = reinterpret_cast<const char*>(address);  // NOLINT: an address of Python
+  const auto* const memory =
+      reinterpret_cast<const char*>(address);  // NOLINT: an address of Python
   uint64_t sample = bytes;
   const auto add = [&](size_t at, size_t count) {
     uint64_t word = 0;
