@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -31,6 +33,15 @@ class Options:
             if name not in known:
                 raise ValueError(
                     f"the backend 'reprise' has no option {name!r}; it has {sorted(known)}"
+                )
+        kinds: dict[str, Any] = {
+            "freeze": bool,
+            "cache_dir": (str, os.PathLike, type(None)),
+        }
+        for name, value in given.items():
+            if not isinstance(value, kinds.get(name, str)):
+                raise TypeError(
+                    f"the option {name!r} of the backend 'reprise' cannot be {value!r}"
                 )
         if mode is not None:
             given["mode"] = mode

@@ -345,6 +345,14 @@ class Behaviour(Case):
         self.assertTrue(torch.equal(x.grad, y.detach()))
 
     def test_options_are_checked(self) -> None:
+        for wrong in ({"freeze": "yes"}, {"device": 0}, {"cache_dir": True}):
+            torch._dynamo.reset()
+            with self.assertRaisesRegex(
+                Exception, f"{next(iter(wrong))!r} .* cannot be"
+            ):
+                torch.compile(nn.Linear(1, 1), backend=backend, options=wrong)(
+                    torch.ones(1, 1)
+                )
         with self.assertRaisesRegex(Exception, "no option 'speed'"):
             torch.compile(lambda x: x + 1, backend=backend, options={"speed": 1})(
                 torch.ones(2)
