@@ -31,8 +31,7 @@ uint64_t memory_sample(uintptr_t address, size_t bytes) {
     return sample;
   }
   const size_t last = bytes - kWord;
-  for (size_t i = 0; i < kWords; ++i) add(last / (kWords - 1) * i, kWord);
-  add(last, kWord);
+  for (size_t i = 0; i < kWords; ++i) add(last * i / (kWords - 1), kWord);
   return sample;
 }
 

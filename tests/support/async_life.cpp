@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 
+#include "tests/support/host_run.h"
 #include "tests/support/plans.h"
 
 namespace reprise::test {
@@ -22,11 +23,7 @@ struct InFlight {
     outputs[0] = {.name = "y", .host_output = std::as_writable_bytes(std::span(y))};
     bound = run->bind(inputs, outputs);
   }
-  bool is_right(float added) const {
-    for (size_t i = 0; i < y.size(); ++i)
-      if (y[i] != x.data<float>()[i] + added) return false;
-    return true;
-  }
+  bool is_right(float added) const { return is_sum(y, x, added); }
   HostTensor x;
   std::vector<float> y;
   std::array<Binding, 1> inputs, outputs;

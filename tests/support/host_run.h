@@ -4,12 +4,20 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "runtime/session.h"
 #include "tests/support/plans.h"
 
 namespace reprise::test {
+
+/// Whether y is x plus `added`.
+inline bool is_sum(std::span<const float> y, const HostTensor& x, float added) {
+  for (size_t i = 0; i < y.size(); ++i)
+    if (y[i] != x.data<float>()[i] + added) return false;
+  return true;
+}
 
 /// Of a model like chain(): y of n elements is x plus a number, and x is a ramp.
 struct HostRun {
@@ -31,12 +39,7 @@ struct HostRun {
     return run->submit().status();
   }
   Status wait() { return run->wait(results, nullptr); }
-  /// Whether y is x plus `added`.
-  bool is_right(float added) const {
-    for (size_t i = 0; i < y.size(); ++i)
-      if (y[i] != x.data<float>()[i] + added) return false;
-    return true;
-  }
+  bool is_right(float added) const { return is_sum(y, x, added); }
   HostTensor x;
   std::vector<float> y;
   std::array<Binding, 1> inputs, outputs;

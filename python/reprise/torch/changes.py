@@ -11,11 +11,11 @@ from reprise._native import memory_sample
 
 
 class Snapshot:
-    """Tells whether a tensor has changed since, which is not in inference mode.
+    """The state of a tensor, outside of inference mode, by which later changes are noticed.
 
     PyTorch counts changes by a tensor's operators in its version. Writing through `tensor.data` or a
-    NumPy array is not counted, so a sample of the memory is compared as well. It reads a few words,
-    so a change of a small part of a large tensor is missed then.
+    NumPy array is not counted, so a sample of the memory is compared as well. The sample has a few
+    words, so that an uncounted change of a small part of a large tensor is missed.
     """
 
     __slots__ = ("_address", "_memory", "_sample", "_version")
@@ -31,7 +31,7 @@ class Snapshot:
         self._sample = memory_sample(*self._memory)
 
     def is_of(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor, which has the dims, strides and dtype of then, has not changed."""
+        """Whether the tensor has not changed. Its dims, strides and dtype must still be the same."""
         return (
             tensor._version == self._version
             and tensor.data_ptr() == self._address
@@ -40,7 +40,7 @@ class Snapshot:
 
 
 def _count_fused_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """Counts what the fused kernels of PyTorch's optimisers change, which they do not count."""
+    """Counts the changes by fused optimisers, whose kernels do not count them."""
     if torch.compiler.is_compiling():
         return
     for group in optimizer.param_groups:

@@ -98,10 +98,12 @@ class _Residents:
         key = (id(tensor), tensor.stride(), tuple(stored.shape), stored.dtype)
         with self._lock:
             found = self._kept.get(key)
+            if found is not None and found[0]() is not tensor:
+                found = None
+            if found is not None and found[1].is_of(tensor):
+                return found[2]
             snapshot = Snapshot(tensor)
-            if found is not None and found[0]() is tensor:
-                if found[1].is_of(tensor):
-                    return found[2]
+            if found is not None:
                 copy = found[2]
                 copy.write(stored)
             else:

@@ -31,13 +31,13 @@ class _Windows:
     def end_padding(self, inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
         """Returns the padding at the end that gives exactly the outputs.
 
-        It is negative where the last window leaves elements over, fewer than a stride.
+        It is 0 where the last window leaves elements over: they are fewer than a stride.
         """
         ends = []
         for i in range(self.rank):
             window = self.dilation[i] * (self.kernel[i] - 1) + 1
             need = (outputs[i] - 1) * self.stride[i] + window
-            ends.append(need - inputs[i] - self.padding[i])
+            ends.append(max(need - inputs[i] - self.padding[i], 0))
         return ends
 
 
@@ -60,15 +60,11 @@ def _max_pool(g: Graph, x: Value, windows: _Windows) -> Sequence[Value]:
         lines = numel(x.shape[: x.rank - rank])
         found = largest_integers(g, g.reshape(x, [lines, *sizes]), form, outputs)
         return [g.reshape(v, g.out.shape) for v in found]
-    pads = [*windows.padding, *(max(end, 0) for end in ends)]
     values, places = g.ops(
         "MaxPool", [_batched(g, x, rank)], [x.dtype, torch.int64], kernel_shape=windows.kernel,
-        strides=windows.stride, pads=pads, dilations=windows.dilation,
+        strides=windows.stride, pads=[*windows.padding, *ends], dilations=windows.dilation,
     )  # fmt: skip
-    plane = 1
-    for s in sizes:
-        plane *= s
-    inside = g.op("Mod", places, g.constant(torch.tensor(plane)))
+    inside = g.op("Mod", places, g.constant(torch.tensor(numel(sizes))))
     return [g.reshape(values, g.out.shape), g.reshape(inside, g.out.shape)]
 
 
@@ -145,13 +141,10 @@ def _average(
         return g.reshape(g.op("Div", total, by), g.out.shape)
     ends = windows.end_padding(sizes, outputs)
     image = _batched(g, g.cast(x, dtype), rank)
-    for i, end in enumerate(ends):
-        if end < 0:
-            image = g.slice(image, 2 + i, 0, sizes[i] + end)
     ones = g.constant(torch.ones([1, 1, *windows.kernel], dtype=dtype))
     total = g.op(
         "Conv", image, ones, strides=windows.stride,
-        pads=[*windows.padding, *(max(e, 0) for e in ends)],
+        pads=[*windows.padding, *ends],
     )  # fmt: skip
     mean = g.op(
         "Div",
