@@ -132,6 +132,18 @@ bool loops_over_its_input(const Node& n) {
   return def != nullptr && def->reads_per_element != nullptr;
 }
 
+/// Whether n loops over its input for each element of the tile of a contraction. Lowering unrolls
+/// the tile, so the kernel would contain that loop once for each element of the tile, which takes
+/// drivers seconds to compile. Linear interpolation in two dimensions, which reads four elements,
+/// is small enough.
+bool loops_in_tile(const Graph& g, GroupKind kind, const Node& n) {
+  constexpr double kMaxTileReads = 4;
+  const bool tiles = kind == GroupKind::Contraction || kind == GroupKind::Attention;
+  return tiles && !is_contraction(n) && loops_over_its_input(n) &&
+         def_of(n)->lowering == ops::Lowering::Element &&
+         def_of(n)->reads_per_element(g, n) > kMaxTileReads;
+}
+
 /// Why a kernel of these nodes, and of `more` unless it is null, would have a loop for each element
 /// inside its own loops or inside an unrolled tile. The former takes more iterations than drivers
 /// execute, the latter as many loops as the tile has elements. Empty if it would not.
@@ -141,7 +153,7 @@ std::string nested_loop(const Graph& g, GroupKind kind, const std::vector<Node*>
   const Node* inner = nullptr;
   const auto add = [&](const Node* n) {
     has_loops |= loops_over_its_input(*n);
-    if (inner == nullptr && is_a_loop(g, *n)) inner = n;
+    if (inner == nullptr && (is_a_loop(g, *n) || loops_in_tile(g, kind, *n))) inner = n;
   };
   std::for_each(nodes.begin(), nodes.end(), add);
   if (more != nullptr) add(more);

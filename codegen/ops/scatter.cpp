@@ -356,10 +356,12 @@ Status scatter_sorted_element(ElementContext& ctx) {
   return ScatterElement(ctx).run();
 }
 
-/// All updates may reach one element. Where they cannot, each is read a little more than once.
+/// All updates may reach one element that combines them. Without a reduction, an element searches
+/// for its last update.
 double scatter_reads(const graph::Graph& g, const graph::Node& n) {
-  if (Attributes(n).get_string("reduction") == "none") return 2;
-  const int64_t most = bounds(g.value(n.inputs[kTargets]).shape[0], g.symbols).hi;
+  const Expr& count = g.value(n.inputs[kTargets]).shape[0];
+  if (Attributes(n).get_string("reduction") == "none") return std::max(2.0, search_reads(g, count));
+  const int64_t most = bounds(count, g.symbols).hi;
   return static_cast<double>(std::clamp<int64_t>(most, 2, kMaxReduced));
 }
 

@@ -56,6 +56,9 @@ def _polynomials() -> Iterator[Sample]:
     line = torch.cat([torch.linspace(-40, 12, 160), floats(0.0, 110.0, INF, -INF, NAN)])
     yield "airy_ai", Special.airy_ai, (line,), 1e-5
     yield "zeta", Special.zeta, (s.unsqueeze(-1), q), 1e-5
+    # The tail vanishes beside erfc(0); its quotient by exp(-x * x) shows its digits.
+    tail = torch.linspace(0.25, 8.5, 100)
+    yield "erfc, tail", lambda v: Special.erfc(v) / torch.exp(-v * v), (tail,), 1e-5
 
 
 def _bits() -> Iterator[Sample]:

@@ -195,6 +195,18 @@ def _erfcx(g: Graph, x: Value) -> Value:
     return g.where(g.compare("Less", x, g.scalar(0.0, x.dtype)), left, right)
 
 
+@formula("erfc", "special_erfc")
+def _erfc(g: Graph, x: Value) -> Value:
+    near = g.op("Sub", g.scalar(1.0, x.dtype), g.op("Erf", x))
+    if x.dtype == torch.float64:
+        return near  # The series below is as exact as float32.
+    # Beyond 1/2, the difference would lose the digits of the tail.
+    decay = g.op("Exp", g.op("Neg", g.op("Mul", x, x)))
+    tail = g.op("Mul", decay, erfcx_right(g, g.op("Abs", x)))
+    far = g.compare("Greater", x, g.scalar(0.5, x.dtype))
+    return g.where(far, tail, near)
+
+
 @row("aten.special_spherical_bessel_j0.default")
 def _spherical_j0(g: Graph, x: Value) -> Value:
     dtype = compute_dtype(g.out.dtype)

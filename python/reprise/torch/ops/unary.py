@@ -119,11 +119,6 @@ def _expm1(g: Graph, x: Value) -> Value:
     return g.where(g.compare("Equal", u, one), x, g.where(far, rest, corrected))
 
 
-@formula("erfc", "special_erfc")
-def _erfc(g: Graph, x: Value) -> Value:
-    return g.op("Sub", g.scalar(1.0, x.dtype), g.op("Erf", x))
-
-
 @formula("frac")
 def _frac(g: Graph, x: Value) -> Value:
     return g.op("Sub", x, _trunc_float(g, x))
