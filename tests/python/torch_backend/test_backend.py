@@ -8,7 +8,6 @@ import unittest
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import reprise
 import torch
 import torch._dynamo
@@ -179,33 +178,6 @@ class Behaviour(Case):
         for rows in (2, 4, 6):
             x = torch.randn(rows, 8)
             self.close(run(x), function(x))
-
-    def test_parameters_that_change_are_read_again(self) -> None:
-        model = nn.Linear(4, 4)
-        run = compiled(model)
-        x = torch.randn(2, 4)
-        with torch.no_grad():
-            self.close(run(x), model(x))
-            model.weight.mul_(2)
-            self.close(run(x), model(x))
-
-    def test_parameters_that_change_uncounted_are_read_again(self) -> None:
-        changes: list[Callable[[nn.Parameter], object]] = [
-            lambda p: p.data.mul_(3),
-            lambda p: np.copyto(p.detach().numpy(), 0.5),
-            lambda p: setattr(p, "data", p.data.flip(0)),
-        ]
-        for form in (torch.contiguous_format, torch.channels_last):
-            model = nn.Conv2d(8, 8, 3).to(memory_format=form)
-            for options in (OPTIONS, {**OPTIONS, "freeze": True}):
-                torch._dynamo.reset()
-                run = torch.compile(model, backend=backend, options=options)
-                x = torch.randn(2, 8, 5, 5)
-                with torch.no_grad():
-                    self.close(run(x), model(x))
-                    for change in changes:
-                        change(model.weight)
-                        self.close(run(x), model(x))
 
     def test_fused_optimizers_change_parameters(self) -> None:
         for make in (torch.optim.SGD, torch.optim.AdamW, torch.optim.Adagrad):
