@@ -253,6 +253,31 @@ class Behaviour(Case):
                     with self.assertRaises(reprise.InvalidInput):
                         run(index)
 
+    def test_integer_division_by_zero_is_an_error(self) -> None:
+        for function in (
+            torch.floor_divide,
+            torch.remainder,
+            torch.fmod,
+            lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+            lambda a, b: torch.where(b == 0, a, a // torch.where(b == 0, 1, b)),
+            torch.lcm,
+        ):
+            torch._dynamo.reset()
+            run = compiled(function)
+            for dtype in (torch.int64, torch.int32, torch.int8, torch.uint8):
+                a = torch.arange(24).reshape(6, 4).to(dtype)
+                b = a.flip(0) + 1
+                self.close(run(a, b), function(a, b))
+                b[3, 1] = 0
+                try:
+                    want = function(a, b)
+                except RuntimeError:
+                    with self.assertRaisesRegex(reprise.InvalidInput, "by zero"):
+                        run(a, b)
+                    b[3, 1] = 5
+                    want = function(a, b)  # the next run is not affected
+                self.close(run(a, b), want)
+
     def test_windows_may_leave_elements_over(self) -> None:
         cases: list[tuple[nn.Module, tuple[int, ...]]] = [
             (nn.MaxPool1d(2), (2, 3, 9)),
