@@ -85,6 +85,6 @@ def export(
 
 def counters() -> Any:
     """Returns the `Counters` of this process: how many packages were compiled or found on disk."""
-    from .engine import counters as found
+    from .tally import counters as found
 
     return found

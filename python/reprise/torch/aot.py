@@ -10,6 +10,11 @@ from functorch.compile import (  # type: ignore[import-untyped]
     min_cut_rematerialization_partition,
 )
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.registry import (
+    list_backends,
+    lookup_backend,
+    register_backend,
+)
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
@@ -27,6 +32,7 @@ def compile_module(
     options: Mapping[str, object] | None = None,
 ) -> Callable[..., Any]:
     """Compiles a graph that Dynamo captured; see `reprise.torch.backend`."""
+    _register()
     chosen = Options.of(mode, options)
     opened = engine.open_engine(chosen)
 
@@ -51,6 +57,21 @@ def compile_module(
     )
     with attention_forms():
         return trace(gm, example_inputs)
+
+
+@functools.cache
+def _register() -> None:
+    """Makes the backend known by its name even where its function is passed.
+
+    After it has compiled with a backend that it knows, Dynamo drops the weak references to
+    parameters, which `torch.utils.swap_tensors` refuses.
+    """
+    from . import backend
+
+    if "reprise" in list_backends():
+        lookup_backend("reprise")
+    else:
+        register_backend(backend, name="reprise")
 
 
 def _static_inputs() -> frozenset[int]:

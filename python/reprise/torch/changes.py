@@ -32,9 +32,12 @@ class Snapshot:
 
     def is_of(self, tensor: torch.Tensor) -> bool:
         """Whether the tensor has not changed. Its dims, strides and dtype must still be the same."""
+        return tensor._version == self._version and self.is_in(tensor)
+
+    def is_in(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor lies in the same memory, with the same sample of values."""
         return (
-            tensor._version == self._version
-            and tensor.data_ptr() == self._address
+            tensor.data_ptr() == self._address
             and memory_sample(*self._memory) == self._sample
         )
 

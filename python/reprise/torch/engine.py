@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ import torch
 import reprise
 
 from . import cache, profiling
-from .changes import Snapshot
 from .options import Options
+from .residents import Resident, Residents
+from .tally import counters
 
 
 class CompileError(Exception):
@@ -41,34 +41,17 @@ class Kernels:
         return len(self.names)
 
 
-@dataclass
-class Counters:
-    """What the engines of this process have done.
-
-    `compiled` counts packages that the compiler made, `from_memory` and `from_disk` those that were
-    found there instead, and `uploads` copies of parameters to devices.
-    """
-
-    compiled: int = 0
-    from_memory: int = 0
-    from_disk: int = 0
-    uploads: int = 0
-
-
-counters = Counters()
-
-
 class Program(Protocol):
     """A compiled model."""
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
-        """Runs on contiguous tensors, or what `resident` returned, and fills the outputs.
+        """Runs on contiguous tensors, or copies that `resident` returned, and fills the outputs.
 
         Raises RunRefused if the device cannot run it, such as for its driver's limits.
         """
 
-    def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Any:
-        """Returns what `run` may take for `stored`, a form of `tensor`, without copying it."""
+    def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Resident | None:
+        """Returns a copy for `run` to take instead of `stored`, a form of `tensor`, if it keeps one."""
 
     def kernels(self) -> Kernels:
         """Describes the program."""
@@ -79,39 +62,6 @@ class Engine(Protocol):
 
     def compile(self, model: bytes) -> Program:
         """Compiles an ONNX model, or raises CompileError."""
-
-
-#: The id of a tensor and its strides, and the dims and the dtype in which it is stored.
-_ResidentKey = tuple[int, tuple[int, ...], tuple[int, ...], torch.dtype]
-
-
-class _Residents:
-    """Tensors of PyTorch that have a copy on a device, as long as they do not change."""
-
-    def __init__(self, device: reprise.Device) -> None:
-        self._device = device
-        self._kept: dict[_ResidentKey, tuple[Any, Snapshot, reprise.Tensor]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, tensor: torch.Tensor, stored: torch.Tensor) -> reprise.Tensor:
-        """Uploads a tensor that is new or has changed since."""
-        key = (id(tensor), tensor.stride(), tuple(stored.shape), stored.dtype)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None and found[0]() is not tensor:
-                found = None
-            if found is not None and found[1].is_of(tensor):
-                return found[2]
-            snapshot = Snapshot(tensor)
-            if found is not None:
-                copy = found[2]
-                copy.write(stored)
-            else:
-                copy = reprise.Tensor(stored, device=self._device)
-            counters.uploads += 1
-            forget = functools.partial(self._kept.pop, key, None)
-            self._kept[key] = (weakref.ref(tensor, lambda _: forget()), snapshot, copy)
-            return copy
 
 
 class _PackageProgram:
@@ -134,10 +84,9 @@ class _PackageProgram:
     def _timed(self) -> reprise.Session:
         return self._engine.session(self._package, timestamps=True)
 
-    def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Any:
-        if self._engine.residents is None:
-            return stored
-        return self._engine.residents.get(tensor, stored)
+    def resident(self, tensor: torch.Tensor, stored: torch.Tensor) -> Resident | None:
+        residents = self._engine.residents
+        return None if residents is None else residents.get(tensor, stored)
 
     @functools.lru_cache(maxsize=1)  # noqa: B019
     def kernels(self) -> Kernels:
@@ -161,7 +110,7 @@ class PackageEngine:
         self.device = reprise.open_device(options.device)
         self.session_mode = _MODES.get(options.mode, options.mode)
         self.precision = options.precision
-        self.residents = None if self.device.id == "host" else _Residents(self.device)
+        self.residents = None if self.device.id == "host" else Residents(self.device)
         self._options = options
         self._shelf = cache.Shelf(cache.folder_of(options.cache_dir))
         self._programs: OrderedDict[bytes, Program] = OrderedDict()

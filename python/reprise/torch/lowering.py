@@ -359,7 +359,8 @@ def _input(graph: Graph, name: str, spec: TensorSpec) -> Value | Complex:
 
 def _spec(fake: torch.Tensor, in_order: bool) -> TensorSpec:
     order = tuple(range(fake.dim())) if in_order else memory_order(fake)
-    return TensorSpec(fake.dtype, tuple(fake.shape), order)
+    fixed = all(static(s) for s in [*fake.shape, *fake.stride()])
+    return TensorSpec(fake.dtype, tuple(fake.shape), order, fixed)
 
 
 def _result(

@@ -5,16 +5,15 @@ Everything here happens in each call, so what is known beforehand is prepared wh
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from .changes import Snapshot
 from .checks import Place
 from .engine import Program
 from .lowering import Lowered
+from .residents import Resident
 from .results import Result, SizeResult, TensorSpec, ViewOf
 from .symbols import evaluator, static
 
@@ -56,32 +55,34 @@ def _maker(
     return lambda values: torch.empty(evaluate(values), dtype=dtype)
 
 
-class _Resident:
-    """An argument that stays on the device as long as it is the same tensor and unchanged."""
+class _Static:
+    """Reads an argument that stays on the device as long as it does not change."""
 
     def __init__(self, program: Program, number: int, spec: TensorSpec) -> None:
         self._program, self._number, self._stored = program, number, _storing(spec)
-        self._tensor: Callable[[], torch.Tensor | None] = lambda: None
-        self._snapshot: Snapshot | None = None
-        self._copy: Any = None
+        self._fixed = spec.fixed
+        self._found: Resident | None = None
 
     def __call__(self, arguments: Sequence[Any], _: Sequence[int]) -> Any:
         tensor: torch.Tensor = arguments[self._number]
         if tensor.is_inference():  # it has no version
             return self._stored(tensor)
-        seen = self._snapshot
-        if seen is not None and self._tensor() is tensor and seen.is_of(tensor):
-            return self._copy
-        copy = self._program.resident(tensor, self._stored(tensor))
-        if isinstance(copy, torch.Tensor):
-            return copy  # it shares the memory of the argument, or is a copy of it in this call
-        self._tensor, self._copy = weakref.ref(tensor), copy
-        self._snapshot = Snapshot(tensor)
-        return copy
+        found = self._found
+        if found is not None and found.is_of(tensor):
+            return found.copy
+        stored = self._stored(tensor)
+        found = self._program.resident(tensor, stored)
+        if found is None:
+            return stored
+        if (
+            self._fixed
+        ):  # else the same memory may hold a tensor of another form in the next call
+            self._found = found
+        return found.copy
 
 
 def _reader(program: Program, number: int, spec: TensorSpec, static: bool) -> _Reader:
-    resident = _Resident(program, number, spec)
+    resident = _Static(program, number, spec)
     if static:
         return resident
 

@@ -18,12 +18,14 @@ class TensorSpec:
     """An input or output of the model, and how it lies in the memory of a PyTorch tensor.
 
     The model sees the dims in the order of decreasing strides, `order`, so that a tensor with
-    channels last is passed as it is. A complex tensor is a real one with a last dim of 2.
+    channels last is passed as it is. A complex tensor is a real one with a last dim of 2. It is
+    `fixed` if its dims and strides are the same in each run.
     """
 
     dtype: torch.dtype
     dims: tuple[Size, ...]
     order: tuple[int, ...]
+    fixed: bool = False
 
     @property
     def stored(self) -> tuple[Size, ...]:

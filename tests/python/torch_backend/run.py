@@ -26,6 +26,7 @@ MODULES = {
         "test_dynamic",
         "test_higher_order",
         "test_launches",
+        "test_parameters",
         "test_profiler",
         "test_training",
     ],
