@@ -46,6 +46,9 @@ void borrow(const reprise_vulkan_device& v, BorrowedVulkan& out) {
   out.float64 = v.shader_float64 != 0;
   out.no_buffer_address = v.no_buffer_addresses != 0;
   out.update_after_bind = v.update_after_bind != 0;
+  out.upload_queue = v.upload_queue;
+  out.download_queue = v.download_queue;
+  out.transfer_queue_family = v.transfer_queue_family;
   if (v.lock_queue) out.lock_queue = [f = v.lock_queue, user = v.user] { f(user); };
   if (v.unlock_queue) out.unlock_queue = [f = v.unlock_queue, user = v.user] { f(user); };
 }

@@ -273,6 +273,11 @@ struct BorrowedVulkan {
   bool float64 = false;    // shaderFloat64
   bool no_buffer_address = false;
   bool update_after_bind = false;  // descriptorBindingStorageBufferUpdateAfterBind
+  // Queues of another family that only the library submits to; null: none. The application enabled
+  // timelineSemaphore then.
+  void* upload_queue = nullptr;
+  void* download_queue = nullptr;
+  uint32_t transfer_queue_family = 0;
   // Called around each queue submission, so that the application can use the queue as well.
   std::function<void()> lock_queue, unlock_queue;
 };

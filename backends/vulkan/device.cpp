@@ -48,11 +48,26 @@ Status create_device(Driver& d) {
   return {};
 }
 
+Status adopt_transfer_queues(Driver& d, const BorrowedVulkan& b, bool hidden) {
+  QueueFamilies& families = d.physical.queues;
+  families.transfer_queues = 0;
+  if (b.upload_queue == nullptr && b.download_queue == nullptr) return {};
+  if (b.upload_queue == nullptr || b.transfer_queue_family == b.queue_family) {
+    return {Code::Usage,
+            "reprise_vulkan_device: `download_queue` needs `upload_queue`, and both must be of "
+            "another family than `queue`"};
+  }
+  if (hidden) return {};
+  families.transfer = b.transfer_queue_family;
+  d.upload_queue = static_cast<VkQueue>(b.upload_queue);
+  d.download_queue = static_cast<VkQueue>(b.download_queue);
+  return {};
+}
+
 void adopt_device(Driver& d, const BorrowedVulkan& b) {
   d.device = static_cast<VkDevice>(b.device);
   d.queue = static_cast<VkQueue>(b.queue);
   d.queue_family = b.queue_family;
-  d.physical.queues.transfer_queues = 0;
   d.lock_queue = b.lock_queue;
   d.unlock_queue = b.unlock_queue;
   DeviceFacts& f = d.physical.info.facts;
@@ -93,6 +108,7 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   d->instance->fn().memory_properties(d->physical.handle, &d->memory);
   if (options.vulkan.device) {
     adopt_device(*d, options.vulkan);
+    RP_TRY(adopt_transfer_queues(*d, options.vulkan, options.hidden.transfer_queues));
   } else {
     RP_TRY(create_device(*d));
   }
@@ -165,7 +181,10 @@ Status VulkanDevice::copy_now(const DeviceBuffer& src, uint64_t src_offset, Devi
   Command to_host;
   to_host.kind = Command::Kind::HostBarrier;
   desc.commands = {copy, to_host};
-  if (driver_->upload_queue) return transfer_now(copy);
+  const auto shared = [](const DeviceBuffer& b) {
+    return static_cast<const VulkanBuffer&>(b).is_shared();
+  };
+  if (driver_->upload_queue && shared(src) && shared(dst)) return transfer_now(copy);
   RP_TRY(driver_->runs.wait_before("a transfer", driver_->physical.info));
   RP_ASSIGN(auto recording, VulkanRecording::create(driver_, std::move(desc)));
   RP_TRY(recording->submit());

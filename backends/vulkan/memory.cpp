@@ -208,6 +208,7 @@ Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::borrow(std::shared_ptr<Drive
   std::unique_ptr<VulkanBuffer> b(new VulkanBuffer(std::move(driver)));
   b->size_ = bytes;
   b->handle_ = static_cast<VkBuffer>(handle);
+  b->shared_ = false;
   RP_TRY(b->finish());
   return b;
 }

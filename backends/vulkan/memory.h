@@ -27,6 +27,8 @@ class VulkanBuffer final : public DeviceBuffer {
   ~VulkanBuffer() override;
   VkBuffer handle() const { return handle_; }
   bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
+  /// Whether queues of both families may use it. Buffers of the application belong to one.
+  bool is_shared() const { return shared_; }
 
  private:
   explicit VulkanBuffer(std::shared_ptr<Driver> driver)
@@ -49,6 +51,7 @@ class VulkanBuffer final : public DeviceBuffer {
   std::optional<LentMemory> lent_;    // instead of it
   OwnedBuffer buffer_;
   VkBuffer handle_ = VK_NULL_HANDLE;
+  bool shared_ = true;
   uint32_t heap_ = 0;
   uint64_t charged_ = 0;  // bytes counted in Driver::heap_bytes
 };

@@ -13,12 +13,20 @@ uint64_t bytes_of(std::span<const Command> copies) {
   return bytes;
 }
 
+/// Whether a copy is between memory of the host and of the device, and both are this library's.
+bool is_between(const DeviceBuffer* host, const DeviceBuffer* device) {
+  const auto shared = [](const DeviceBuffer* b) {
+    return static_cast<const VulkanBuffer*>(b)->is_shared();
+  };
+  return host->mapped() && !device->mapped() && shared(host) && shared(device);
+}
+
 bool is_upload(const Command& c) {
-  return c.kind == Command::Kind::Copy && c.src->mapped() && !c.dst->mapped();
+  return c.kind == Command::Kind::Copy && is_between(c.src, c.dst);
 }
 
 bool is_download(const Command& c) {
-  return c.kind == Command::Kind::Copy && c.dst->mapped() && !c.src->mapped();
+  return c.kind == Command::Kind::Copy && is_between(c.dst, c.src);
 }
 
 bool is_launch(const Command& c) {

@@ -116,11 +116,18 @@ typedef struct reprise_vulkan_device {
    * vulkan-descriptors). */
   int32_t no_buffer_addresses;
   int32_t update_after_bind; /* descriptorBindingStorageBufferUpdateAfterBind, for descriptors */
+  /* VkQueues of another family, to which only the library submits, so that copies overlap kernels.
+   * Null: none. `download_queue` needs `upload_queue`; without it, results are copied in `queue`.
+   * timelineSemaphore must be enabled. */
+  void* upload_queue;
+  void* download_queue;
+  uint32_t transfer_queue_family;
+  uint32_t reserved;
 } reprise_vulkan_device;
 #define REPRISE_VULKAN_DEVICE_INIT                                                             \
   {                                                                                            \
     sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, \
-        NULL, 0, 0                                                                             \
+        NULL, 0, 0, NULL, NULL, 0, 0                                                           \
   }
 
 /* A CUDA context of the application, which the library borrows and never frees. Runs and transfers

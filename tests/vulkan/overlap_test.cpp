@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backends/vulkan/facts.h"
+#include "backends/vulkan/memory.h"
 #include "intercept.h"
 #include "second_family.h"
 #include "support.h"
@@ -242,6 +243,84 @@ TEST_P(Overlap, TransferQueuesCanBeHidden) {
   ASSERT_OK(r.wait());
   EXPECT_TRUE(r.is_right(2));
   EXPECT_EQ(s->stats().submits, 1U);
+}
+
+TEST_P(Overlap, AnApplicationLendsItsQueuesForTransfers) {
+  vulkan::Driver* owner = nullptr;
+  driver_hook_ = [&](vulkan::Driver& d) {
+    hide_device_memory(d);
+    if (d.owned) owner = &d;
+  };
+  const auto application = open_with(2);
+  ASSERT_NE(owner, nullptr);
+  BackendOptions options;
+  BorrowedVulkan& lent = options.vulkan;
+  lent.instance = owner->instance->handle();
+  lent.physical_device = owner->physical.handle;
+  lent.device = owner->device;
+  lent.queue = owner->queue;
+  lent.queue_family = owner->queue_family;
+  lent.no_buffer_address = owner->uses_descriptors();
+  lent.upload_queue = owner->upload_queue;
+  lent.download_queue = owner->download_queue;
+  lent.transfer_queue_family = owner->physical.queues.transfer;
+  auto device = open(SecondFamily::hook_device, options);
+  ASSERT_TRUE(device);
+  SecondFamily::set_launch_time(kCopy);
+  auto s = session(chain(1, kElements, false), device);
+  ASSERT_TRUE(s);
+  HostRun a(*s, kElements, 1), b(*s, kElements, 2);
+  SecondFamily::forget_events();
+  for (HostRun* r : {&a, &b}) ASSERT_OK(r->submit());
+  for (HostRun* r : {&a, &b}) {
+    ASSERT_OK(r->wait());
+    EXPECT_TRUE(r->is_right(1));
+  }
+  const auto up = SecondFamily::events(Queue::First), down = SecondFamily::events(Queue::Second),
+             kernels = SecondFamily::events(Queue::Kernels);
+  ASSERT_EQ(up.size(), 2U);
+  ASSERT_EQ(down.size(), 2U);
+  EXPECT_TRUE(overlap(up[1], kernels.at(0)));
+  EXPECT_TRUE(overlap(kernels.at(1), down[0]));
+  // A buffer of the application belongs to the family of its queue, which therefore copies it.
+  auto made = application->allocate(256, MemoryUse::Device);
+  ASSERT_OK(made.status());
+  auto buffer = device->borrow(static_cast<const vulkan::VulkanBuffer&>(**made).handle(), 256);
+  ASSERT_OK(buffer.status());
+  SecondFamily::forget_events();
+  const HostTensor x = floats({64}, ramp(64));
+  HostTensor y(DType::F32, {64});
+  ASSERT_OK(device->upload(**buffer, 0, x.bytes()));
+  ASSERT_OK(device->download(**buffer, 0, y.mutable_bytes()));
+  EXPECT_EQ(values(y), values(x));
+  EXPECT_TRUE(SecondFamily::events(Queue::First).empty());
+  EXPECT_TRUE(SecondFamily::events(Queue::Second).empty());
+  options.hidden.transfer_queues = true;
+  device = open(SecondFamily::hook_device, options);
+  ASSERT_TRUE(device);
+  EXPECT_TRUE(device->ends_in_order());
+}
+
+TEST_P(Overlap, LentQueuesForTransfersAreChecked) {
+  BackendOptions options;
+  vulkan::Driver* owner = nullptr;
+  driver_hook_ = [&](vulkan::Driver& d) { owner = &d; };
+  const auto application = open_with(2);
+  ASSERT_NE(owner, nullptr);
+  options.vulkan.instance = owner->instance->handle();
+  options.vulkan.physical_device = owner->physical.handle;
+  options.vulkan.device = owner->device;
+  options.vulkan.queue = owner->queue;
+  options.vulkan.queue_family = owner->queue_family;
+  options.vulkan.download_queue = owner->download_queue;
+  options.vulkan.transfer_queue_family = owner->physical.queues.transfer;
+  const Status without_upload = vulkan::open(0, options).status();
+  EXPECT_EQ(without_upload.code(), Code::Usage);
+  options.vulkan.upload_queue = owner->queue;
+  options.vulkan.transfer_queue_family = owner->queue_family;
+  const Status of_one_family = vulkan::open(0, options).status();
+  EXPECT_EQ(of_one_family.code(), Code::Usage);
+  EXPECT_NE(of_one_family.message().find("another family"), std::string::npos);
 }
 
 TEST_P(Overlap, SomeCallFailsInEveryState) {
