@@ -6,6 +6,7 @@
 
 #include "runtime/package/package.h"
 #include "runtime/platform/cache_folder.h"
+#include "runtime/platform/path.h"
 
 namespace reprise {
 namespace {
@@ -21,7 +22,7 @@ std::filesystem::path path_of(const std::string& cache_dir, const DeviceInfo& d)
   std::array<char, 17> hex{};
   const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(key)));
   std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(hash));
-  return std::filesystem::path(cache_dir) / (std::string(hex.data()) + kSuffix);
+  return utf8_path(cache_dir) / (std::string(hex.data()) + kSuffix);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ bool keep_proof(const std::string& cache_dir, const DeviceInfo& device, bool rig
   const std::string text = std::string(kHead) + std::string(right ? kRight : kWrong);
   const std::array parts{std::as_bytes(std::span(text))};
   if (!write_cache_file(path, parts)) return false;
-  bound_cache_folder(cache_dir, kSuffix, kMaxFolderBytes, path);
+  bound_cache_folder(path.parent_path(), kSuffix, kMaxFolderBytes, path);
   return true;
 }
 

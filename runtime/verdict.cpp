@@ -7,6 +7,7 @@
 
 #include "runtime/check.h"
 #include "runtime/platform/cache_folder.h"
+#include "runtime/platform/path.h"
 #include "runtime/proof.h"
 
 namespace reprise {
@@ -83,7 +84,7 @@ class Verdicts {
  public:
   Verdicts(const VerdictOptions& options, const std::string& key)
       : options_(options),
-        path_(fs::path(options.cache_dir) / (key + kSuffix)),
+        path_(utf8_path(options.cache_dir) / (key + kSuffix)),
         head_(std::string(kFormat) + "\n" + key + "\n") {}
 
   std::optional<Verdict> find() const {
@@ -91,7 +92,7 @@ class Verdicts {
     std::string refused;
     const File f = open_cache_file(path_, refused);
     if (!f) {
-      if (!refused.empty()) log_message("verdict " + path_.string() + " is ignored: " + refused);
+      if (!refused.empty()) log_message("verdict " + utf8_text(path_) + " is ignored: " + refused);
       return std::nullopt;
     }
     std::string text(kMaxFileBytes, '\0');
@@ -101,10 +102,10 @@ class Verdicts {
       if (text == std::string(kRight) + "\n") return Verdict{};
       if (text.starts_with(kWrong)) {
         text = text.substr(kWrong.size(), text.size() - kWrong.size() - 1);
-        return Verdict{false, text + " (known from " + path_.string() + ")"};
+        return Verdict{false, text + " (known from " + utf8_text(path_) + ")"};
       }
     }
-    log_message("verdict " + path_.string() + " is ignored: it is damaged");
+    log_message("verdict " + utf8_text(path_) + " is ignored: it is damaged");
     return std::nullopt;
   }
 
@@ -115,9 +116,9 @@ class Verdicts {
     const std::string text = head_ + answer + "\n";
     const std::array parts{std::as_bytes(std::span(text))};
     if (write_cache_file(path_, parts)) {
-      bound_cache_folder(options_.cache_dir, kSuffix, kMaxFolderBytes, path_);
+      bound_cache_folder(path_.parent_path(), kSuffix, kMaxFolderBytes, path_);
     } else {
-      log_message("verdict " + path_.string() + " could not be written");
+      log_message("verdict " + utf8_text(path_) + " could not be written");
     }
   }
 

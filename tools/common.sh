@@ -89,3 +89,44 @@ install_packages() {
 Without a network, install them from a mirror or a package cache and run this again."; }
   fi
 }
+
+# fetch_magika: puts Magika's model of file types, from PyPI and pinned by hash, into the folder $magika.
+fetch_magika() {
+  local version=1.0.3
+  local sha256=3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529
+  magika=$root/.cache/magika-$version
+  if [ -f "$magika/model.onnx" ] && [ -f "$magika/content_types_kb.min.json" ]; then
+    say "already here: $magika"
+    return
+  fi
+  local work=$root/.cache/magika-download.$$
+  mkdir -p "$work"
+  # The wheel is only unpacked, so any platform would do; naming one fixes the bytes for the hash.
+  python3 -m pip --disable-pip-version-check download --quiet --no-deps --only-binary=:all: \
+    --platform manylinux_2_28_x86_64 --dest "$work" "magika==$version" ||
+    die "PyPI could not be reached with pip; with a mirror, set PIP_INDEX_URL and run this again"
+  local wheel
+  wheel=$(ls "$work"/magika-*.whl)
+  echo "$sha256  $wheel" | sha256sum --check --quiet ||
+    die "the downloaded wheel does not match the pinned hash: $wheel"
+  python3 - "$wheel" "$work" <<'PYTHON'
+import sys
+import zipfile
+
+wheel, target = sys.argv[1:]
+wanted = {
+    "magika/models/standard_v3_3/model.onnx": "model.onnx",
+    "magika/models/standard_v3_3/config.min.json": "config.min.json",
+    "magika/config/content_types_kb.min.json": "content_types_kb.min.json",
+}
+with zipfile.ZipFile(wheel) as archive:
+    for member, name in wanted.items():
+        with open(f"{target}/{name}", "wb") as out:
+            out.write(archive.read(member))
+PYTHON
+  rm -rf "$magika"
+  mkdir -p "$magika"
+  mv "$work"/*.json "$work"/model.onnx "$wheel" "$magika"
+  rmdir "$work"
+  say "magika $version: $magika"
+}

@@ -7,6 +7,7 @@
 #include "apps/common/status.h"
 #include "runtime/platform/child/child.h"
 #include "runtime/platform/file.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -40,8 +41,8 @@ except Exception as error:
 class Folder {
  public:
   static Result<Folder> make() {
-    RP_ASSIGN(std::string name, platform::create_temporary_folder());
-    return Folder(std::move(name));
+    RP_ASSIGN(const std::string name, platform::create_temporary_folder());
+    return Folder(name);
   }
   Folder(Folder&& o) noexcept : path_(std::exchange(o.path_, {})) {}
   Folder& operator=(Folder&&) = delete;
@@ -53,7 +54,7 @@ class Folder {
   const fs::path& path() const { return path_; }
 
  private:
-  explicit Folder(std::string path) : path_(std::move(path)) {}
+  explicit Folder(const std::string& path) : path_(utf8_path(path)) {}
   fs::path path_;
 };
 
@@ -66,8 +67,8 @@ std::string contents(const fs::path& path) {
 
 /// Runs python3. If it fails, the error has its output on standard error.
 Status run_python(const Folder& folder) {
-  const auto status = platform::run_program({"python3", "-c", kScript, folder.path().string()},
-                                            (folder / "errors").string());
+  const auto status = platform::run_program({"python3", "-c", kScript, utf8_text(folder.path())},
+                                            utf8_text(folder / "errors"));
   if (!status.ok()) return unsupported("cannot run python3: " + status.status().message());
   if (*status == 0) return {};
   const std::string messages = contents(folder / "errors");
@@ -82,15 +83,15 @@ Result<std::vector<HostTensor>> run_onnxruntime(const std::string& model, const 
   std::ofstream file(folder / "model.onnx", std::ios::binary);
   file << model;
   file.close();
-  if (!file) return file_error("cannot write", (folder / "model.onnx").string());
+  if (!file) return file_error("cannot write", utf8_text(folder / "model.onnx"));
   for (size_t i = 0; i < inputs.tensors.size(); ++i)
-    RP_TRY(write_npy(inputs.tensors[i], (folder / ("in" + std::to_string(i) + ".npy")).string()));
+    RP_TRY(write_npy(inputs.tensors[i], utf8_text(folder / ("in" + std::to_string(i) + ".npy"))));
   RP_TRY(run_python(folder));
   std::vector<HostTensor> out;
   for (size_t i = 0;; ++i) {
     const fs::path path = folder / ("out" + std::to_string(i) + ".npy");
     if (!fs::exists(path)) return out;
-    RP_ASSIGN(HostTensor t, read_npy(path.string()));
+    RP_ASSIGN(HostTensor t, read_npy(utf8_text(path)));
     out.push_back(std::move(t));
   }
 }

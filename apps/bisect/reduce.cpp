@@ -8,6 +8,7 @@
 #include "apps/common/status.h"
 #include "codegen/onnx/importer.h"
 #include "runtime/base/timing.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -247,7 +248,7 @@ Status write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream out(path, std::ios::binary);
   out << bytes;
   out.close();
-  if (!out) return file_error("cannot write", path.string());
+  if (!out) return file_error("cannot write", utf8_text(path));
   return {};
 }
 
@@ -261,11 +262,11 @@ Result<std::optional<Reduced>> reduce(const graph::Graph& model, const Values& v
 
 Status write_case(const Reduced& reduced, const std::string& dir) {
   namespace fs = std::filesystem;
-  const fs::path data = fs::path(dir) / "test_data_set_0";
+  const fs::path data = utf8_path(dir) / "test_data_set_0";
   std::error_code error;
   fs::create_directories(data, error);
-  if (error) return {Code::Io, "cannot create '" + data.string() + "': " + error.message()};
-  RP_TRY(write_file(fs::path(dir) / "model.onnx", reduced.onnx));
+  if (error) return {Code::Io, "cannot create '" + utf8_text(data) + "': " + error.message()};
+  RP_TRY(write_file(utf8_path(dir) / "model.onnx", reduced.onnx));
   const Sample& s = reduced.sample;
   for (size_t i = 0; i < s.inputs.tensors.size(); ++i) {
     RP_TRY(write_file(data / ("input_" + std::to_string(i) + ".pb"),

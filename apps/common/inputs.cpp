@@ -9,6 +9,7 @@
 #include "codegen/onnx/importer.h"
 #include "runtime/base/low_bit.h"
 #include "runtime/base/random.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -160,15 +161,16 @@ Status check_made_up(const plan::Slot& slot, const Dims& dims) {
 }
 
 fs::path numbered_file(const std::string& dir, const std::string& stem, size_t i) {
-  return fs::path(dir) / (stem + std::to_string(i) + ".pb");
+  return utf8_path(dir) / (stem + std::to_string(i) + ".pb");
 }
 
 /// One more than the largest N of the files "stemN.pb"; 0 if there are none.
 Result<size_t> count_numbered(const std::string& dir, const std::string& stem) {
   size_t count = 0;
   std::error_code error;
-  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  for (fs::directory_iterator it(utf8_path(dir), error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = utf8_text(it->path().filename());
     if (!name.starts_with(stem) || !name.ends_with(".pb")) continue;
     const char* const last = name.data() + name.size() - 3;
     size_t i = 0;
@@ -180,7 +182,8 @@ Result<size_t> count_numbered(const std::string& dir, const std::string& stem) {
 }
 
 Status gap_in(const std::string& dir, const fs::path& missing, const std::string& last) {
-  return invalid_input("'" + dir + "' lacks " + missing.filename().string() + ", but has " + last);
+  return invalid_input("'" + dir + "' lacks " + utf8_text(missing.filename()) + ", but has " +
+                       last);
 }
 
 /// "stem0.pb", "stem1.pb" and so on. A gap is an error.
@@ -189,7 +192,7 @@ Result<std::vector<fs::path>> numbered_files(const std::string& dir, const std::
   std::vector<fs::path> files;
   while (files.size() < count) {
     fs::path p = numbered_file(dir, stem, files.size());
-    if (!fs::exists(p)) return gap_in(dir, p, numbered_file({}, stem, count - 1).string());
+    if (!fs::exists(p)) return gap_in(dir, p, utf8_text(numbered_file({}, stem, count - 1)));
     files.push_back(std::move(p));
   }
   return files;
@@ -207,12 +210,12 @@ Result<const plan::Slot*> slot_of(const plan::Interface& io, const std::string& 
     if (slot.name == name) return &slot;
   }
   if (i >= io.inputs.size()) {
-    return invalid_input("'" + file.string() + "' is for no input: the model has " +
+    return invalid_input("'" + utf8_text(file) + "' is for no input: the model has " +
                          std::to_string(io.inputs.size()) + ", and none named '" + name +
                          "'; remove the file. The inputs: " + input_list(io));
   }
   if (!name.empty()) {
-    notes.push_back("'" + file.string() + "' holds '" + name + "', which is no input; input '" +
+    notes.push_back("'" + utf8_text(file) + "' holds '" + name + "', which is no input; input '" +
                     io.inputs[i].name + "' gets it by its position");
   }
   return &io.inputs[i];
@@ -221,7 +224,7 @@ Result<const plan::Slot*> slot_of(const plan::Interface& io, const std::string& 
 }  // namespace
 
 Result<HostTensor> read_tensor(const std::string& path) {
-  const std::string ext = fs::path(path).extension().string();
+  const std::string ext = utf8_text(utf8_path(path).extension());
   if (ext == ".npy") return read_npy(path);
   if (ext != ".pb") {
     return Status(Code::Usage, "input file '" + path + "' is neither .npy nor .pb (TensorProto)");
@@ -333,13 +336,13 @@ Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& d
   RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "input_"));
   for (size_t i = 0; i < files.size(); ++i) {
     RP_ASSIGN(onnx::NamedTensor named,
-              onnx::read_value_file(files[i].string(), type_at(io.inputs, i)));
+              onnx::read_value_file(utf8_text(files[i]), type_at(io.inputs, i)));
     RP_ASSIGN(const plan::Slot* slot, slot_of(io, named.name, i, files[i], notes));
     // Recorded data may store a scalar as a tensor of one element, which other runtimes accept.
     const bool scalar = slot->shape.empty() && named.tensor.count() == 1;
     HostTensor tensor = scalar ? named.tensor.reshaped({}) : std::move(named.tensor);
     if (!out.emplace(slot->name, std::move(tensor)).second) {
-      return invalid_input("'" + files[i].string() + "' is for input '" + slot->name +
+      return invalid_input("'" + utf8_text(files[i]) + "' is for input '" + slot->name +
                            "', as another file of the folder is");
     }
   }
@@ -356,7 +359,8 @@ Status check_complete(const std::string& dir, const plan::Interface& io,
                       const std::map<std::string, HostTensor>& given) {
   for (size_t i = 0; i < io.inputs.size(); ++i) {
     const std::string& name = io.inputs[i].name;
-    if (!given.contains(name)) return missing_input(numbered_file(dir, "input_", i).string(), name);
+    if (!given.contains(name))
+      return missing_input(utf8_text(numbered_file(dir, "input_", i)), name);
   }
   return {};
 }
@@ -372,7 +376,7 @@ Result<std::vector<HostTensor>> read_output_folder(const std::string& dir,
   RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "output_"));
   for (size_t i = 0; i < files.size(); ++i) {
     RP_ASSIGN(onnx::NamedTensor named,
-              onnx::read_value_file(files[i].string(), type_at(outputs, i)));
+              onnx::read_value_file(utf8_text(files[i]), type_at(outputs, i)));
     out.push_back(std::move(named.tensor));
   }
   return out;

@@ -4,6 +4,7 @@
 
 #include "apps/common/status.h"
 #include "runtime/base/timing.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -19,10 +20,11 @@ DType Model::computes_in() const {
 }
 
 Status check_model_file(const std::string& path) {
-  if (std::filesystem::is_regular_file(path)) return {};
+  const std::filesystem::path file = utf8_path(path);
+  if (std::filesystem::is_regular_file(file)) return {};
   const char* why = "no such file";
-  if (std::filesystem::exists(path)) why = "it is not a regular file";
-  if (std::filesystem::is_regular_file(std::filesystem::path(path) / "model.onnx"))
+  if (std::filesystem::exists(file)) why = "it is not a regular file";
+  if (std::filesystem::is_regular_file(file / "model.onnx"))
     why = "it is a folder; name the model.onnx in it";
   return {Code::Io, "cannot read model '" + path + "': " + why};
 }
@@ -36,7 +38,7 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
   m.path = path;
   RP_TRY(check_model_file(path));
   const double start = now_ms();
-  if (std::filesystem::path(path).extension() == ".rpk") {
+  if (utf8_path(path).extension() == ".rpk") {
     RP_ASSIGN(m.package, package::read(path));
     m.read_ms = now_ms() - start;
     return m;

@@ -13,6 +13,7 @@
 #include "apps/common/utf8.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/base/low_bit.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -347,7 +348,7 @@ Result<HostTensor> parse_npy(std::span<const std::byte> file) {
 }
 
 Result<HostTensor> read_npy(const std::string& path) {
-  std::ifstream in(std::filesystem::path(path), std::ios::binary);
+  std::ifstream in(utf8_path(path), std::ios::binary);
   if (!in) return file_error("cannot read", path);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (in.bad()) return file_error("cannot read", path);
@@ -364,7 +365,7 @@ std::string format_npy(const HostTensor& tensor) {
 Status write_npy(const HostTensor& tensor, const std::string& path) {
   Result<std::string> text = format_checked(tensor);
   if (!text.ok()) return text.status().with_context("writing '" + path + "'");
-  std::ofstream out(std::filesystem::path(path), std::ios::binary);
+  std::ofstream out(utf8_path(path), std::ios::binary);
   out.write(text->data(), static_cast<std::streamsize>(text->size()));
   out.close();
   if (!out) return file_error("cannot write", path);

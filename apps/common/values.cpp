@@ -6,6 +6,7 @@
 #include "apps/common/inputs.h"
 #include "apps/common/npy.h"
 #include "codegen/onnx/importer.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -19,7 +20,7 @@ bool is_map(DType t) {
 
 /// The file or folder of an item.
 std::string item_path(const std::string& folder, const std::string& name) {
-  return (fs::path(folder) / name).string();
+  return utf8_text(utf8_path(folder) / name);
 }
 
 Result<HostTensor> read_map(const std::string& folder, DType type) {
@@ -35,7 +36,7 @@ Result<HostTensor> read_folder(const std::string& folder, DType type) {
   for (;;) {
     const std::string path = item_path(folder, std::to_string(items.size()));
     const std::string file = is_container(held) ? path : path + ".npy";
-    if (!fs::exists(file)) return HostTensor::container(type, std::move(items));
+    if (!fs::exists(utf8_path(file))) return HostTensor::container(type, std::move(items));
     RP_ASSIGN(HostTensor item, is_container(held) ? read_folder(file, held) : read_npy(file));
     items.push_back(std::move(item));
   }
@@ -45,8 +46,8 @@ Result<HostTensor> read_folder(const std::string& folder, DType type) {
 
 Result<HostTensor> read_value(const std::string& path, DType type) {
   if (!is_container(type)) return read_tensor(path);
-  if (fs::is_directory(path)) return read_folder(path, type);
-  if (fs::path(path).extension() != ".pb") {
+  if (fs::is_directory(utf8_path(path))) return read_folder(path, type);
+  if (utf8_path(path).extension() != ".pb") {
     return Status(Code::Usage, "input '" + path +
                                    "' is neither a folder nor a .pb, for a value of " +
                                    std::string(name_of(type)));
@@ -64,7 +65,7 @@ Result<HostTensor> read_input(const plan::Interface& io, const std::string& name
 Status write_value(const HostTensor& value, const std::string& path) {
   if (!is_container(value.dtype())) return write_npy(value, path + ".npy");
   std::error_code error;
-  fs::create_directories(path, error);
+  fs::create_directories(utf8_path(path), error);
   if (error) return {Code::Io, "cannot create '" + path + "': " + error.message()};
   const auto& items = value.items();
   for (size_t i = 0; i < items.size(); ++i) {

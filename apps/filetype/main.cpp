@@ -9,6 +9,7 @@
 #include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
+#include "apps/samples/path.h"
 
 namespace filetype {
 namespace {
@@ -23,6 +24,8 @@ using samples::failed;
 using samples::kDone;
 using samples::kFailed;
 using samples::report;
+using samples::utf8_path;
+using samples::utf8_text;
 
 struct Options {
   std::string model, config, types;
@@ -46,14 +49,15 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const std::string& path : paths) {
     std::error_code error;
-    if (!fs::is_directory(path, error)) {
+    if (!fs::is_directory(utf8_path(path), error)) {
       out.push_back(path);
       continue;
     }
     std::vector<std::string> found;
-    fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied, error);
+    fs::recursive_directory_iterator it(utf8_path(path),
+                                        fs::directory_options::skip_permission_denied, error);
     for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-      if (it->is_regular_file(error)) found.push_back(it->path());
+      if (it->is_regular_file(error)) found.push_back(utf8_text(it->path()));
     }
     std::sort(found.begin(), found.end());
     out.insert(out.end(), found.begin(), found.end());
@@ -198,9 +202,9 @@ Error print_json(const std::vector<Row>& rows, const std::string& device, const 
 }
 
 int run(Options& o) {
-  const fs::path folder = fs::path(o.model).parent_path();
-  if (o.config.empty()) o.config = folder / "config.min.json";
-  if (o.types.empty()) o.types = folder / "content_types_kb.min.json";
+  const fs::path folder = utf8_path(o.model).parent_path();
+  if (o.config.empty()) o.config = utf8_text(folder / "config.min.json");
+  if (o.types.empty()) o.types = utf8_text(folder / "content_types_kb.min.json");
   const Result<Config> config = read_config(o.config, o.types);
   if (!config) return report(config.error());
   const Result<Package> package = Package::open(o.model);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "apps/samples/outcome.h"
+#include "apps/samples/path.h"
 #include "reprise/compiler.hpp"
 
 namespace ocr {
@@ -11,6 +12,8 @@ namespace fs = std::filesystem;
 
 using reprise::Package;
 using samples::failed;
+using samples::utf8_path;
+using samples::utf8_text;
 
 namespace {
 
@@ -23,24 +26,24 @@ void report_not_kept(const Error& error) {
 
 bool Folder::is_newer(const std::string& model, const std::string& made) const {
   std::error_code no_model, not_made;
-  const auto of_model = fs::last_write_time(model, no_model);
-  const auto of_made = fs::last_write_time(made, not_made);
+  const auto of_model = fs::last_write_time(utf8_path(model), no_model);
+  const auto of_made = fs::last_write_time(utf8_path(made), not_made);
   if (no_model) return false;
   return not_made || recompile || of_model > of_made;
 }
 
 Result<Package> Folder::package(const std::string& name) const {
-  const std::string model = fs::path(path) / (name + ".onnx");
-  const std::string file = fs::path(path) / (name + ".rpk");
+  const std::string model = utf8_text(utf8_path(path) / (name + ".onnx"));
+  const std::string file = utf8_text(utf8_path(path) / (name + ".rpk"));
   std::error_code error;
-  if (!fs::exists(model, error) && !fs::exists(file, error)) {
+  if (!fs::exists(utf8_path(model), error) && !fs::exists(utf8_path(file), error)) {
     return Error{REPRISE_IO, "there is neither " + file + " nor " + model +
                                  "; 'tools/models ocr' fetches the models"};
   }
   if (!is_newer(model, file)) {
     Result<Package> opened = Package::open(file);
     const bool outdated = !opened && opened.error().status == REPRISE_INCOMPATIBLE_PACKAGE;
-    if (!outdated || !fs::exists(model, error)) return opened;
+    if (!outdated || !fs::exists(utf8_path(model), error)) return opened;
   }
   std::fprintf(stderr, "note: compiling %s to %s, once\n", model.c_str(), file.c_str());
   std::vector<const char*> names;
@@ -54,8 +57,8 @@ Result<Package> Folder::package(const std::string& name) const {
 }
 
 Result<Alphabet> Folder::alphabet(const std::string& name) const {
-  const std::string model = fs::path(path) / (name + ".onnx");
-  const std::string file = fs::path(path) / "alphabet.txt";
+  const std::string model = utf8_text(utf8_path(path) / (name + ".onnx"));
+  const std::string file = utf8_text(utf8_path(path) / "alphabet.txt");
   if (!is_newer(model, file)) return Alphabet::read(file);
   Result<Alphabet> alphabet = Alphabet::from_model(model);
   if (alphabet) report_not_kept(alphabet->write(file));

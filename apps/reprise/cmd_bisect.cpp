@@ -8,6 +8,7 @@
 #include "apps/reprise/table.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/plan_builder.h"
+#include "runtime/platform/path.h"
 #include "runtime/state_memory.h"
 
 namespace reprise::app {
@@ -40,9 +41,9 @@ std::string distinct(std::vector<std::string> operators) {
 
 std::string out_dir_of(const BisectCommand& o) {
   if (!o.out_dir.empty()) return o.out_dir;
-  const std::filesystem::path path(o.model);
-  const std::string stem = path.stem().string();
-  const std::string folder = path.parent_path().filename().string();
+  const std::filesystem::path path = utf8_path(o.model);
+  const std::string stem = utf8_text(path.stem());
+  const std::string folder = utf8_text(path.parent_path().filename());
   return "bisect-" + (stem == "model" && !folder.empty() ? folder : stem);
 }
 
@@ -116,7 +117,7 @@ void print_reduced(const Output& out, const BisectCommand& o, const OpenedDevice
   out.text("\nsmallest part that still differs: " + plural(r.reduced->nodes.size(), "node") + " (" +
            distinct(r.reduced->operators) + "): " + some(r.reduced->nodes) + "\n");
   out.text("  written to " + dir + ", with its inputs and expected outputs\n");
-  const std::string model = (std::filesystem::path(dir) / "model.onnx").string();
+  const std::string model = utf8_text(utf8_path(dir) / "model.onnx");
   out.text("  reprise verify " + model + " --device " + device.info.id +
            (o.common.precision == "fp32" ? "" : " --precision " + o.common.precision) + "\n");
 }

@@ -6,6 +6,7 @@
 #include "apps/reprise/command.h"
 #include "codegen/graph/graph.h"
 #include "runtime/check.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -55,7 +56,7 @@ class Check {
     RP_TRY(choose_devices());
     std::vector<Subject> subjects;
     if (!o_.model.empty()) {
-      subjects.push_back({std::filesystem::path(o_.model).filename().string(), o_.model, nullptr});
+      subjects.push_back({utf8_text(utf8_path(o_.model).filename()), o_.model, nullptr});
     } else {
       for (const CheckGraph& g : check_graphs()) subjects.push_back({g.name, {}, g.text});
     }

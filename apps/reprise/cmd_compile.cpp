@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "apps/reprise/command.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -20,7 +21,7 @@ Result<CompileOptions> options_of(const CompileCommand& o, ProgressLine& progres
   options.probes = o.probes;
   if (options.targets.empty())
     return Status(Code::Usage, "--targets names no target; use --targets vulkan");
-  if (std::filesystem::path(o.model).extension() == ".rpk")
+  if (utf8_path(o.model).extension() == ".rpk")
     return Status(Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file");
   options.progress = [&progress](const std::string& what, size_t done, size_t total) {
     if (what == "kernels") {
@@ -46,7 +47,7 @@ Status compile_model(const CompileCommand& o) {
   progress.clear();
   RP_TRY(package::write(*model.package, o.output));
   std::error_code error;
-  const auto bytes = std::filesystem::file_size(o.output, error);
+  const auto bytes = std::filesystem::file_size(utf8_path(o.output), error);
   if (error) return {Code::Io, "cannot read '" + o.output + "': " + error.message()};
 
   Table table({"pass", "ms"});

@@ -11,6 +11,7 @@
 #include "apps/reprise/table.h"
 #include "codegen/targets.h"
 #include "runtime/plan/bind.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -319,7 +320,7 @@ Result<Model> load_explained(const ExplainOptions& o, const std::optional<Device
     compile.targets = {"cuda"};
     compile_for(*device, compile);
   }
-  const bool is_package = std::filesystem::path(o.model).extension() == ".rpk";
+  const bool is_package = utf8_path(o.model).extension() == ".rpk";
   const bool all = o.all && !is_package;
   RP_ASSIGN(Model model,
             all ? load_supported(o.model, compile) : load_as(o.model, compile, o.common));

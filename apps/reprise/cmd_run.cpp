@@ -6,6 +6,7 @@
 #include "apps/common/compare.h"
 #include "apps/common/values.h"
 #include "apps/reprise/command.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -55,7 +56,7 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
                            const std::vector<HostTensor>& outputs, const Output& out) {
   if (!o.output_dir.empty()) {
     std::error_code error;
-    std::filesystem::create_directories(o.output_dir, error);
+    std::filesystem::create_directories(utf8_path(o.output_dir), error);
     if (error) {
       return Status(Code::Io, "cannot create '" + o.output_dir + "': " + error.message());
     }
@@ -67,7 +68,7 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
     const std::string& name = session.io().outputs[i].name;
     const Summary s = summarise(t);
     if (!o.output_dir.empty()) {
-      RP_TRY(write_value(t, (std::filesystem::path(o.output_dir) / std::to_string(i)).string()));
+      RP_TRY(write_value(t, utf8_text(utf8_path(o.output_dir) / std::to_string(i))));
     }
     std::string shape;
     for (const int64_t d : t.dims()) shape += (shape.empty() ? "" : "x") + std::to_string(d);

@@ -3,6 +3,7 @@
 #include "codegen/autotune/autotune.h"
 #include "codegen/targets.h"
 #include "runtime/base/timing.h"
+#include "runtime/platform/path.h"
 
 #include <algorithm>
 #include <charconv>
@@ -27,7 +28,7 @@ Status Output::json(const Json& document) const {
     std::cout << text << std::flush;
     return {};
   }
-  std::ofstream out(std::filesystem::path(json_path_), std::ios::binary);
+  std::ofstream out(utf8_path(json_path_), std::ios::binary);
   out << text;
   out.close();
   if (!out) return file_error("cannot write", json_path_);
@@ -236,12 +237,12 @@ Result<std::string> data_folder(const std::string& path, const CommonOptions& co
                                 std::vector<std::string>& notes) {
   namespace fs = std::filesystem;
   if (!options.data_dir.empty()) {
-    if (fs::is_directory(options.data_dir)) return options.data_dir;
+    if (fs::is_directory(utf8_path(options.data_dir))) return options.data_dir;
     return Status(Code::Io, "--data: no such folder: '" + options.data_dir + "'");
   }
   const bool wanted = use_test_data && options.files.empty() && common.shapes.empty();
-  const std::string beside = (fs::path(path).parent_path() / "test_data_set_0").string();
-  if (!wanted || !fs::is_directory(beside)) return std::string();
+  const std::string beside = utf8_text(utf8_path(path).parent_path() / "test_data_set_0");
+  if (!wanted || !fs::is_directory(utf8_path(beside))) return std::string();
   if (has_input_files(beside)) return beside;
   notes.push_back("'" + beside + "' has no input_0.pb, so the inputs are random");
   return std::string();

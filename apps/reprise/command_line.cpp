@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
       "For the options of a command: reprise COMMAND --help.\n"
       "Exit status: 0 done; 1 a result differs; 2 wrong usage; 3 the model, package or input is\n"
       "invalid or not supported; 4 a device or file failed.");
+  root.allow_windows_style_options(false);  // paths may begin with a slash there, too
   int status = kDone;
   register_devices(root, status);
   register_run(root, status);

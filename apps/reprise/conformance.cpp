@@ -5,6 +5,7 @@
 
 #include "apps/common/compare.h"
 #include "apps/common/replays.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -12,18 +13,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<std::string> data_sets(const fs::path& dir) {
+std::string file_name(const std::string& path) {
+  return utf8_text(utf8_path(path).filename());
+}
+
+std::vector<std::string> data_sets(const std::string& dir) {
   std::vector<std::string> out;
   for (int i = 0;; ++i) {
-    const fs::path set = dir / ("test_data_set_" + std::to_string(i));
+    const fs::path set = utf8_path(dir) / ("test_data_set_" + std::to_string(i));
     if (!fs::is_directory(set)) return out;
-    out.push_back(set.string());
+    out.push_back(utf8_text(set));
   }
 }
 
 /// Cases of the suite have its tolerance; whole models have that of models.
 Rule rule_for(const std::string& name, const package::Package& p) {
-  const bool suite = fs::path(name).filename().string().rfind("test_", 0) == 0;
+  const bool suite = file_name(name).rfind("test_", 0) == 0;
   return suite || p.explanation.model_nodes <= 1 ? Rule::Operator : Rule::Model;
 }
 
@@ -39,7 +44,7 @@ constexpr Contradiction kContradictions[] = {
 
 const char* contradiction(const std::string& name) {
   for (const Contradiction& c : kContradictions) {
-    if (glob_match(c.glob, fs::path(name).filename().string())) return c.reason;
+    if (glob_match(c.glob, file_name(name))) return c.reason;
   }
   return nullptr;
 }
@@ -58,8 +63,8 @@ Status run_again(const std::string& set, Session& session, const InputSet& input
   for (size_t i = 0; i < first.size(); ++i) {
     if (replays[i].differing == 0) continue;
     result.status = "fail";
-    result.reason += (result.reason.empty() ? "" : "; ") + fs::path(set).filename().string() +
-                     ", output '" + session.io().outputs[i].name +
+    result.reason += (result.reason.empty() ? "" : "; ") + file_name(set) + ", output '" +
+                     session.io().outputs[i].name +
                      "' differs between runs: " + replays[i].difference;
     return {};
   }
@@ -75,7 +80,7 @@ void compare_types(const std::string& set, const Session& session,
     const std::string wanted = describe(expected[i].dtype(), expected[i].dims());
     if (is == wanted || result.status == "fail") continue;
     result.status = "fail";
-    result.reason = fs::path(set).filename().string() + ", output '";
+    result.reason = file_name(set) + ", output '";
     result.reason.append(session.io().outputs[i].name).append("' is ").append(is);
     result.reason.append(", expected ").append(wanted);
   }
@@ -96,20 +101,19 @@ Status run_set(const std::string& set, Session& session, Rule rule, DType precis
     return invalid_input("'" + set + "' has " + std::to_string(expected.size()) +
                          " outputs, the model " + std::to_string(actual.size()));
   }
-  if (is_random_case(fs::path(result.name).filename().string())) {
+  if (is_random_case(file_name(result.name))) {
     compare_types(set, session, actual, expected, result);
     return {};
   }
   for (size_t i = 0; i < expected.size(); ++i) {
     reinterpret_bfloat16(expected[i], actual[i].dtype());
-    const Comparison c = compare(actual[i], expected[i],
-                                 tolerance_in(precision, rule, expected[i].dtype(),
-                                              fs::path(result.name).filename().string()));
+    const Comparison c =
+        compare(actual[i], expected[i],
+                tolerance_in(precision, rule, expected[i].dtype(), file_name(result.name)));
     result.max_error = std::max(result.max_error, c.max_error);
     if (c.ok || result.status == "fail") continue;
     result.status = "fail";
-    result.reason = fs::path(set).filename().string() + ", output '" +
-                    session.io().outputs[i].name + "': " + c.reason;
+    result.reason = file_name(set) + ", output '" + session.io().outputs[i].name + "': " + c.reason;
   }
   return run_again(set, session, inputs, actual, result);
 }
@@ -118,7 +122,7 @@ Status run_sets(const std::string& dir, OpenedDevice& device, const CommonOption
                 CaseResult& result) {
   const std::vector<std::string> sets = data_sets(dir);
   if (sets.empty()) return invalid_input("'" + dir + "' has no test_data_set_0");
-  RP_ASSIGN(Model model, load_for((fs::path(dir) / "model.onnx").string(), common, device));
+  RP_ASSIGN(Model model, load_for(utf8_text(utf8_path(dir) / "model.onnx"), common, device));
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common));
   const StepCounts counts = count_steps(session->plan());
   result.device_nodes = counts.device_nodes;
@@ -133,16 +137,18 @@ Status run_sets(const std::string& dir, OpenedDevice& device, const CommonOption
 
 Result<std::vector<std::string>> find_cases(const std::string& dir, const std::string& filter) {
   std::error_code error;
-  if (!fs::is_directory(dir)) return Status(Code::Io, "no such folder: '" + dir + "'");
+  const fs::path root = utf8_path(dir);
+  if (!fs::is_directory(root)) return Status(Code::Io, "no such folder: '" + dir + "'");
   std::vector<std::string> out;
-  fs::recursive_directory_iterator it(dir, fs::directory_options::follow_directory_symlink, error);
+  fs::recursive_directory_iterator it(root, fs::directory_options::follow_directory_symlink, error);
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     if (it->path().filename() != "model.onnx") continue;
     const fs::path folder = it->path().parent_path();
-    const std::string name = fs::relative(folder, dir).generic_string();
+    std::string name = utf8_text(fs::relative(folder, root));
+    std::replace(name.begin(), name.end(), static_cast<char>(fs::path::preferred_separator), '/');
     const bool wanted = filter.empty() || glob_match(filter, name) ||
-                        glob_match(filter, folder.filename().string());
-    if (wanted) out.push_back(name);
+                        glob_match(filter, utf8_text(folder.filename()));
+    if (wanted) out.push_back(std::move(name));
   }
   if (error) return Status(Code::Io, "cannot list '" + dir + "': " + error.message());
   std::sort(out.begin(), out.end());
@@ -160,7 +166,7 @@ CaseResult run_case(const std::string& dir, const std::string& name, OpenedDevic
     return result;
   }
   const int errors_before = validation_errors();
-  const Status s = run_sets((fs::path(dir) / name).string(), device, common, result);
+  const Status s = run_sets(utf8_text(utf8_path(dir) / utf8_path(name)), device, common, result);
   if (!s.ok()) {
     result.status = s.code() == Code::Unsupported ? "unsupported" : "error";
     result.reason = s.message();

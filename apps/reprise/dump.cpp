@@ -6,6 +6,7 @@
 
 #include "apps/common/status.h"
 #include "codegen/graph/graph.h"
+#include "runtime/platform/path.h"
 #ifdef REPRISE_HAVE_SPIRV_TOOLS
 #include <spirv-tools/libspirv.hpp>
 #endif
@@ -56,7 +57,7 @@ void Dump::write(const std::filesystem::path& name, const std::string& contents)
   out << contents;
   out.close();
   if (!out) {
-    first_error_ = file_error("cannot write", path.string());
+    first_error_ = file_error("cannot write", utf8_text(path));
     return;
   }
   files_.insert(name);
@@ -64,13 +65,13 @@ void Dump::write(const std::filesystem::path& name, const std::string& contents)
 
 void Dump::write_kernel(const std::string& variant, const std::string& kernel,
                         const std::vector<uint32_t>& spirv, const std::string& cuda) {
-  const std::filesystem::path base = std::filesystem::path(safe(variant)) / safe(kernel);
+  const std::string base = safe(variant) + "/" + safe(kernel);
   if (!spirv.empty()) {
-    write(base.string() + ".spv", {reinterpret_cast<const char*>(spirv.data()), spirv.size() * 4});
+    write(base + ".spv", {reinterpret_cast<const char*>(spirv.data()), spirv.size() * 4});
     const std::string text = disassemble(spirv);
-    if (!text.empty()) write(base.string() + ".spvasm", text);
+    if (!text.empty()) write(base + ".spvasm", text);
   }
-  if (!cuda.empty()) write(base.string() + ".cu", cuda);
+  if (!cuda.empty()) write(base + ".cu", cuda);
 }
 
 void Dump::attach(CompileOptions& options) {
@@ -83,7 +84,7 @@ void Dump::attach(CompileOptions& options) {
   options.on_kernel = [this](const std::string& variant, const std::string& kernel,
                              const std::string& ir, const std::vector<uint32_t>& spirv,
                              const std::string& cuda) {
-    write(std::filesystem::path(safe(variant)) / (safe(kernel) + ".ir"), ir);
+    write(safe(variant) + "/" + safe(kernel) + ".ir", ir);
     write_kernel(variant, kernel, spirv, cuda);
   };
 }
@@ -91,9 +92,9 @@ void Dump::attach(CompileOptions& options) {
 void Dump::write_image(const package::CompiledPlan& plan, const std::string& folder,
                        const plan::KernelCode& kernel) {
   const bool ptx = plan.predicate.cuda_arch.starts_with("compute_");
-  const std::filesystem::path base = std::filesystem::path(safe(folder)) / safe(kernel.name);
+  const std::string base = safe(folder) + "/" + safe(kernel.name);
   // PTX is written without the zero byte at its end.
-  write(base.string() + (ptx ? ".ptx" : ".cubin"),
+  write(base + (ptx ? ".ptx" : ".cubin"),
         {reinterpret_cast<const char*>(kernel.image.data()), kernel.image.size() - (ptx ? 1 : 0)});
 }
 

@@ -6,12 +6,13 @@
 #include <string>
 
 #include "codegen/compiler.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
 class Dump {
  public:
-  explicit Dump(std::filesystem::path dir) : dir_(std::move(dir)) {}
+  explicit Dump(const std::string& dir) : dir_(utf8_path(dir)) {}
   /// Sets the compiler's callbacks. The options must not outlive this object.
   void attach(CompileOptions& options);
   /// Writes the CUDA text, cubins and PTX of every variant that has them. The callbacks receive

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/base/timing.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -213,10 +214,10 @@ Table measurement_table() {
 }
 
 void add_row(Table& table, const Measurement& m) {
-  std::filesystem::path path(m.model);
-  const std::string name = path.filename() == "model.onnx" && path.has_parent_path()
-                               ? std::filesystem::absolute(path).parent_path().filename().string()
-                               : path.filename().string();
+  const std::filesystem::path path = utf8_path(m.model);
+  const bool named_by_folder = path.filename() == "model.onnx" && path.has_parent_path();
+  const std::string name = utf8_text(
+      named_by_folder ? std::filesystem::absolute(path).parent_path().filename() : path.filename());
   table.add({name, m.device, std::to_string(m.kernels), std::to_string(m.dispatches),
              format_number(m.compile_ms), format_number(m.load_ms), format_number(m.first_run_ms),
              format_number(m.median_ms), format_number(m.p10_ms), format_number(m.p90_ms),

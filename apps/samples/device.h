@@ -24,6 +24,8 @@ struct Validation {
 inline std::string cache_folder() {
   const char* const xdg = std::getenv("XDG_CACHE_HOME");
   if (xdg && *xdg) return std::string(xdg) + "/reprise";
+  const char* const windows = std::getenv("LOCALAPPDATA");
+  if (windows && *windows) return std::string(windows) + "/reprise";
   const char* const home = std::getenv("HOME");
   return home && *home ? std::string(home) + "/.cache/reprise" : "";
 }

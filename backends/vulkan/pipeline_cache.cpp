@@ -7,6 +7,7 @@
 
 #include "runtime/package/package.h"
 #include "runtime/platform/cache_folder.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::vulkan {
 namespace {
@@ -69,20 +70,20 @@ std::string CacheKey::file_name() const {
 }
 
 std::vector<std::byte> load_cache(const std::string& dir, const CacheKey& key, const Log& log) {
-  const fs::path path = fs::path(dir) / key.file_name();
+  const fs::path path = utf8_path(dir) / key.file_name();
   std::string wrong;
   const File f = open_cache_file(path, wrong);
   if (!f && wrong.empty()) return {};
   std::vector<std::byte> data;
   if (f) wrong = read_file(f.get(), key, data);
   if (wrong.empty()) return data;
-  log_message(log, "pipeline cache " + path.string() + " is ignored: " + wrong);
+  log_message(log, "pipeline cache " + utf8_text(path) + " is ignored: " + wrong);
   return {};
 }
 
 void save_cache(const std::string& dir, const CacheKey& key, std::span<const std::byte> bytes,
                 const Log& log) {
-  const fs::path path = fs::path(dir) / key.file_name();
+  const fs::path path = utf8_path(dir) / key.file_name();
   if (bytes.size() > kMaxCacheFileBytes) {
     log_message(log, "pipeline cache of " + std::to_string(bytes.size()) +
                          " bytes exceeds the limit of " + std::to_string(kMaxCacheFileBytes) +
@@ -96,10 +97,10 @@ void save_cache(const std::string& dir, const CacheKey& key, std::span<const std
   h.hash = package::hash_bytes(bytes);
   const std::array<std::span<const std::byte>, 2> parts{std::as_bytes(std::span(&h, 1)), bytes};
   if (!write_cache_file(path, parts)) {
-    log_message(log, "pipeline cache " + path.string() + " could not be written");
+    log_message(log, "pipeline cache " + utf8_text(path) + " could not be written");
     return;
   }
-  bound_cache_folder(dir, kSuffix, kMaxCacheFolderBytes, path);
+  bound_cache_folder(path.parent_path(), kSuffix, kMaxCacheFolderBytes, path);
 }
 
 }  // namespace reprise::vulkan

@@ -9,6 +9,7 @@
 
 #include "runtime/package/package.h"
 #include "runtime/platform/cache_folder.h"
+#include "runtime/platform/path.h"
 
 namespace reprise {
 
@@ -59,7 +60,7 @@ ChoiceCache::ChoiceCache(const std::string& folder, const DeviceInfo& device) {
 Status ChoiceCache::read(std::map<std::string, std::string>& choices) const {
   choices.clear();
   std::string wrong;
-  const File file = open_cache_file(path_, wrong);
+  const File file = open_cache_file(utf8_path(path_), wrong);
   if (!wrong.empty()) return Status(Code::Io, "'" + path_ + "' is ignored: " + wrong);
   if (!file) return {};
   std::map<std::string, std::string> read;
@@ -73,8 +74,7 @@ Status ChoiceCache::read(std::map<std::string, std::string>& choices) const {
 }
 
 Status ChoiceCache::write(std::map<std::string, std::string> choices) const {
-  bound_cache_folder(std::filesystem::path(path_).parent_path(), ".txt",
-                     std::numeric_limits<uint64_t>::max());
+  bound_cache_folder(utf8_path(path_).parent_path(), ".txt", std::numeric_limits<uint64_t>::max());
   // Keep what another process has added since this one read the file.
   std::map<std::string, std::string> kept;
   if (read(kept).ok()) choices.merge(kept);
@@ -83,7 +83,7 @@ Status ChoiceCache::write(std::map<std::string, std::string> choices) const {
     rows.append(key).append("\t").append(schedule) += '\n';
   const std::string text = first_line(rows) + rows;
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
-  if (write_cache_file(path_, {&bytes, 1})) return {};
+  if (write_cache_file(utf8_path(path_), {&bytes, 1})) return {};
   const int error = errno;
   return {Code::Io, "cannot write '" + path_ + "': " + std::strerror(error)};
 }

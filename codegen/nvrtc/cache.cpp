@@ -9,6 +9,7 @@
 
 #include "runtime/package/package.h"
 #include "runtime/platform/cache_folder.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::nvrtc {
 namespace {
@@ -78,7 +79,7 @@ std::string ImageCache::key(const std::string& text, const std::vector<std::stri
 }
 
 std::string ImageCache::path(const std::string& key) const {
-  return (fs::path(folder_) / (key + kSuffix)).string();
+  return utf8_text(utf8_path(folder_) / (key + kSuffix));
 }
 
 std::optional<Image> ImageCache::find(const std::string& key) const {
@@ -87,13 +88,13 @@ std::optional<Image> ImageCache::find(const std::string& key) const {
   Image image;
   std::string wrong;
   {
-    const File f = open_cache_file(file, wrong);
+    const File f = open_cache_file(utf8_path(file), wrong);
     if (!f && wrong.empty()) return {};
     if (f) wrong = read_image(f.get(), key, image);
   }
   if (wrong.empty()) {
     std::error_code ignored;
-    fs::last_write_time(file, fs::file_time_type::clock::now(), ignored);
+    fs::last_write_time(utf8_path(file), fs::file_time_type::clock::now(), ignored);
     return image;
   }
   if (log_) log_("cached CUDA image " + file + " is ignored and compiled again: " + wrong);
@@ -110,7 +111,7 @@ void ImageCache::put(const std::string& key, const Image& image) const {
   h.header_hash = h.hash();
   const std::array<std::span<const std::byte>, 2> parts{std::as_bytes(std::span(&h, 1)),
                                                         std::span(image.bytes)};
-  if (!write_cache_file(path(key), parts) && log_)
+  if (!write_cache_file(utf8_path(path(key)), parts) && log_)
     log_("CUDA image " + path(key) + " could not be written");
 }
 
@@ -118,16 +119,16 @@ void ImageCache::put_source(const Image& image, const std::string& text) const {
   if (folder_.empty()) return;
   std::string name;
   append_hex(name, package::hash_bytes(image.bytes));
-  const fs::path file = fs::path(folder_) / (name + kSourceSuffix);
+  const fs::path file = utf8_path(folder_) / (name + kSourceSuffix);
   const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   if (!write_cache_file(file, {&bytes, 1}) && log_)
-    log_("CUDA text " + file.string() + " could not be written");
+    log_("CUDA text " + utf8_text(file) + " could not be written");
 }
 
 void ImageCache::bound() const {
   if (folder_.empty()) return;
-  bound_cache_folder(folder_, kSuffix, limit_);
-  bound_cache_folder(folder_, kSourceSuffix, limit_);
+  bound_cache_folder(utf8_path(folder_), kSuffix, limit_);
+  bound_cache_folder(utf8_path(folder_), kSourceSuffix, limit_);
 }
 
 }  // namespace reprise::nvrtc

@@ -12,6 +12,7 @@
 
 #include "runtime/base/file_kind.h"
 #include "runtime/platform/file.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::onnx {
 
@@ -150,15 +151,15 @@ Result<Mapped> ExternalData::open(const std::string& location) {
   }
   auto known = files_.find(location);
   if (known != files_.end()) return known->second;
-  const fs::path relative(location);
+  const fs::path relative = utf8_path(location);
   const bool climbs = std::find(relative.begin(), relative.end(), "..") != relative.end();
-  if (location.empty() || relative.is_absolute() || climbs ||
+  if (location.empty() || relative.has_root_path() || climbs ||
       location.find('\0') != std::string::npos) {
     return invalid_model("external data " + shown(location) +
                          ": only files inside the model's folder are read");
   }
   std::error_code error;
-  const fs::path folder = fs::canonical(folder_, error);
+  const fs::path folder = fs::canonical(utf8_path(folder_), error);
   if (error) return Status(Code::Io, folder_ + ": " + error.message());
   const fs::path target = fs::canonical(folder / relative, error);
   if (error) return Status(Code::Io, "external data " + shown(location) + ": " + error.message());
@@ -167,9 +168,9 @@ Result<Mapped> ExternalData::open(const std::string& location) {
     return invalid_model("external data " + shown(location) +
                          " is a link that leaves the model's folder; copy the file there");
   }
-  RP_ASSIGN(const InputFile file, open_file(target.string()));
+  RP_ASSIGN(const InputFile file, open_file(utf8_text(target)));
   auto bytes = file.map();
-  if (!bytes.ok()) return bytes.status().with_context(target.string());
+  if (!bytes.ok()) return bytes.status().with_context(utf8_text(target));
   Mapped mapped;
   mapped.bytes = **bytes;
   mapped.owner = std::move(*bytes);

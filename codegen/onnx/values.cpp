@@ -4,6 +4,7 @@
 
 #include "codegen/onnx/importer.h"
 #include "codegen/onnx/tensor.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::onnx {
 
@@ -102,7 +103,7 @@ struct Source {
   }
   ExternalData external() const {
     if (path == nullptr) return {};
-    const std::string folder = std::filesystem::path(*path).parent_path().string();
+    const std::string folder = utf8_text(utf8_path(*path).parent_path());
     return ExternalData(folder.empty() ? "." : folder);
   }
 };

@@ -8,6 +8,8 @@
 #include <system_error>
 #include <vector>
 
+#include "runtime/platform/path.h"
+
 namespace reprise {
 namespace {
 
@@ -27,18 +29,18 @@ bool write_parts(const std::string& path, std::span<const std::span<const std::b
 }  // namespace
 
 File open_cache_file(const fs::path& path, std::string& wrong) {
-  return platform::open_own_file(path.string(), wrong);
+  return platform::open_own_file(utf8_text(path), wrong);
 }
 
 bool write_cache_file(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   std::error_code ec;
-  if (!platform::create_own_folder(path.parent_path().string())) return false;
+  if (!platform::create_own_folder(utf8_text(path.parent_path()))) return false;
   // Several processes and threads may write at once, so each writes its own file and renames it.
   static std::atomic<uint32_t> serial = 0;
   fs::path part = path;
   part += "." + std::to_string(std::random_device{}()) + "." + std::to_string(++serial);
   part += kPartSuffix;
-  bool ok = write_parts(part.string(), parts);
+  bool ok = write_parts(utf8_text(part), parts);
   if (ok) {
     fs::rename(part, path, ec);
     ok = !ec;

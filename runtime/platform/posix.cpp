@@ -18,6 +18,7 @@
 #include "runtime/platform/file.h"
 #include "runtime/platform/library.h"
 #include "runtime/platform/output_file.h"
+#include "runtime/platform/path.h"
 #include "runtime/platform/process.h"
 
 namespace reprise::platform {
@@ -320,3 +321,15 @@ bool is_terminal(std::FILE* stream) {
 }
 
 }  // namespace reprise::platform
+
+namespace reprise {
+
+std::filesystem::path utf8_path(const std::string& text) {
+  return text;
+}
+
+std::string utf8_text(const std::filesystem::path& path) {
+  return path.string();
+}
+
+}  // namespace reprise

@@ -17,6 +17,7 @@
 #include "runtime/platform/file.h"
 #include "runtime/platform/library.h"
 #include "runtime/platform/output_file.h"
+#include "runtime/platform/path.h"
 #include "runtime/platform/process.h"
 #include "runtime/platform/windows.h"
 
@@ -268,11 +269,11 @@ File create_own_file(const std::string& path) {
 }
 
 bool create_own_folder(const std::string& path) {
-  const fs::path folder(to_utf16(path));
+  const fs::path folder = utf8_path(path);
   std::error_code error;
   if (folder.empty() || fs::is_directory(folder, error)) return true;
   if (folder.has_parent_path() && folder.parent_path() != folder &&
-      !create_own_folder(to_utf8(folder.parent_path().wstring())))
+      !create_own_folder(utf8_text(folder.parent_path())))
     return false;
   OwnAccess access;
   return access.attributes() && (::CreateDirectoryW(folder.c_str(), access.attributes()) ||
@@ -286,7 +287,7 @@ Result<std::string> create_temporary_folder() {
   std::random_device random;
   for (int attempt = 0; !error && access.attributes() && attempt < 100; ++attempt) {
     const fs::path folder = above / (L"reprise-" + std::to_wstring(random()));
-    if (::CreateDirectoryW(folder.c_str(), access.attributes())) return to_utf8(folder.wstring());
+    if (::CreateDirectoryW(folder.c_str(), access.attributes())) return utf8_text(folder);
     if (::GetLastError() != ERROR_ALREADY_EXISTS) break;
   }
   return failure("cannot create a temporary folder");
@@ -452,3 +453,15 @@ bool is_terminal(std::FILE* stream) {
 }
 
 }  // namespace reprise::platform
+
+namespace reprise {
+
+std::filesystem::path utf8_path(const std::string& text) {
+  return platform::to_utf16(text);
+}
+
+std::string utf8_text(const std::filesystem::path& path) {
+  return platform::to_utf8(path.wstring());
+}
+
+}  // namespace reprise

@@ -107,9 +107,32 @@ std::string run_package(const Package& package, const Device& device, const fs::
   return {};
 }
 
+constexpr const char8_t* kAnyName = u8"Gr\u00f6\u00dfe \u6a21\u578b \U0001f980";
+
+/// A device keeps what its driver compiled in a folder of any name.
+std::string check_cache(const fs::path& folder, const std::string& id) {
+  const fs::path cache = folder / kAnyName;
+  const std::string name = utf8(cache);
+  std::error_code error;
+  fs::remove_all(cache, error);
+  {
+    reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+    options.cache_dir = name.c_str();
+    const auto device = Device::open(id, &options);
+    if (!device) return device.error().message;
+    const auto package = Package::open(utf8(folder / "model.rpk"));
+    if (!package) return package.error().message;
+    const std::string wrong = run_package(*package, *device, folder);
+    if (!wrong.empty()) return wrong;
+  }
+  const bool kept = fs::is_directory(cache, error) && !fs::is_empty(cache, error);
+  fs::remove_all(cache, error);
+  return kept ? "" : "'" + name + "' has no file";
+}
+
 /// Files are found under any name, and packages within other files and in memory.
 void check_files(const fs::path& folder, const Device& host, Counts& counts) {
-  const fs::path copies = folder / fs::path(u8"Gr\u00f6\u00dfe \u6a21\u578b \U0001f980");
+  const fs::path copies = folder / kAnyName;
   std::error_code error;
   fs::remove_all(copies, error);
   fs::create_directories(copies);
@@ -181,6 +204,7 @@ int replay(const fs::path& root, const std::vector<std::string>& devices) {
              package ? run_package(*package, *device, folder) : package.error().message);
     }
     if (id == "host") check_files(folders.front(), *device, counts);
+    if (id != "host") report(counts, "cache", id, check_cache(folders.front(), id));
     std::printf("%s (%s): %d right, %d wrong\n", id.c_str(), device->info().name, counts.right,
                 counts.wrong);
     std::fflush(stdout);
