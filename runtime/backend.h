@@ -174,6 +174,7 @@ class Device {
   IdleMemory& idle_memory() { return idle_; }
   MemoryBudget& memory_budget() { return *budget_; }
   MemoryQueue& memory_queue() { return queue_; }
+  SharedMemory& shared_memory() { return shared_; }
   EndWatcher& end_watcher() { return watcher_; }
   /// Allocates a part of the memory budget. If that fails, idle memory is freed, by this thread or
   /// meanwhile by another, and the allocation is tried once more. A second failure returns the
@@ -233,6 +234,7 @@ class Device {
   IdleMemory idle_;
   std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>();
   MemoryQueue queue_;
+  SharedMemory shared_;
   EndWatcher watcher_;
 };
 

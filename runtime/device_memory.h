@@ -5,8 +5,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,34 @@ class IdleMemory {
   std::mutex mutex_;
   std::atomic<uint64_t> times_freed_ = 0;
   std::vector<Holder*> holders_;
+};
+
+class DeviceBuffer;
+
+/// Memory of a device whose contents never change, so that several sessions can use it, by keys of
+/// the contents. Thread-safe.
+class SharedMemory {
+ public:
+  /// Null if nobody has memory with these contents.
+  std::shared_ptr<DeviceBuffer> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(key);
+    return found == known_.end() ? nullptr : found->second.lock();
+  }
+  /// Offers memory to others for as long as someone has it. Returns the memory of another thread
+  /// instead if that thread was faster.
+  std::shared_ptr<DeviceBuffer> add(const std::string& key, std::shared_ptr<DeviceBuffer> made) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    std::weak_ptr<DeviceBuffer>& entry = known_[key];
+    if (auto other = entry.lock()) return other;
+    entry = made;
+    return made;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<DeviceBuffer>> known_;
 };
 
 /// The most memory that may be allocated on a device, and how much is. Thread-safe.

@@ -2,36 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
-#include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
 namespace {
 
-// The maximum size of an allocation that holds many weights.
-constexpr uint64_t kPoolBytes = uint64_t{256} << 20;
 constexpr int64_t kMaxTile = 4096;
 
 std::string subject(const plan::Weight& w) {
   return "weight '" + w.name + "'";
-}
-
-// Checks that the recipe fits the raw matrix.
-Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
-  if (w.packing == plan::Weight::Packing::Raw) return {};
-  const int64_t count = raw.count();
-  const bool sane = w.batch > 0 && w.k > 0 && w.n > 0 && w.tile_n > 0 && w.tile_n <= kMaxTile &&
-                    w.batch <= count && w.k <= count / w.batch && w.n <= count / w.batch / w.k &&
-                    w.batch * w.k * w.n == count && size_of(raw.dtype()) > 0 &&
-                    (w.packing == plan::Weight::Packing::Tiles ||
-                     (w.tile_n % 4 == 0 && bits_of(raw.dtype()) == 4));
-  if (sane) return {};
-  return corrupt_package(subject(w) + ": packing [" + std::to_string(w.batch) + "," +
-                         std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
-                         std::to_string(w.tile_n) + " does not fit " +
-                         describe(raw.dtype(), raw.dims()));
 }
 
 template <typename T>
@@ -81,65 +61,28 @@ void pack_nibbles(const plan::Weight& w, const std::byte* raw, std::byte* out) {
   }
 }
 
-std::vector<bool> read_by_launches(const plan::Plan& plan) {
-  std::vector<bool> used(plan.weights.size(), false);
-  for (const plan::Step& step : plan.steps) {
-    const auto* launch = std::get_if<plan::Launch>(&step.what);
-    if (!launch) continue;
-    for (const plan::BufferId id : launch->buffers) {
-      const plan::Buffer& b = plan.buffers[id];
-      if (b.kind == plan::BufferKind::Weight) used[static_cast<size_t>(b.index)] = true;
-    }
-  }
-  return used;
-}
-
 Result<HostTensor> load_weight(const package::Package& package, const plan::Weight& w) {
   auto raw = package::load_weight(package, w.segment);
   if (!raw.ok()) return raw.status().with_context(subject(w));
   return raw;
 }
 
-/// Writes weights to memory that the host may not be able to map. Each transfer waits for earlier
-/// work of the device, so neighbouring small weights are transferred together.
-class Uploader {
- public:
-  explicit Uploader(Device& device) : device_(device) {}
-
-  Status add(const plan::Weight& w, const HostTensor& raw, const DeviceWeights::Place& place) {
-    const uint64_t bytes = w.packed_bytes(raw.bytes().size(), size_of(raw.dtype()));
-    if (place.buffer->mapped()) {
-      return pack_weight(w, raw,
-                         {static_cast<std::byte*>(place.buffer->mapped()) + place.offset, bytes});
-    }
-    const bool follows = buffer_ == place.buffer && place.offset >= begin_ + block_.size();
-    if (!follows || place.offset + bytes - begin_ > kBlockBytes) {
-      RP_TRY(flush());
-      buffer_ = place.buffer;
-      begin_ = place.offset;
-    }
-    if (bytes > kBlockBytes && w.packing == plan::Weight::Packing::Raw)
-      return device_.upload(*place.buffer, place.offset, raw.bytes());
-    block_.resize(place.offset - begin_ + bytes);
-    return pack_weight(w, raw, std::span(block_).last(bytes));
-  }
-
-  Status flush() {
-    if (block_.empty()) return {};
-    RP_TRY(device_.upload(*buffer_, begin_, block_));
-    block_.clear();
-    return {};
-  }
-
- private:
-  static constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
-  Device& device_;
-  DeviceBuffer* buffer_ = nullptr;  // the destination of the block
-  uint64_t begin_ = 0;
-  std::vector<std::byte> block_;
-};
-
 }  // namespace
+
+Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
+  if (w.packing == plan::Weight::Packing::Raw) return {};
+  const int64_t count = raw.count();
+  const bool sane = w.batch > 0 && w.k > 0 && w.n > 0 && w.tile_n > 0 && w.tile_n <= kMaxTile &&
+                    w.batch <= count && w.k <= count / w.batch && w.n <= count / w.batch / w.k &&
+                    w.batch * w.k * w.n == count && size_of(raw.dtype()) > 0 &&
+                    (w.packing == plan::Weight::Packing::Tiles ||
+                     (w.tile_n % 4 == 0 && bits_of(raw.dtype()) == 4));
+  if (sane) return {};
+  return corrupt_package(subject(w) + ": packing [" + std::to_string(w.batch) + "," +
+                         std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
+                         std::to_string(w.tile_n) + " does not fit " +
+                         describe(raw.dtype(), raw.dims()));
+}
 
 Status check_weight(const package::Package& package, const plan::Plan& plan,
                     const plan::Buffer& buffer) {
@@ -212,48 +155,6 @@ Status pack_weight(const plan::Weight& w, const HostTensor& raw, std::span<std::
       pack_tiles<uint64_t>(w, raw.bytes().data(), out.data());
       return {};
   }
-}
-
-Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
-                                     Device& device) {
-  DeviceWeights out;
-  out.places.resize(plan.weights.size());
-  const std::vector<bool> used = read_by_launches(plan);
-  std::vector<uint64_t> pool_bytes;
-  std::vector<size_t> pool_of(plan.weights.size(), 0);
-  const uint64_t pool_limit = std::min(kPoolBytes, device.info().facts.max_buffer_bytes);
-  for (size_t i = 0; i < plan.weights.size(); ++i) {
-    if (!used[i]) continue;
-    const plan::Weight& w = plan.weights[i];
-    if (w.segment >= package.weights.size())
-      return corrupt_package(subject(w) + ": there is no segment " + std::to_string(w.segment));
-    const HostTensor& raw = package.weights[w.segment];
-    RP_TRY(check_recipe(w, raw));
-    const uint64_t bytes = align_up(
-        plan::readable_bytes(w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()))),
-        plan::kBufferAlignment);
-    if (pool_bytes.empty() || pool_bytes.back() + bytes > pool_limit) pool_bytes.push_back(0);
-    pool_of[i] = pool_bytes.size() - 1;
-    out.places[i].offset = pool_bytes.back();
-    pool_bytes.back() += bytes;
-  }
-  for (const uint64_t bytes : pool_bytes) {
-    auto pool = device.allocate_or_free_idle(bytes, MemoryUse::Device);
-    if (!pool.ok()) return pool.status().with_context("memory for the weights");
-    out.bytes += (*pool)->size();
-    out.pools.push_back(std::move(*pool));
-  }
-  Uploader uploader(device);
-  for (size_t i = 0; i < plan.weights.size(); ++i) {
-    if (!used[i]) continue;
-    out.places[i].buffer = out.pools[pool_of[i]].get();
-    const plan::Weight& w = plan.weights[i];
-    RP_ASSIGN(const HostTensor raw, load_weight(package, w));
-    const Status added = uploader.add(w, raw, out.places[i]);
-    if (!added.ok()) return added.with_context(subject(w));
-  }
-  RP_TRY(uploader.flush().with_context("weights"));
-  return out;
 }
 
 }  // namespace reprise

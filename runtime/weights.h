@@ -17,13 +17,14 @@ struct DeviceWeights {
     DeviceBuffer* buffer = nullptr;  // null: no kernel reads this weight
     uint64_t offset = 0;             // in bytes
   };
-  std::vector<std::unique_ptr<DeviceBuffer>> pools;
+  std::vector<std::shared_ptr<DeviceBuffer>> pools;  // immutable; other sessions use them, too
   std::vector<Place> places;  // parallel to Plan::weights
   uint64_t bytes = 0;
 };
 
-/// Uploads the weights that launches read. Fails on a damaged segment, on a recipe that does not
-/// fit its tensor, and if there is no memory; the error names the weight.
+/// Uploads the weights that launches read, except those that another session on the device has.
+/// Fails on a damaged segment, on a recipe that does not fit its tensor, and if there is no memory;
+/// the error names the weight.
 Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
                                      Device& device);
 
@@ -47,6 +48,8 @@ class HostWeights {
   mutable std::mutex mutex_;
   mutable IdVector<plan::BufferId, std::optional<HostTensor>> known_;
 };
+/// Checks that the weight's recipe fits the raw tensor.
+Status check_recipe(const plan::Weight& weight, const HostTensor& raw);
 /// Packs `raw` by the weight's recipe. `out` must have Weight::packed_bytes() bytes.
 Status pack_weight(const plan::Weight& weight, const HostTensor& raw, std::span<std::byte> out);
 

@@ -8,6 +8,7 @@
 // sizes, enumerations and plans before it uses them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -129,6 +130,9 @@ Status verify_weights(const Package& p);
 Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const CompiledPlan& v);
 /// Returns the package with the code of all kernels in its plans, for tools that inspect it.
 Result<std::shared_ptr<const Package>> unpack(std::shared_ptr<const Package> p);
+/// XXH3 with 128 bits and a seed that is random in each process, so that nobody can make different
+/// bytes with the same hash beforehand.
+std::array<uint64_t, 2> keyed_hash(std::span<const std::byte> bytes);
 /// XXH3 with 64 bits.
 uint64_t hash_bytes(std::span<const std::byte> bytes);
 
