@@ -1,7 +1,9 @@
 // The handles of the C interface that need devices, and the earlier sizes of its structs.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,10 +12,15 @@
 #include "runtime/api_handles.h"
 #include "runtime/base/pool.h"
 #include "runtime/session.h"
+#include "runtime/shared_arena.h"
 
 struct reprise_buffer {
   std::shared_ptr<reprise::Device> device;
   std::unique_ptr<reprise::DeviceBuffer> buffer;
+};
+
+struct reprise_arena {
+  std::shared_ptr<reprise::SharedArena> arena;  // null on the host
 };
 
 /// A value, and the strings of a tensor in the form of the C interface.
@@ -107,11 +114,20 @@ inline constexpr std::string_view kHandleName<reprise_run> = "run";
 template <>
 inline constexpr std::string_view kHandleName<reprise_buffer> = "buffer";
 template <>
+inline constexpr std::string_view kHandleName<reprise_arena> = "arena";
+template <>
 inline constexpr std::string_view kHandleName<reprise_session> = "session";
 template <>
 inline constexpr std::string_view kHandleName<reprise_results> = "results";
 template <>
 inline constexpr std::string_view kHandleName<reprise_value> = "value";
+
+template <>
+inline constexpr std::array kStructEnds<reprise_vulkan_device>{
+    offsetof(reprise_vulkan_device, upload_queue)};
+template <>
+inline constexpr std::array kStructEnds<reprise_session_options>{
+    offsetof(reprise_session_options, arena)};
 
 inline Status missing(const char* what) {
   return {Code::Usage, std::string(what) + " is null"};

@@ -65,6 +65,9 @@ constexpr reprise_functions kTable{
     reprise_run_cancel,
     reprise_package_open_part,
     reprise_buffer_import,
+    reprise_arena_create,
+    reprise_arena_get_bytes,
+    reprise_arena_free,
 };
 
 }  // namespace

@@ -16,6 +16,10 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   out.fullgraph = o.fullgraph != 0;
   out.warm_up = o.warm_up != 0;
   out.check_kernels = o.check_kernels != 0;
+  if (o.arena) {
+    RP_ASSIGN(const auto held, find_handle(o.arena));
+    out.arena = held->arena;
+  }
   return out;
 }
 
@@ -60,6 +64,7 @@ reprise::Status reprise_session::open(const reprise_device& device) {
   o.cache_dir = device.cache_dir;
   o.log = device.log;
   o.host_memory = device.host_memory;
+  if (session_ && o.arena && o.arena->device() != device.device) o.arena = nullptr;
   RP_ASSIGN(std::shared_ptr<Session> made, Session::create(package, device.device, o));
   if (session_) {
     Status moved = made->copy_states_from(*session_);

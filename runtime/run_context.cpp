@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/run_state.h"
+#include "runtime/shared_arena.h"
 
 namespace reprise {
 namespace {
@@ -88,20 +89,48 @@ Status RunContext::place_own(plan::BufferId id) {
   return {};
 }
 
+SharedArena* RunContext::shared_arena() const {
+  return s_.body || s_.base.options.isolate_tensors ? nullptr : s_.base.options.arena.get();
+}
+
+/// Gets the buffers that placement_ needs.
+Status RunContext::get_shared_arenas() {
+  SharedArena& arena = *shared_arena();
+  starved_ = true;
+  shared_arenas_.resize(placement_.bytes.size());
+  for (size_t a = 0; a < placement_.bytes.size(); ++a) {
+    auto got = arena.get(a, plan::readable_bytes(placement_.bytes[a]));
+    if (!got.ok()) return got.status().with_context("memory for intermediate tensors");
+    shared_arenas_[a] = *std::move(got);
+  }
+  starved_ = false;
+  arena_generation_ = arena.generation();
+  return {};
+}
+
+/// Whether the shared arena, if there is one, has the buffers of the last run. Holds them then.
+bool RunContext::holds_arena() {
+  const SharedArena* const arena = shared_arena();
+  return !arena || (arena->generation() == arena_generation_ && get_shared_arenas().ok());
+}
+
 Status RunContext::place_arena() {
   const plan::Plan& plan = *s_.plan;
   placement_ = plan::place_arenas(plan, bytes_, s_.base.limits.max_buffer_bytes);
-  const bool isolate = s_.base.options.isolate_tensors;
-  arenas_.resize(isolate ? 0 : std::max(arenas_.size(), placement_.bytes.size()));
-  for (size_t a = 0; a < placement_.bytes.size() && !isolate; ++a) {
+  const bool isolate = s_.base.options.isolate_tensors, shared = shared_arena() != nullptr;
+  if (shared) RP_TRY(get_shared_arenas());
+  const size_t own = isolate || shared ? 0 : placement_.bytes.size();
+  arenas_.resize(isolate ? 0 : std::max(arenas_.size(), own));
+  for (size_t a = 0; a < own; ++a) {
     RP_TRY(grow(arenas_[a], placement_.bytes[a], MemoryUse::Device)
                .with_context("memory for intermediate tensors"));
   }
+  const auto arena = [&](size_t a) { return shared ? shared_arenas_[a].get() : arenas_[a].get(); };
   for (const plan::BufferId b : plan.buffers.ids()) {
     const bool placed = s_.uses[b].on_device && !s_.uses[b].late;
     const bool shares = placed && !isolate && plan.buffers[b].kind == plan::BufferKind::Arena;
     if (shares) {
-      set_location(b, {arenas_[placement_.arena[b]].get(), placement_.offsets[b]});
+      set_location(b, {arena(placement_.arena[b]), placement_.offsets[b]});
       continue;
     }
     placement_.offsets[b] = plan::kNone;
@@ -113,7 +142,7 @@ Status RunContext::place_arena() {
 }
 
 Status RunContext::resize(const std::vector<int64_t>& symbols) {
-  if (sized_ && symbols == sized_for_) return {};
+  if (sized_ && symbols == sized_for_ && holds_arena()) return {};
   sized_ = false;
   const plan::Plan& plan = *s_.plan;
   for (const plan::BufferId b : plan.buffers.ids()) {

@@ -179,6 +179,8 @@ class RunContext {
   bool starved() const { return starved_; }
   /// Asks the device whether a late run has ended, and returns the new state.
   State poll();
+  /// After a run: drops the memory of the shared arena, which the next run gets again.
+  void leave_arena() { shared_arenas_.clear(); }
 
  private:
   /// Device memory of a model input or output that the caller binds to host memory.
@@ -223,6 +225,9 @@ class RunContext {
   void set_location(plan::BufferId id, Location where);
   Status resize(const std::vector<int64_t>& symbols);
   Status place_arena();
+  SharedArena* shared_arena() const;
+  Status get_shared_arenas();
+  bool holds_arena();
   Status grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use);
   Status place_late(Run& run);
   Status place_own(plan::BufferId id);
@@ -322,6 +327,8 @@ class RunContext {
   std::unique_ptr<Ongoing> ongoing_;
   CountedBuffer blocks_, error_;
   std::vector<CountedBuffer> arenas_;
+  std::vector<std::shared_ptr<DeviceBuffer>> shared_arenas_;  // instead of them, during a run
+  uint64_t arena_generation_ = 0;                             // of the shared arena
   std::vector<HostBound> inputs_;
   std::vector<OutputState> outputs_;
   IdVector<plan::BufferId, Placed> buffers_;

@@ -3,6 +3,7 @@
 #include "runtime/cuda_arch.h"
 #include "runtime/host_step.h"
 #include "runtime/session_impl.h"
+#include "runtime/shared_arena.h"
 
 namespace reprise {
 namespace {
@@ -154,6 +155,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
                                                  const std::shared_ptr<Device>& device,
                                                  const SessionOptions& options) {
   if (!package) return Status(Code::Usage, "a session needs a package");
+  if (options.arena && options.arena->device() != device)
+    return Status(Code::Usage, "the arena of the session belongs to another device");
   RP_TRY(check_interface(package->io));
   if (!device) {
     RP_TRY(plan::verify(package->host_plan, package->io).with_context("host plan"));

@@ -17,6 +17,8 @@
 
 namespace reprise {
 
+class SharedArena;
+
 struct SessionOptions {
   unsigned max_in_flight = 2;  // 1 if the package has states
   bool timestamps = false;     // measure the device time of each launch
@@ -49,6 +51,10 @@ struct SessionOptions {
   /// Where runs have the tensors that they make on the host: results that are not bound, values of
   /// host kernels, and the states of a session on the host. Null: on the heap.
   HostMemoryPtr host_memory = {};
+  /// Memory for intermediate tensors that other sessions on the device use as well; null: own
+  /// memory. Runs of these sessions take turns, so max_in_flight is 1. Bodies of control flow have
+  /// memory of their own.
+  std::shared_ptr<SharedArena> arena = {};
   /// Operators with random results draw other numbers in each run; sessions with the same seed draw
   /// the same. A node's attribute `seed` makes its numbers the same in all runs and sessions.
   uint64_t seed = 0;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/base/timing.h"
+#include "runtime/shared_arena.h"
 #include "runtime/states_of_run.h"
 
 namespace reprise {
@@ -22,7 +23,7 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
   base_.device = std::move(device);
   base_.options = options;
   base_.options.max_in_flight = std::max(options.max_in_flight, 1U);
-  if (!base_.package->io.states.empty()) base_.options.max_in_flight = 1;
+  if (!base_.package->io.states.empty() || options.arena) base_.options.max_in_flight = 1;
 }
 
 /// Creates the kernels of a plan and, if the options ask for a check, judges them.
@@ -90,12 +91,41 @@ class DeviceSession::Lease {
     session_.release(std::move(context), user_);
   }
   void complete() { complete_ = true; }
+  /// Gives up the shared arena. Returns false if the device may still use it.
+  bool leaves_arena() const {
+    if (!complete_ || !context || context->state() != RunContext::State::Free) return false;
+    context->leave_arena();
+    return true;
+  }
   std::unique_ptr<RunContext> context;
 
  private:
   DeviceSession& session_;
   const User user_;
   bool complete_ = false;
+};
+
+/// The use of a shared arena, which may be null, by one run.
+class DeviceSession::ArenaTurn {
+ public:
+  ArenaTurn(SharedArena* arena, User user) : arena_(arena), user_(user) {}
+  ArenaTurn(const ArenaTurn&) = delete;
+  ArenaTurn& operator=(const ArenaTurn&) = delete;
+  ~ArenaTurn() {
+    if (taken_) arena_->release(keeps);
+  }
+  Status take() {
+    if (!arena_) return {};
+    RP_TRY(user_ == User::RunObject ? arena_->try_acquire() : arena_->acquire());
+    taken_ = true;
+    return {};
+  }
+  bool keeps = false;  // the device may still use the memory
+
+ private:
+  SharedArena* const arena_;
+  const User user_;
+  bool taken_ = false;
 };
 
 /// A caller that waits for a context. Callers are served in the order of their arrival.
@@ -215,17 +245,18 @@ bool DeviceSession::free_idle() {
 /// context as in use.
 class DeviceSession::Submission {
  public:
-  Submission(DeviceSession& session, User user) : session_(session), lease_(session, user) {}
+  Submission(DeviceSession& session, User user)
+      : session_(session), turn_(session.base_.options.arena.get(), user), lease_(session, user) {}
   Submission(const Submission&) = delete;
   Submission& operator=(const Submission&) = delete;
-  ~Submission() { session_.base_.device->end_watcher().finish(watch_); }
+  ~Submission() {
+    session_.base_.device->end_watcher().finish(watch_);
+    turn_.keeps = !lease_.leaves_arena();
+  }
 
   Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
                const SubmitOptions& options) {
-    lease_.context = std::move(context);
-    if (!lease_.context) {
-      RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
-    }
+    RP_TRY(take(std::move(context)));
     if (Status damaged = session_.base_.states.check(); !damaged.ok()) {
       lease_.complete();
       return damaged;
@@ -245,10 +276,7 @@ class DeviceSession::Submission {
            (!lease_.context || (lease_.context->starved() && !lease_.context->submitted()));
   }
   Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
-    lease_.context = std::move(context);
-    if (!lease_.context) {
-      RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
-    }
+    RP_TRY(take(std::move(context)));
     states_.emplace(session_.base_.states, *lease_.context);
     return ended_with(lease_.context->begin_in(command_buffer, bound, Clock::now()));
   }
@@ -267,11 +295,22 @@ class DeviceSession::Submission {
   }
 
  private:
+  Status take(std::unique_ptr<RunContext> context) {
+    lease_.context = std::move(context);
+    if (Status waited = turn_.take(); !waited.ok()) {
+      if (lease_.context) lease_.complete();
+      return waited;
+    }
+    if (lease_.context) return {};
+    RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
+    return {};
+  }
   Status ended_with(const Status& failure) {
     if (!failure.ok() && !lease_.context->starved()) lease_.complete();
     return failure;
   }
   DeviceSession& session_;
+  ArenaTurn turn_;  // ends after the lease, which may wait for the device
   Lease lease_;
   std::optional<StatesOfRun> states_;  // before the lease ends
   EndWatcher::Watch watch_;

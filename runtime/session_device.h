@@ -40,6 +40,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
  private:
   Status load_kernels(SessionShared& plan, Verdict& verdict);
   class Lease;
+  class ArenaTurn;
   class Submission;
   class Run;
   struct Waiter;

@@ -18,7 +18,7 @@ struct DeviceWeights {
     uint64_t offset = 0;             // in bytes
   };
   std::vector<std::shared_ptr<DeviceBuffer>> pools;  // immutable; other sessions use them, too
-  std::vector<Place> places;  // parallel to Plan::weights
+  std::vector<Place> places;                         // parallel to Plan::weights
   uint64_t bytes = 0;
 };
 

@@ -117,6 +117,10 @@ typedef struct reprise_functions {
                                       reprise_package** out, reprise_error* error);
   reprise_status (*buffer_import)(reprise_device* device, const reprise_external_memory* memory,
                                   reprise_buffer** out, reprise_error* error);
+  reprise_status (*arena_create)(reprise_device* device, reprise_arena** out, reprise_error* error);
+  reprise_status (*arena_get_bytes)(const reprise_arena* arena, uint64_t* bytes,
+                                    reprise_error* error);
+  void (*arena_free)(reprise_arena* arena);
 } reprise_functions;
 
 /* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.

@@ -410,6 +410,29 @@ class Session {
   Handle<reprise_session, reprise_session_free> handle_;
 };
 
+/// Memory for intermediate tensors that sessions on one device share, whose runs take turns. Pass
+/// get() in reprise_session_options::arena.
+class Arena {
+ public:
+  static Result<Arena> create(const Device& device) {
+    reprise_error e{};
+    reprise_arena* a = nullptr;
+    if (reprise_arena_create(device.get(), &a, &e) != REPRISE_OK) return e;
+    return Arena(a);
+  }
+  Result<uint64_t> bytes() const {
+    reprise_error e{};
+    uint64_t bytes = 0;
+    if (reprise_arena_get_bytes(get(), &bytes, &e) != REPRISE_OK) return e;
+    return bytes;
+  }
+  reprise_arena* get() const { return handle_.get(); }
+
+ private:
+  explicit Arena(reprise_arena* owned) : handle_(owned) {}
+  Handle<reprise_arena, reprise_arena_free> handle_;
+};
+
 /// A run that does not block its caller: bind once, then submit and wait again and again.
 class Run {
  public:

@@ -13,6 +13,17 @@ extern "C" {
 /* --- sessions: a package on a device --- */
 typedef struct reprise_session reprise_session;
 
+/* Memory for the intermediate tensors of several sessions on one device, whose runs take turns. It
+ * becomes as large as the largest of them needs. It counts in no session's `device_bytes`. */
+typedef struct reprise_arena reprise_arena;
+REPRISE_API reprise_status reprise_arena_create(reprise_device* device, reprise_arena** out,
+                                                reprise_error* error);
+/* The bytes that it has on the device now. */
+REPRISE_API reprise_status reprise_arena_get_bytes(const reprise_arena* arena, uint64_t* bytes,
+                                                   reprise_error* error);
+/* Sessions that were created with the arena keep it. */
+REPRISE_API void reprise_arena_free(reprise_arena* arena);
+
 typedef struct reprise_session_options {
   size_t struct_size;
   /* How many runs may be in flight at the same time, each with its own memory; 0: 2. Further calls
@@ -46,9 +57,15 @@ typedef struct reprise_session_options {
    * timestamps, have a part for each launch. Such runs cannot have `at_end`; reprise_run_record
    * does not cut. */
   uint64_t slice_us;
+  /* The arena of this session; null: memory of its own for each run in flight. With an arena,
+   * max_in_flight is 1. A call of reprise_session_run waits for runs of the other sessions; it
+   * fails with REPRISE_BUSY if one of these is a run object's, as reprise_run_submit does if any is
+   * in flight. A session that is opened again on another device has memory of its own from then on.
+   */
+  const reprise_arena* arena;
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \
-  { sizeof(reprise_session_options), 0, 0, 0, 0, 0, 0 }
+  { sizeof(reprise_session_options), 0, 0, 0, 0, 0, 0, NULL }
 
 /* An input or output of the model. */
 typedef struct reprise_slot {
@@ -176,8 +193,10 @@ typedef struct reprise_session_info {
    * begins with the name of the variant in use says why it is not the ideal one. */
   const char* notes;
   uint64_t runs, recordings, submits, dispatches, barriers, copies;
-  uint64_t device_bytes; /* device memory that the session holds now */
-  double load_ms;        /* time that creating the session took */
+  /* Device memory that the session holds now. Sessions on one device have one copy of equal
+   * weights, which counts in each of them. */
+  uint64_t device_bytes;
+  double load_ms; /* time that creating the session took */
 } reprise_session_info;
 #define REPRISE_SESSION_INFO_INIT \
   { sizeof(reprise_session_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }

@@ -15,6 +15,7 @@ struct Excuse {
 constexpr const char* kNoBuffers = "the host has no device buffers: runs use the caller's memory";
 constexpr const char* kNothingRecorded = "the host records and launches nothing";
 constexpr const char* kNoTimeLimit = "the host does not interrupt a kernel";
+constexpr const char* kNoArena = "the host has no arena";
 constexpr const char* kWeightsStay = "the host uses weights in the memory of the package";
 constexpr Excuse kExcuses[] = {
     {"TransfersStayInsideTheirBuffers", "host", kNoBuffers},
@@ -38,10 +39,15 @@ constexpr Excuse kExcuses[] = {
     {"ManySizesUseTheMemoryOfTheLargest", "host", "the host frees what a run used"},
     {"TimestampsAndRecordingAgain", "host", kNothingRecorded},
     {"ImpossibleSizesNameTheTensor", "host", "it computes what fits its memory"},
-    {"MemoryIsSharedUnlessIsolated", "host", "nothing is placed in an arena"},
+    {"MemoryIsSharedUnlessIsolated", "host", kNoArena},
     {"EqualContentsAreUploadedOnce", "host", kWeightsStay},
     {"OfOtherContentsOnlyThoseThatAreEqual", "host", kWeightsStay},
     {"TheyLiveAsLongAsASession", "host", kWeightsStay},
+    {"ItIsAsLargeAsTheLargestNeed", "host", kNoArena},
+    {"RunsTakeTurns", "host", kNoArena},
+    {"CallsOfManyThreadsWait", "host", kNoArena},
+    {"IdleMemoryIsFreed", "host", kNoArena},
+    {"AnArenaOfAnotherDeviceIsRefused", "host", kNoArena},
     {"WaitingBehindOtherWorkIsNoFault", "host", kNoTimeLimit},
     {"LateRunsKeepTheirPlaceAndTheirMemoryIsUsedAgain", "host", kNoTimeLimit},
     {"SemaphoresOfTheApplicationOrderRuns", "host", "the host has no semaphores"},
