@@ -305,6 +305,23 @@ class Behaviour(Case):
                 self.assertEqual(got.stride(), want.stride())
                 self.close(got, want)
 
+    def test_parts_of_arguments_are_views(self) -> None:
+        for function in (
+            lambda x: x.chunk(3, -1),
+            lambda x: x.split([1, 4, 2], 1),
+            lambda x: [t.T for t in x.T.split(2)],
+            lambda x: x.tensor_split(4, 1)[2].chunk(2),
+            lambda x: [x.chunk(2)[1], x * 2, *x.chunk(2)[0].chunk(2, 1)],
+        ):
+            for trains in (False, True):
+                torch._dynamo.reset()
+                x = torch.randn(5, 7, requires_grad=trains)
+                for got, want in zip(compiled(function)(x), function(x), strict=True):
+                    self.assertEqual(got.stride(), want.stride())
+                    self.close(got.detach(), want.detach())
+                    self.assertEqual(got.data_ptr() - x.data_ptr() in range(140),
+                                     want.data_ptr() - x.data_ptr() in range(140))  # fmt: skip
+
     def test_sign_of_a_nan_is_zero(self) -> None:
         x = torch.tensor([float("nan"), -0.0, 2.0, -3.0, float("-inf")])
         self.close(compiled(torch.sign)(x), torch.sign(x))
