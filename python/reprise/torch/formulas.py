@@ -96,6 +96,17 @@ def _norm_gradient(
     return torch.where(norm == 0, 0.0, share)
 
 
+@formula("_weight_norm_interface_backward")
+def _weight_norm_backward(
+    grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    others = [a for a in range(v.dim()) if a != dim % v.dim()]
+    shape = [s if a not in others else 1 for a, s in enumerate(v.shape)]
+    scale, norm = g.reshape(shape), norms.reshape(shape).to(v.dtype)
+    along = (grad * v).sum(others, keepdim=True) / norm
+    return (grad - v * (along / norm)) * (scale / norm), along.reshape(g.shape)
+
+
 @formula("embedding_renorm")
 def _embedding_renorm(
     weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float

@@ -111,6 +111,14 @@ class Models(Case):
         self.close(got.detach(), want.detach())
         self.assertEqual(got.stride(), want.stride())
 
+    def test_weight_norm(self) -> None:
+        norm = nn.utils.parametrizations.weight_norm
+        for model in (norm(nn.Linear(16, 8)), norm(nn.Linear(16, 8), dim=1)):
+            torch._dynamo.reset()
+            self.agree(model, torch.randn(4, 16))
+        torch._dynamo.reset()
+        self.agree(norm(nn.Conv1d(4, 6, 3), dim=2), torch.randn(2, 4, 9))
+
     def test_attention(self) -> None:
         self.agree(Attention(), torch.randint(11, (2, 5)))
 
