@@ -4,6 +4,7 @@
 Needs the package `reprise` (PYTHONPATH=build/python) and torch:
 
     bench/torch_call.py --device vulkan:0 --calls 3000
+    bench/torch_call.py --device vulkan:0 --layers 16    # instead: linear layers, 2 parameters each
 
 Three calls alternate: of the compiled model, of its session with the same tensors, and of the
 compiled model with a session that does nothing, which is what Dynamo's guards, AOTAutograd and the
@@ -56,10 +57,13 @@ def timed(call: Callable[[], Any], into: list[float]) -> None:
     into.append(1e6 * (time.perf_counter() - start))
 
 
-def measure(device: str, calls: int) -> Times:
+def measure(device: str, calls: int, layers: int) -> Times:
     """Returns microseconds by what was timed."""
-    x = torch.randn(16, 64)
-    compiled = torch.compile(model, backend=backend, options={"device": device})
+    x = torch.randn(16, 64) if layers == 0 else torch.randn(2, 8)
+    linear = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(layers)))
+    compiled = torch.compile(
+        linear if layers else model, backend=backend, options={"device": device}
+    )
     times: Times = {"compiled call": [], "run of the session": [], "Python": []}
     with torch.no_grad():
         program, inputs, outputs = last_run(lambda: compiled(x))
@@ -77,8 +81,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--calls", type=int, default=3000)
+    parser.add_argument("--layers", type=int, default=0)
     arguments = parser.parse_args()
-    times = measure(arguments.device, arguments.calls)
+    times = measure(arguments.device, arguments.calls, arguments.layers)
     print("| | least us | median us |\n|---|---|---|")
     for name, list_ in times.items():
         print(f"| {name} | {min(list_):.1f} | {statistics.median(list_):.1f} |")

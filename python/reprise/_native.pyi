@@ -12,6 +12,9 @@ def memory_sample(address: int, bytes: int) -> int:
     A number that differs, very likely, after most of this memory was written.
     """
 
+def memory_samples(memories: list[int]) -> int:
+    """The same for several memories: address and bytes of each in one list."""
+
 class DeviceInfo:
     """A device of this machine, and whether it can be used."""
 

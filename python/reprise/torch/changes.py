@@ -10,6 +10,16 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from reprise._native import memory_sample
 
 
+def memory_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """Returns the address and the number of bytes of the memory that a tensor of the CPU lies in."""
+    if not tensor.is_cpu:
+        return 0, 0
+    if tensor.is_contiguous():
+        return tensor.data_ptr(), tensor.nbytes
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()
+
+
 class Snapshot:
     """The state of a tensor, outside of inference mode, by which later changes are noticed.
 
@@ -22,12 +32,7 @@ class Snapshot:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._version, self._address = tensor._version, tensor.data_ptr()
-        self._memory = (0, 0)
-        if tensor.is_cpu and tensor.is_contiguous():
-            self._memory = (self._address, tensor.nbytes)
-        elif tensor.is_cpu:
-            storage = tensor.untyped_storage()
-            self._memory = (storage.data_ptr(), storage.nbytes())
+        self._memory = memory_of(tensor)
         self._sample = memory_sample(*self._memory)
 
     def is_of(self, tensor: torch.Tensor) -> bool:

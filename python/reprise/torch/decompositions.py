@@ -11,8 +11,8 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import counting, factorisations, losses, resampling, sampling  # noqa: F401  (they register formulas)
-from .formulas import FORMULAS
+from . import counting, experts, factorisations, losses, resampling, sampling  # noqa: F401  (they register formulas)
+from .formulas import FORMULAS, formulas_of_others
 
 #: Beyond core ATen: layers whose formulas fuse better than a kernel of their own.
 _ALSO = (
@@ -52,9 +52,13 @@ _NOT = (
 )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=1)
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Returns the table that AOTAutograd gets."""
+    return {**_decompositions(), **formulas_of_others()}
+
+
+@functools.lru_cache(maxsize=1)
+def _decompositions() -> dict[Any, Callable[..., Any]]:
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     aten = torch.ops.aten
     for name in _ALSO:

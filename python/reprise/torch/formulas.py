@@ -12,23 +12,39 @@ import torch
 
 aten = torch.ops.aten
 FORMULAS: dict[Any, Callable[..., Any]] = {}
+#: Formulas of operators that other packages define, perhaps later.
+_OF_OTHERS: dict[str, Callable[..., Any]] = {}
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+def _find(name: str) -> Any:
+    namespace, _, rest = name.rpartition("::")
+    packet, _, overload = rest.partition(".")
+    operators = getattr(torch.ops, namespace or "aten")
+    return getattr(getattr(operators, packet, None), overload or "default", None)
+
+
 def formula(*names: str) -> Callable[[_F], _F]:
-    """Makes a function the formula of overloads of aten, by name; "default" may be left out."""
+    """Makes a function the formula of overloads, by name; "aten::" and "default" may be left out."""
 
     def register(function: _F) -> _F:
         for name in names:
-            packet, _, overload = name.partition(".")
-            found = getattr(getattr(aten, packet, None), overload or "default", None)
-            if found is not None:
+            if "::" in name:
+                _OF_OTHERS[name] = function
+            elif (found := _find(name)) is not None:
                 FORMULAS[found] = function
         return function
 
     return register
+
+
+def formulas_of_others() -> dict[Any, Callable[..., Any]]:
+    """Returns the formulas of operators that other packages have defined by now."""
+    found = {_find(name): function for name, function in _OF_OTHERS.items()}
+    found.pop(None, None)
+    return found
 
 
 @formula("_cdist_forward")
@@ -78,6 +94,28 @@ def _norm_gradient(
     safe = torch.where(norm == 0, 1.0, norm)
     share = difference / safe if p == 2 else sign * (size / safe).pow(p - 1)
     return torch.where(norm == 0, 0.0, share)
+
+
+@formula("_weight_norm_interface_backward")
+def _weight_norm_backward(
+    grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    others = [a for a in range(v.dim()) if a != dim % v.dim()]
+    shape = [s if a not in others else 1 for a, s in enumerate(v.shape)]
+    scale, norm = g.reshape(shape), norms.reshape(shape).to(v.dtype)
+    along = (grad * v).sum(others, keepdim=True) / norm
+    return (grad - v * (along / norm)) * (scale / norm), along.reshape(g.shape)
+
+
+@formula("embedding_renorm")
+def _embedding_renorm(
+    weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float
+) -> torch.Tensor:
+    places = indices.reshape(-1)
+    lines = weight.index_select(0, places)
+    norm = torch.linalg.vector_norm(lines, norm_type, -1, keepdim=True)
+    scale = torch.where(norm > max_norm, max_norm / (norm + 1e-7), 1.0)
+    return weight.index_copy(0, places, (lines * scale).to(weight.dtype))
 
 
 def _pairs(count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -27,7 +27,7 @@ from .results import (
     find_views,
     memory_order,
 )
-from .symbols import expression, static
+from .symbols import expression, find_symbols, static, symbols_of
 
 
 @dataclass
@@ -248,22 +248,6 @@ def attribute_of(module: torch.nn.Module, target: str) -> torch.Tensor | GraphMo
     return found
 
 
-def _find_symbols(placeholders: Sequence[Node]) -> dict[sympy.Symbol, tuple[int, int]]:
-    found: dict[sympy.Symbol, tuple[int, int]] = {}
-    for number, node in enumerate(placeholders):
-        fake = fake_value(node)
-        if isinstance(fake, torch.SymInt):
-            expr = expression(fake)
-            if expr.is_Symbol:
-                found.setdefault(expr, (number, -1))
-        elif isinstance(fake, torch.Tensor):
-            for axis, dim in enumerate(fake.shape):
-                expr = expression(dim)
-                if expr.is_Symbol:
-                    found.setdefault(expr, (number, axis))
-    return found
-
-
 def lower(
     gm: GraphModule,
     frozen: dict[int, torch.Tensor] | None = None,
@@ -301,9 +285,15 @@ def lower(
     if names.seed is not None:
         graph.next_seed(names.seed)
     checks = _checks(graph, results)
-    symbols = _find_symbols(placeholders)
-    for symbol in graph.extra_inputs:
-        if symbol is not None and symbol not in symbols:
+    symbols = find_symbols([fake_value(n) for n in placeholders])
+    needed_symbols = {s for s in graph.extra_inputs if s is not None}
+    for result in results:
+        if isinstance(result, TensorSpec):
+            needed_symbols |= symbols_of(*result.dims)
+        elif isinstance(result, SizeResult):
+            needed_symbols |= symbols_of(result.size)
+    for symbol in needed_symbols:
+        if symbol not in symbols:
             raise Unsupported(f"no input has the size {symbol}")
     return Lowered(graph.model(), inputs, results, symbols, graph.extra_inputs, checks)
 

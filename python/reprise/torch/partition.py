@@ -10,12 +10,14 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+from torch.utils import _pytree as pytree
 
 from .complexes import PARTS, Complex
 from .errors import MISFITS, Unsupported
 from .graph import Value
 from .lowering import Lowering, is_size
 from .results import fake_value
+from .symbols import Size, find_symbols, symbols_of
 
 PREFIX = "reprise_region_"
 
@@ -117,7 +119,40 @@ def cut(gm: GraphModule, reasons: Mapping[Node, str]) -> GraphModule:
     for node in _bodies(gm):
         for region in regions:
             _join(node, region)
-    return fuse_by_partitions(gm, regions, prefix=PREFIX, always_return_tuple=True)
+    parts = fuse_by_partitions(gm, regions, prefix=PREFIX, always_return_tuple=True)
+    for node in parts.graph.find_nodes(op="call_module"):
+        if str(node.target).startswith(PREFIX):
+            _pass_sizes(parts, node)
+    return parts
+
+
+def _pass_sizes(parts: GraphModule, call: Node) -> None:
+    """Passes a region the sizes that its tensors have and none of its arguments shows."""
+    region = parts.get_submodule(str(call.target))
+    assert isinstance(region, GraphModule)
+    inner = region.graph.find_nodes(op="placeholder")
+    fakes = pytree.tree_leaves([fake_value(n) for n in region.graph.nodes])
+    sizes: list[Size] = [
+        d for f in fakes if isinstance(f, torch.Tensor) for d in f.shape
+    ]
+    sizes += [f for f in fakes if isinstance(f, torch.SymInt)]
+    missing = symbols_of(*sizes) - set(find_symbols([fake_value(n) for n in inner]))
+    outer = parts.graph.find_nodes(op="placeholder")
+    places = find_symbols([fake_value(n) for n in outer])
+    for symbol in sorted(missing & set(places), key=str):
+        number, axis = places[symbol]
+        size, fake = outer[number], fake_value(outer[number])
+        if axis >= 0:
+            with parts.graph.inserting_before(call):
+                operator = torch.ops.aten.sym_size.int
+                size = parts.graph.call_function(operator, (size, axis))
+            fake = fake.shape[axis]
+            size.meta["val"] = fake
+        with region.graph.inserting_after(inner[-1]):
+            inner.append(region.graph.placeholder(f"size_{symbol}"))
+        inner[-1].meta["val"] = fake
+        call.args = (*call.args, size)
+    region.recompile()
 
 
 def _bodies(gm: GraphModule) -> list[Node]:

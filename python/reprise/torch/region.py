@@ -13,33 +13,12 @@ import torch
 from .checks import Place
 from .engine import Program
 from .lowering import Lowered
-from .residents import Resident
 from .results import Result, SizeResult, TensorSpec, ViewOf
+from .statics import Static, Statics, storing
 from .symbols import evaluator, static
 
 #: Reads an input, or makes a result, from the arguments of a call and the values of its symbols.
 _Reader = Callable[[Sequence[Any], Sequence[int]], Any]
-
-
-def _storing(spec: TensorSpec) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Returns what gives tensors the order of memory that the model reads, without a copy if it can."""
-    dtype, order = spec.dtype, None if spec.in_order else spec.order
-    is_complex = dtype.is_complex
-
-    def stored(tensor: torch.Tensor) -> torch.Tensor:
-        if tensor.requires_grad:
-            tensor = tensor.detach()
-        if tensor.dtype != dtype:  # a few operators have results of other dtypes
-            tensor = tensor.to(dtype)
-        if order is not None:
-            tensor = tensor.permute(order)
-        if tensor.is_neg() or (is_complex and tensor.is_conj()):
-            tensor = tensor.resolve_conj().resolve_neg()
-        if not tensor.is_contiguous():
-            tensor = tensor.contiguous()
-        return torch.view_as_real(tensor) if is_complex else tensor
-
-    return stored
 
 
 def _maker(
@@ -55,44 +34,15 @@ def _maker(
     return lambda values: torch.empty(evaluate(values), dtype=dtype)
 
 
-class _Static:
-    """Reads an argument that stays on the device as long as it does not change."""
-
-    def __init__(self, program: Program, number: int, spec: TensorSpec) -> None:
-        self._program, self._number, self._stored = program, number, _storing(spec)
-        self._fixed = spec.fixed
-        self._found: Resident | None = None
-
-    def __call__(self, arguments: Sequence[Any], _: Sequence[int]) -> Any:
-        tensor: torch.Tensor = arguments[self._number]
-        if tensor.is_inference():  # it has no version
-            return self._stored(tensor)
-        found = self._found
-        if found is not None and found.is_of(tensor):
-            return found.copy
-        stored = self._stored(tensor)
-        found = self._program.resident(tensor, stored)
-        if found is None:
-            return stored
-        if (
-            self._fixed
-        ):  # else the same memory may hold a tensor of another form in the next call
-            self._found = found
-        return found.copy
-
-
-def _reader(program: Program, number: int, spec: TensorSpec, static: bool) -> _Reader:
-    resident = _Static(program, number, spec)
-    if static:
-        return resident
-
-    stored, plain, parameter = _storing(spec), torch.Tensor, torch.nn.Parameter
+def _reader(program: Program, number: int, spec: TensorSpec) -> _Reader:
+    resident = Static(program, number, spec)
+    stored, plain, parameter = storing(spec), torch.Tensor, torch.nn.Parameter
 
     def read(arguments: Sequence[Any], values: Sequence[int]) -> Any:
         tensor = arguments[number]
         # The first test is the faster one.
         if type(tensor) is not plain and isinstance(tensor, parameter):
-            return resident(arguments, values)
+            return resident(arguments)
         return stored(tensor)
 
     return read
@@ -125,13 +75,19 @@ class Region(torch.nn.Module):
         self.program = program
         symbols = list(lowered.symbols)
         self._symbols = [_symbol(*lowered.symbols[s]) for s in symbols]
-        self._readers: list[_Reader] = []
+        self._readers: list[tuple[int, _Reader]] = []
+        self._statics = Statics([])
         if program is not None:
+            places = list(enumerate(lowered.inputs))
+            self._statics = Statics(
+                [(p, Static(program, *i)) for p, i in places if i[0] in static]
+            )
             self._readers += [
-                _reader(program, n, spec, n in static) for n, spec in lowered.inputs
+                (p, _reader(program, *i)) for p, i in places if i[0] not in static
             ]
             self._readers += [
-                _extra(None if s is None else symbols.index(s)) for s in lowered.extra
+                (p, _extra(None if s is None else symbols.index(s)))
+                for p, s in enumerate(lowered.extra, len(places))
             ]
         made = [r for r in lowered.results if isinstance(r, TensorSpec)]
         self._makers = [_maker(r, symbols) for r in made]
@@ -155,7 +111,9 @@ class Region(torch.nn.Module):
         values = [value(arguments) for value in self._symbols]
         outputs = [make(values) for make in self._makers]
         if self.program is not None:
-            inputs = [read(arguments, values) for read in self._readers]
+            inputs = self._statics.inputs(arguments, len(self._readers))
+            for place, read in self._readers:
+                inputs[place] = read(arguments, values)
             written = outputs
             if self._complex:
                 written = [

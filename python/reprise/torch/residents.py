@@ -6,7 +6,7 @@ import functools
 import threading
 import weakref
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -25,6 +25,8 @@ class Resident:
     """
 
     __slots__ = ("_memory", "_versions", "copy")
+    #: How many were released in this process.
+    released: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self.copy: reprise.Tensor | None = None
@@ -56,6 +58,7 @@ class Resident:
     def release(self) -> None:
         """Frees the copy, because the tensor's memory is free."""
         self.copy = self._memory = None
+        Resident.released += 1
 
 
 #: Of how many tensors in the same memory the versions are known.

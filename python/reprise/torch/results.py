@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -100,9 +102,12 @@ def find_views(listed: Sequence[Any], numbers: dict[Node, int]) -> dict[int, Vie
             continue
         steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
         base = node
-        while base not in numbers and base not in places and _is_view(base):
-            steps.insert(0, (base.target, base.args[1:], base.kwargs))
-            base = base.args[0]  # type: ignore[assignment]
+        while base not in numbers and base not in places:
+            found_step = _view(base)
+            if found_step is None:
+                break
+            base, *step = found_step
+            steps.insert(0, tuple(step))
         if base in places:
             found[place] = ViewOf(places[base], False, steps)
         elif base in numbers and steps:
@@ -112,13 +117,44 @@ def find_views(listed: Sequence[Any], numbers: dict[Node, int]) -> dict[int, Vie
     return found
 
 
+def _view(node: Node) -> tuple[Node, Any, tuple[Any, ...], dict[str, Any]] | None:
+    """Returns the tensor that a node is a view of, and the operator that makes it."""
+    if node.target is operator.getitem:
+        return _part(node)
+    if _is_view(node) and isinstance(fake_value(node), torch.Tensor):
+        return node.args[0], node.target, node.args[1:], node.kwargs  # type: ignore[return-value]
+    return None
+
+
+def _part(node: Node) -> tuple[Node, Any, tuple[Any, ...], dict[str, Any]] | None:
+    """The same for one of the parts that a tensor is split into, as a slice."""
+    split, number = node.args
+    fake = fake_value(node)
+    if (
+        not isinstance(split, Node) or split.target not in _SPLITS or not _is_view(split)
+        or not isinstance(number, int) or not isinstance(fake, torch.Tensor)
+    ):  # fmt: skip
+        return None
+    dim = split.args[2] if len(split.args) > 2 else split.kwargs.get("dim", 0)
+    sizes = [f.shape[dim] for f in fake_value(split)]
+    if not all(static(s) for s in sizes):
+        return None
+    ends = list(itertools.accumulate(int(s) for s in sizes))
+    place = (dim, ends[number] - int(sizes[number]), ends[number])
+    return split.args[0], torch.ops.aten.slice.Tensor, place, {}  # type: ignore[return-value]
+
+
+_SPLITS = {
+    torch.ops.aten.split.Tensor, torch.ops.aten.split_with_sizes.default,
+}  # fmt: skip
+
+
 def _is_view(node: Node) -> bool:
-    """Returns whether a node is a view whose form does not depend on the run."""
+    """Returns whether a node makes views whose form does not depend on the run."""
     fixed = pytree.tree_leaves((node.args[1:], node.kwargs))
     return (
         isinstance(node.target, torch._ops.OpOverload)
         and node.target.is_view
-        and isinstance(fake_value(node), torch.Tensor)
         and isinstance(node.args[0], Node)
         and not any(isinstance(a, Node) for a in fixed)
     )

@@ -203,14 +203,25 @@ def _multinomial(
 
 
 def _starts(samples: torch.Tensor, size: int, kernel: int, count: int) -> torch.Tensor:
-    """Returns where the windows of fractional pooling begin, [N, C, count]."""
+    """Returns where the windows of fractional pooling begin, [N, C, count].
+
+    Each step is rounded to the dtype of the samples, as PyTorch does.
+    """
     last = torch.full([*samples.shape, 1], size - kernel, dtype=torch.int64)
     if count == 1:
         return last
-    step = (size - kernel) / (count - 1)
-    sample = samples.unsqueeze(-1)
-    moved = ((torch.arange(count - 1) + sample) * step).to(torch.int64)
-    return torch.cat([moved - (sample * step).to(torch.int64), last], -1)
+    dtype, wide = samples.dtype, torch.promote_types(samples.dtype, torch.float32)
+
+    def rounded(value: torch.Tensor) -> torch.Tensor:
+        return value.to(dtype).to(wide)
+
+    room, steps = (
+        rounded(torch.full([1], float(n))) for n in (size - kernel, count - 1)
+    )
+    step, sample = rounded(room / steps), samples.to(wide).unsqueeze(-1)
+    moved = rounded(rounded(torch.arange(count - 1) + sample) * step)
+    first = rounded(sample * step)
+    return torch.cat([moved.to(torch.int64) - first.to(torch.int64), last], -1)
 
 
 @formula("fractional_max_pool2d", "fractional_max_pool3d")
@@ -220,7 +231,7 @@ def _fractional_pool(
 ) -> Any:  # fmt: skip
     rank = len(output_size)
     sizes, lead = [int(s) for s in x.shape[-rank:]], list(x.shape[:-rank])
-    if 0 in sizes or x.dtype not in (torch.float32, torch.float64):
+    if 0 in sizes:
         return NotImplemented
     batch = random_samples.shape[:2]
     flat: Any = 0

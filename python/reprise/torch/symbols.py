@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
@@ -43,3 +44,25 @@ def evaluator(
         return tuple(int(e) if e.is_Integer else int(e.xreplace(table)) for e in exprs)
 
     return evaluate
+
+
+def symbols_of(*sizes: Size) -> set[sympy.Symbol]:
+    """Returns the symbols that sizes depend on."""
+    found: set[sympy.Symbol] = set()
+    return found.union(*(expression(s).free_symbols for s in sizes))
+
+
+def find_symbols(fakes: Sequence[Any]) -> dict[sympy.Symbol, tuple[int, int]]:
+    """Returns where the fake values of arguments have symbols: number and axis, or -1 for a SymInt."""
+    found: dict[sympy.Symbol, tuple[int, int]] = {}
+    for number, fake in enumerate(fakes):
+        if isinstance(fake, torch.SymInt):
+            expr = expression(fake)
+            if expr.is_Symbol:
+                found.setdefault(expr, (number, -1))
+        elif isinstance(fake, torch.Tensor):
+            for axis, dim in enumerate(fake.shape):
+                expr = expression(dim)
+                if expr.is_Symbol:
+                    found.setdefault(expr, (number, axis))
+    return found

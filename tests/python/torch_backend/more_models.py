@@ -274,6 +274,9 @@ MORE_MODELS: dict[str, Callable[[], Made]] = {
         "googlenet", aux_logits=False, init_weights=True, dropout=0.0
     ),
     "gru": lambda: (GruClassifier(), (torch.randint(50, (3, 9)),), {}),
+    "mixtral": lambda: _hugging_face(
+        "MixtralForCausalLM", "MixtralConfig", **_DECODER, num_local_experts=4
+    ),
     "mixer": lambda: (Mixer(), (_image(32, 2),), {}),
     "mnasnet": lambda: _vision("mnasnet0_5", dropout=0.0),
     "mobilebert": _mobilebert,

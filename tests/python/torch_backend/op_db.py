@@ -3,7 +3,8 @@
 
 Each entry of `op_db` is run in float32, float16 and int64, forward and, where PyTorch
 differentiates it, backward. Results are compared with eager's. An entry either runs on our kernels,
-or falls back (with reasons), or is wrong, or crashes. Entries run in child processes, so that a
+or falls back (with reasons), or is wrong, or crashes. Strides of results that differ from eager's are
+noted, unless PyTorch's own `aot_eager` has other ones as well. Entries run in child processes, so that a
 crash or a hang is the finding of one entry. `op_table.py` writes the table of docs/pytorch.md.
 
     op_db.py --device vulkan:0 --samples 3 --json results.json
@@ -135,6 +136,8 @@ def run(options: argparse.Namespace) -> int:
                 f"{name}: {found['status']}: {'; '.join(found['reasons'])[:300]}",
                 flush=True,
             )
+        for strides in found.get("strides", []):
+            print(f"{name}: strides {strides[:300]}", flush=True)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
         if number % 50 == 49:
@@ -146,6 +149,8 @@ def run(options: argparse.Namespace) -> int:
     for found in results:
         totals[found["status"]] = totals.get(found["status"], 0) + 1
     print(totals)
+    other = sum(bool(f.get("strides")) for f in results)
+    print(f"{other} entries have results with other strides than eager's")
     return (
         1 if totals.get("wrong") or totals.get("crash") or totals.get("timeout") else 0
     )

@@ -69,6 +69,17 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor)]
 
 
+def layouts(results: Any) -> list[tuple[int, ...]]:
+    """Returns the strides of each tensor that has elements, in dims of more than one."""
+    tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
+    return [
+        tuple(s for s, d in zip(t.stride(), t.shape, strict=True) if d != 1)
+        if t.layout == torch.strided and t.numel()
+        else ()
+        for t in tensors
+    ]
+
+
 def compare(
     got: Any, want: Any, dtype: torch.dtype, what: str, values: bool = True, wide: Any = None
 ) -> None:  # fmt: skip

@@ -53,6 +53,8 @@ class Entry:
         self.reasons: list[str] = []
         #: Why samples left nothing to compile.
         self.idle: set[str] = set()
+        #: Results whose strides differ from those of eager and of `aot_eager`.
+        self.strides: list[str] = []
         self.compiled = self.fallbacks = self.samples = 0
 
     def run(self) -> None:
@@ -110,6 +112,18 @@ class Entry:
             if found is not None:
                 self._compare(given, (found, gradients), dtype, what, gradient=True)
         self._note(graphs)
+        self._compare_strides(given, checks.layouts(got), checks.layouts(want), what)
+
+    def _compare_strides(
+        self, given: Any, mine: list[Any], theirs: list[Any], what: str
+    ) -> None:
+        """Notes other strides than eager's, unless PyTorch itself has others when it compiles."""
+        if mine == theirs:
+            return
+        torch._dynamo.reset()
+        function = torch.compile(self._call, backend="aot_eager", dynamic=False)
+        if checks.layouts(function(*_copied(given))) == theirs:
+            self.strides.append(f"{mine} instead of {theirs}: {what}")
 
     def _compare(
         self, given: Any, results: tuple[Any, Any], dtype: torch.dtype, what: str, gradient: bool
@@ -318,6 +332,10 @@ def _described(given: Any) -> str:
 
 def _run(info: Any, options: argparse.Namespace) -> dict[str, Any]:
     entry = Entry(info, options)
+    return {**_outcome(entry, info, options), "strides": entry.strides}
+
+
+def _outcome(entry: Entry, info: Any, options: argparse.Namespace) -> dict[str, Any]:
     try:
         if options.gradcheck:
             entry.check_gradients()

@@ -111,6 +111,14 @@ class Models(Case):
         self.close(got.detach(), want.detach())
         self.assertEqual(got.stride(), want.stride())
 
+    def test_weight_norm(self) -> None:
+        norm = nn.utils.parametrizations.weight_norm
+        for model in (norm(nn.Linear(16, 8)), norm(nn.Linear(16, 8), dim=1)):
+            torch._dynamo.reset()
+            self.agree(model, torch.randn(4, 16))
+        torch._dynamo.reset()
+        self.agree(norm(nn.Conv1d(4, 6, 3), dim=2), torch.randn(2, 4, 9))
+
     def test_attention(self) -> None:
         self.agree(Attention(), torch.randint(11, (2, 5)))
 
@@ -304,6 +312,23 @@ class Behaviour(Case):
             for got, want in zip(compiled(function)(x), function(x), strict=True):
                 self.assertEqual(got.stride(), want.stride())
                 self.close(got, want)
+
+    def test_parts_of_arguments_are_views(self) -> None:
+        for function in (
+            lambda x: x.chunk(3, -1),
+            lambda x: x.split([1, 4, 2], 1),
+            lambda x: [t.T for t in x.T.split(2)],
+            lambda x: x.tensor_split(4, 1)[2].chunk(2),
+            lambda x: [x.chunk(2)[1], x * 2, *x.chunk(2)[0].chunk(2, 1)],
+        ):
+            for trains in (False, True):
+                torch._dynamo.reset()
+                x = torch.randn(5, 7, requires_grad=trains)
+                for got, want in zip(compiled(function)(x), function(x), strict=True):
+                    self.assertEqual(got.stride(), want.stride())
+                    self.close(got.detach(), want.detach())
+                    self.assertEqual(got.data_ptr() - x.data_ptr() in range(140),
+                                     want.data_ptr() - x.data_ptr() in range(140))  # fmt: skip
 
     def test_sign_of_a_nan_is_zero(self) -> None:
         x = torch.tensor([float("nan"), -0.0, 2.0, -3.0, float("-inf")])

@@ -6,7 +6,8 @@ import unittest
 
 import torch
 import torch.nn.functional as F
-from dynamic_shapes import DynamicCase
+from dynamic_shapes import DEVICE, Call, DynamicCase
+from reprise.torch import backend, report
 from torch import nn
 
 
@@ -36,6 +37,64 @@ class Dynamic(DynamicCase):
 
     def test_training(self) -> None:
         self.check(Encoder(), lambda net, tokens: net(tokens), training=True)
+
+
+class Images(DynamicCase):
+    """Windows over images whose height and width change."""
+
+    part = 1e-5
+
+    def agree(self, function: Call, shapes: list[tuple[int, ...]]) -> list[str]:
+        """Compares results and gradients with eager's; returns what PyTorch has run."""
+        run = torch.compile(
+            function, backend=backend, options={"device": DEVICE}, dynamic=True
+        )
+        with report.collect() as graphs:
+            for shape in shapes:
+                mine = torch.randn(shape, requires_grad=True)
+                theirs = mine.detach().clone().requires_grad_()
+                results = [_listed(run(mine)), _listed(function(theirs))]
+                for got, want in zip(*results, strict=True):
+                    self.close(got.detach(), want.detach(), 1e-6)
+                for found in results:
+                    sum(t.square().sum() for t in found if t.requires_grad).backward()  # type: ignore[union-attr]
+                assert mine.grad is not None and theirs.grad is not None
+                self.close(mine.grad, theirs.grad, 1e-6)
+        return [f.operator for g in graphs for f in g.fallbacks]
+
+    def test_pooling(self) -> None:
+        images: list[tuple[int, ...]] = [(2, 3, 9, 12), (2, 3, 8, 11), (1, 3, 13, 10)]
+        volumes = [(2, 3, 5, 7, 8), (2, 3, 6, 5, 9)]
+        lines = [(2, 3, 9), (4, 3, 12), (3, 3, 17)]
+        pools: list[nn.Module] = [
+            nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(2, 3, ceil_mode=True),
+            nn.MaxPool2d(3, 1, dilation=2), nn.MaxPool2d(2, return_indices=True),
+            nn.MaxPool1d(2), nn.MaxPool3d(2), nn.AvgPool2d(2), nn.AvgPool1d(3, 2, 1),
+            nn.AvgPool2d(3, 2, 1, count_include_pad=False), nn.AvgPool2d(3, 2, 1, ceil_mode=True),
+            nn.AvgPool2d(2, 3, ceil_mode=True, count_include_pad=False),
+            nn.AvgPool2d((2, 3), 2, 1, divisor_override=5), nn.AvgPool3d(2, ceil_mode=True),
+        ]  # fmt: skip
+        for pool in pools:
+            rank = int(type(pool).__name__[-2])
+            shapes = {1: lines, 2: images, 3: volumes}[rank]
+            with self.subTest(str(pool)):
+                torch._dynamo.reset()
+                self.assertEqual(self.agree(lambda x, p=pool: p(x * 1.5), shapes), [])
+
+    def test_sizes_in_parts_of_a_graph(self) -> None:
+        """A part of a graph that is cut may need a size that its own arguments do not have."""
+
+        def function(x: torch.Tensor) -> list[torch.Tensor]:
+            y = x.exp()[:, ::2]
+            z = torch.linalg.svdvals(y)
+            return [z * x.shape[1], y.sum(0) * x.shape[0], F.max_pool1d(z[None], 2)]
+
+        found = self.agree(function, [(9, 12), (5, 7), (6, 13)])
+        self.assertIn("aten._linalg_svd.default", found)
+
+
+def _listed(result: object) -> list[torch.Tensor]:
+    return list(result) if isinstance(result, (list, tuple)) else [result]  # type: ignore[list-item]
 
 
 if __name__ == "__main__":

@@ -249,7 +249,44 @@ def _sampling() -> Iterator[Sample]:
         )  # fmt: skip
 
 
+def _words() -> Iterator[Sample]:
+    table, index = torch.randn(7, 5), ints(3, 1, 3, 3, 0, 6)
+    for padding in (None, 3, 1):
+        yield (
+            f"embedding, scaled by frequency, padding {padding}",
+            lambda w, i, p=padding: F.embedding(i, w, padding_idx=p, scale_grad_by_freq=True),
+            (table.clone().requires_grad_(), index), 1e-5,
+        )  # fmt: skip
+    for norm in (1.0, 2.0, INF):
+        for limit in (1.0, 100.0):
+
+            def renormed(
+                w: torch.Tensor, i: torch.Tensor, n: float = norm, m: float = limit
+            ) -> Any:
+                words = w.clone()
+                return F.embedding(i, words, max_norm=m, norm_type=n), words
+
+            yield f"embedding, norm {norm}, {limit}", renormed, (table, index), 1e-5
+
+
+def _experts() -> Iterator[Sample]:
+    ends = torch.tensor([3, 3, 9, 16], dtype=torch.int32)
+    rows, columns = torch.randn(16, 8), torch.randn(8, 16)
+    weight, bare = torch.randn(4, 8, 24), torch.randn(4, 16, 8)
+    for dtype, part in ((torch.float32, 1e-5), (torch.bfloat16, 8e-3)):
+        for name, a, b, offsets in (
+            ("rows", rows, weight, ends), ("columns", bare, columns, ends),
+            ("inner", columns, torch.randn(16, 24), ends), ("batches", bare, weight, None),
+        ):  # fmt: skip
+            operands = (a.to(dtype).requires_grad_(), b.to(dtype).requires_grad_())
+            yield (
+                f"grouped product, {name}, {dtype}",
+                lambda a, b, o=offsets: F.grouped_mm(a, b, offs=o), operands, part,
+            )  # fmt: skip
+
+
 FAMILIES = {
+    "words": _words, "experts": _experts,
     "polynomials": _polynomials, "bits": _bits, "groups": _groups, "integers": _integers,
     "complex": _complex, "matrices": _matrices, "sampling": _sampling,
 }  # fmt: skip

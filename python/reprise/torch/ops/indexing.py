@@ -12,7 +12,7 @@ from ..graph import Graph, Operand, Value
 from ..symbols import Size
 from ..table import row
 from .arithmetic import floor_divide_integers
-from .common import known, numel
+from .common import compute_dtype, known, numel
 
 
 def _wide_index(g: Graph, index: Value) -> Value:
@@ -38,19 +38,30 @@ def _embedding(g: Graph, weight: Value, indices: Value, *_: object) -> Value:
 def _embedding_backward(
     g: Graph, grad: Value, indices: Value, count: Size, padding: int, scale: bool
 ) -> Value:
-    if scale:
-        raise Unsupported(
-            "gradients scaled by the frequency of words are not supported"
-        )
     width = grad.shape[-1]
     lines = numel(indices.shape)
     flat = g.reshape(_wide_index(g, indices), [lines, 1])
     rows = g.reshape(grad, [lines, width])
+    if scale:
+        rows = _scaled_by_frequency(g, rows, flat, count)
     if padding >= 0:
         padded = g.compare("Equal", flat, g.constant(torch.tensor(padding)))
         rows = g.where(padded, g.scalar(0, rows.dtype), rows)
     zeros = g.full(0, grad.dtype, [count, width])
     return g.op("ScatterND", zeros, flat, rows, reduction="add")
+
+
+def _scaled_by_frequency(g: Graph, rows: Value, index: Value, count: Size) -> Value:
+    """Divides each row by how often its index occurs."""
+    dtype, dims = rows.dtype, rows.dims
+    ones = g.full(1, torch.int64, index.shape)
+    zeros = g.full(0, torch.int64, [count, 1])
+    numbers = g.op("ScatterND", zeros, index, ones, reduction="add")
+    number = g.op("Gather", numbers, g.reshape(index, index.shape[:1]), axis=0)
+    wide = compute_dtype(dtype)
+    share = g.op("Div", g.scalar(1, wide), g.cast(number, wide))
+    scaled = g.cast(g.op("Mul", g.cast(rows, wide), share), dtype)
+    return Value(scaled.name, dtype, dims)
 
 
 @row("aten.gather.default")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from ..graph import Graph, Value
+from ..symbols import Size, static
 from ..table import row
-from .common import compute_dtype, is_float, known, known_shape, numel
+from .common import compute_dtype, is_float, known, numel
 from .integers import PoolWindows, largest_integers, sum_integers
 
 
@@ -17,16 +20,27 @@ class _Windows:
 
     def __init__(
         self, rank: int, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-        dilation: Sequence[int] = (1,),
+        dilation: Sequence[int] = (1,), ceil_mode: bool = False,
     ) -> None:  # fmt: skip
         def spread(values: Sequence[int]) -> list[int]:
             listed = [known(v, "a parameter") for v in values]
             return listed * rank if len(listed) == 1 else listed
 
-        self.rank = rank
+        self.rank, self.ceil_mode = rank, ceil_mode
         self.kernel, self.padding = spread(kernel), spread(padding)
         self.dilation = spread(dilation)
         self.stride = spread(stride) if stride else list(self.kernel)
+
+    def attributes(
+        self, inputs: Sequence[Size], outputs: Sequence[Size]
+    ) -> dict[str, Any]:
+        """Returns the attributes of ONNX that give windows of these numbers."""
+        found: dict[str, Any] = {"kernel_shape": self.kernel, "strides": self.stride}
+        if all(static(s) for s in [*inputs, *outputs]):
+            ends = self.end_padding([int(s) for s in inputs], [int(s) for s in outputs])
+            return {**found, "pads": [*self.padding, *ends]}
+        ceil = int(self.ceil_mode)
+        return {**found, "pads": self.padding * 2, "ceil_mode": ceil}
 
     def end_padding(self, inputs: Sequence[int], outputs: Sequence[int]) -> list[int]:
         """Returns the padding at the end that gives exactly the outputs.
@@ -50,21 +64,20 @@ def _batched(g: Graph, x: Value, rank: int) -> Value:
 
 def _max_pool(g: Graph, x: Value, windows: _Windows) -> Sequence[Value]:
     rank = windows.rank
-    sizes = [known(d, "a dim") for d in x.shape[x.rank - rank :]]
-    outputs = [known(d, "a dim") for d in g.out.shape[len(g.out.shape) - rank :]]
-    ends = windows.end_padding(sizes, outputs)
+    sizes, outputs = x.shape[x.rank - rank :], g.out.shape[len(g.out.shape) - rank :]
     if not is_float(x.dtype):
         form = PoolWindows(
             windows.kernel, windows.stride, windows.padding, windows.dilation
         )
         lines = numel(x.shape[: x.rank - rank])
-        found = largest_integers(g, g.reshape(x, [lines, *sizes]), form, outputs)
+        counts = [known(d, "a dim") for d in outputs]
+        found = largest_integers(g, g.reshape(x, [lines, *sizes]), form, counts)
         return [g.reshape(v, g.out.shape) for v in found]
     values, places = g.ops(
-        "MaxPool", [_batched(g, x, rank)], [x.dtype, torch.int64], kernel_shape=windows.kernel,
-        strides=windows.stride, pads=[*windows.padding, *ends], dilations=windows.dilation,
+        "MaxPool", [_batched(g, x, rank)], [x.dtype, torch.int64], dilations=windows.dilation,
+        **windows.attributes(sizes, outputs),
     )  # fmt: skip
-    inside = g.op("Mod", places, g.constant(torch.tensor(numel(sizes))))
+    inside = g.op("Mod", places, g.size(numel(sizes)))
     return [g.reshape(values, g.out.shape), g.reshape(inside, g.out.shape)]
 
 
@@ -73,7 +86,7 @@ def _max_pool2d(
     g: Graph, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
     padding: Sequence[int] = (0,), dilation: Sequence[int] = (1,), ceil_mode: bool = False,
 ) -> Sequence[Value]:  # fmt: skip
-    return _max_pool(g, x, _Windows(2, kernel, stride, padding, dilation))
+    return _max_pool(g, x, _Windows(2, kernel, stride, padding, dilation, ceil_mode))
 
 
 @row("aten.max_pool3d_with_indices.default")
@@ -81,7 +94,7 @@ def _max_pool3d(
     g: Graph, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
     padding: Sequence[int] = (0,), dilation: Sequence[int] = (1,), ceil_mode: bool = False,
 ) -> Sequence[Value]:  # fmt: skip
-    return _max_pool(g, x, _Windows(3, kernel, stride, padding, dilation))
+    return _max_pool(g, x, _Windows(3, kernel, stride, padding, dilation, ceil_mode))
 
 
 @row("aten.max_pool2d_with_indices_backward.default")
@@ -94,9 +107,8 @@ def _max_pool_backward(g: Graph, grad: Value, x: Value, *rest: object) -> Value:
     indices = rest[-1]
     assert isinstance(indices, Value)
     rank = 3 if "3d" in g.target else 2
-    shape = known_shape(x)
-    lines = numel(shape[: len(shape) - rank])
-    plane = numel(shape[len(shape) - rank :])
+    shape = x.shape
+    lines, plane = numel(shape[: x.rank - rank]), numel(shape[x.rank - rank :])
     outputs = numel(grad.shape[grad.rank - rank :])
     zeros = g.full(0, grad.dtype, [lines, plane])
     total = g.op(
@@ -107,60 +119,77 @@ def _max_pool_backward(g: Graph, grad: Value, x: Value, *rest: object) -> Value:
 
 
 def _counts(
-    windows: _Windows, sizes: Sequence[int], outputs: Sequence[int], count_padding: bool
-) -> torch.Tensor:
-    """Returns by how many elements each window of an average divides."""
-    total = torch.ones([1] * windows.rank)
+    g: Graph, windows: _Windows, sizes: Sequence[Size], outputs: Sequence[Size],
+    count_padding: bool,
+) -> Value:  # fmt: skip
+    """Returns by how many elements each window of an average divides, in float32."""
+    total: Value | None = None
+    zero, one = g.constant(torch.tensor(0)), g.constant(torch.tensor(1))
     for axis in range(windows.rank):
-        start = (
-            torch.arange(outputs[axis]) * windows.stride[axis] - windows.padding[axis]
-        )
-        end = start + windows.kernel[axis]
-        limit = sizes[axis] + (windows.padding[axis] if count_padding else 0)
-        first = start if count_padding else start.clamp(min=0)
-        number = (end.clamp(max=limit) - first).to(torch.float32)
-        shape = [1] * windows.rank
+        padding, stride = windows.padding[axis], windows.stride[axis]
+        number = g.op("Range", zero, g.size(outputs[axis]), one, dims=[outputs[axis]])
+        start = g.op("Mul", number, g.constant(torch.tensor(stride)))
+        start = g.op("Sub", start, g.constant(torch.tensor(padding)))
+        end = g.op("Add", start, g.constant(torch.tensor(windows.kernel[axis])))
+        limit = g.size(sizes[axis] + (padding if count_padding else 0))
+        first = start if count_padding else g.op("Max", start, zero)
+        count = g.cast(g.op("Sub", g.op("Min", end, limit), first), torch.float32)
+        shape: list[Size] = [1] * windows.rank
         shape[axis] = outputs[axis]
-        total = total * number.reshape(shape)
+        part = g.reshape(count, shape)
+        total = part if total is None else g.op("Mul", total, part)
+    assert total is not None
     return total
 
 
-def _average(
-    g: Graph, x: Value, windows: _Windows, count_padding: bool, divisor: int | None
-) -> Value:
+@dataclass(frozen=True)
+class _Average:
+    """An average over windows: whether padding counts, or the number by which it divides."""
+
+    windows: _Windows
+    count_padding: bool
+    divisor: int | None = None
+
+    def divisors(
+        self, g: Graph, sizes: Sequence[Size], outputs: Sequence[Size], dtype: torch.dtype
+    ) -> Value:  # fmt: skip
+        """Returns by what the sum of each window is divided."""
+        if self.divisor is not None:
+            return g.scalar(self.divisor, dtype)
+        return g.cast(
+            _counts(g, self.windows, sizes, outputs, self.count_padding), dtype
+        )
+
+
+def _average(g: Graph, x: Value, form: _Average) -> Value:
     """Sums the windows by a convolution with ones, and divides by what PyTorch counts."""
-    rank = windows.rank
-    sizes = [known(d, "a dim") for d in x.shape[x.rank - rank :]]
-    outputs = [known(d, "a dim") for d in g.out.shape[len(g.out.shape) - rank :]]
+    windows, rank = form.windows, form.windows.rank
+    sizes, outputs = x.shape[x.rank - rank :], g.out.shape[len(g.out.shape) - rank :]
     dtype = compute_dtype(x.dtype)
     if not dtype.is_floating_point:
-        form = PoolWindows(windows.kernel, windows.stride, windows.padding, (1,) * rank)
+        places = PoolWindows(
+            windows.kernel, windows.stride, windows.padding, (1,) * rank
+        )
         lines = numel(x.shape[: x.rank - rank])
-        total = sum_integers(g, g.reshape(x, [lines, *sizes]), form, outputs)
-        by = _divisor(g, windows, (sizes, outputs), count_padding, divisor, dtype)
+        counts = [known(d, "a dim") for d in outputs]
+        total = sum_integers(g, g.reshape(x, [lines, *sizes]), places, counts)
+        by = form.divisors(g, sizes, outputs, dtype)
         return g.reshape(g.op("Div", total, by), g.out.shape)
-    ends = windows.end_padding(sizes, outputs)
     image = _batched(g, g.cast(x, dtype), rank)
+    attributes = windows.attributes(sizes, outputs)
     ones = g.constant(torch.ones([1, 1, *windows.kernel], dtype=dtype))
-    total = g.op(
-        "Conv", image, ones, strides=windows.stride,
-        pads=[*windows.padding, *ends],
-    )  # fmt: skip
-    mean = g.op(
-        "Div",
-        total,
-        _divisor(g, windows, (sizes, outputs), count_padding, divisor, dtype),
-    )
+    if not attributes.pop("ceil_mode", 0):
+        total = g.op("Conv", image, ones, **attributes)
+    else:  # A convolution does not round the number of windows up.
+        spare = [
+            p + s - 1 for p, s in zip(windows.padding, windows.stride, strict=True)
+        ]
+        attributes["pads"] = [*windows.padding, *spare]
+        total = g.op("Conv", image, ones, **attributes)
+        for i in range(rank):
+            total = g.slice(total, 2 + i, 0, outputs[i])
+    mean = g.op("Div", total, form.divisors(g, sizes, outputs, dtype))
     return g.cast(g.reshape(mean, g.out.shape), x.dtype)
-
-
-def _divisor(
-    g: Graph, windows: _Windows, sizes: tuple[list[int], list[int]], count_padding: bool,
-    divisor: int | None, dtype: torch.dtype,
-) -> Value:  # fmt: skip
-    if divisor is not None:
-        return g.scalar(divisor, dtype)
-    return g.constant(_counts(windows, sizes[0], sizes[1], count_padding).to(dtype))
 
 
 @row("aten.avg_pool1d.default")
@@ -168,7 +197,13 @@ def _avg_pool1d(
     g: Graph, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
     padding: Sequence[int] = (0,), ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Value:  # fmt: skip
-    return _average(g, x, _Windows(1, kernel, stride, padding), count_include_pad, None)
+    return _average(
+        g,
+        x,
+        _Average(
+            _Windows(1, kernel, stride, padding, ceil_mode=ceil_mode), count_include_pad
+        ),
+    )
 
 
 @row("aten.avg_pool2d.default")
@@ -177,8 +212,8 @@ def _avg_pool2d(
     padding: Sequence[int] = (0,), ceil_mode: bool = False, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
-    windows = _Windows(2, kernel, stride, padding)
-    return _average(g, x, windows, count_include_pad, divisor_override)
+    windows = _Windows(2, kernel, stride, padding, ceil_mode=ceil_mode)
+    return _average(g, x, _Average(windows, count_include_pad, divisor_override))
 
 
 @row("aten.avg_pool3d.default")
@@ -187,8 +222,8 @@ def _avg_pool3d(
     padding: Sequence[int] = (0,), ceil_mode: bool = False, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Value:  # fmt: skip
-    windows = _Windows(3, kernel, stride, padding)
-    return _average(g, x, windows, count_include_pad, divisor_override)
+    windows = _Windows(3, kernel, stride, padding, ceil_mode=ceil_mode)
+    return _average(g, x, _Average(windows, count_include_pad, divisor_override))
 
 
 @row("aten.avg_pool2d_backward.default", "aten.avg_pool3d_backward.default")
@@ -199,26 +234,24 @@ def _avg_pool_backward(
 ) -> Value:  # fmt: skip
     rank = 3 if "3d" in g.target else 2
     windows = _Windows(rank, kernel, stride, padding)
-    sizes = [known(d, "a dim") for d in x.shape[x.rank - rank :]]
-    outputs = [known(d, "a dim") for d in grad.shape[grad.rank - rank :]]
+    sizes, outputs = x.shape[x.rank - rank :], grad.shape[grad.rank - rank :]
     dtype = compute_dtype(grad.dtype)
-    divisor = _divisor(
-        g, windows, (sizes, outputs), count_include_pad, divisor_override, dtype
-    )
+    form = _Average(windows, count_include_pad, divisor_override)
+    divisor = form.divisors(g, sizes, outputs, dtype)
     share = g.op("Div", _batched(g, g.cast(grad, dtype), rank), divisor)
     ones = g.constant(torch.ones([1, 1, *windows.kernel], dtype=dtype))
     spread = g.op("ConvTranspose", share, ones, strides=windows.stride)
+    # The result covers the padding, and may end less than a stride before the input does.
+    pads = [0] * (2 * (rank + 2))
     for i in range(rank):
-        # The result covers the padding, and may end before the input does.
         reach = (outputs[i] - 1) * windows.stride[i] + windows.kernel[i]
         missing = windows.padding[i] + sizes[i] - reach
-        if missing > 0:
-            pads = [0] * (2 * (rank + 2))
-            pads[rank + 2 + 2 + i] = missing
-            spread = g.op("Pad", spread, g.ints(pads))
-        spread = g.slice(
-            spread, 2 + i, windows.padding[i], windows.padding[i] + sizes[i]
-        )
+        at_most = windows.stride[i] - 1
+        pads[rank + 4 + i] = max(int(missing), 0) if static(missing) else at_most
+    spread = g.op("Pad", spread, g.ints(pads)) if any(pads) else spread
+    for i in range(rank):
+        start = windows.padding[i]
+        spread = g.slice(spread, 2 + i, start, start + sizes[i])
     return g.cast(g.reshape(spread, x.shape), grad.dtype)
 
 
