@@ -48,6 +48,7 @@ constexpr Excuse kExcuses[] = {
     {"CallsOfManyThreadsWait", "host", kNoArena},
     {"IdleMemoryIsFreed", "host", kNoArena},
     {"AnArenaOfAnotherDeviceIsRefused", "host", kNoArena},
+    {"ALateRunKeepsTheSharedArena", "host", kNoArena},
     {"WaitingBehindOtherWorkIsNoFault", "host", kNoTimeLimit},
     {"LateRunsKeepTheirPlaceAndTheirMemoryIsUsedAgain", "host", kNoTimeLimit},
     {"SemaphoresOfTheApplicationOrderRuns", "host", "the host has no semaphores"},

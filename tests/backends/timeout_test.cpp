@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "contract.h"
+#include "runtime/shared_arena.h"
 
 namespace reprise::test {
 namespace {
@@ -59,6 +60,20 @@ TEST_P(TimeoutContract, WaitingBehindOtherWorkIsNoFault) {
   late.reset();
   EXPECT_TRUE(device->allocate(64, MemoryUse::Device).ok());
   ASSERT_OK(run(*other));
+}
+
+// The device may still be executing a late run, so others get other memory.
+TEST_P(TimeoutContract, ALateRunKeepsTheSharedArena) {
+  auto device = open();
+  const auto package = chain(kLaunches, kElements, false);
+  const auto arena = std::make_shared<SharedArena>(device);
+  auto late = session(package, device, {.timeout_ns = kNoTime, .arena = arena});
+  auto other = session(package, device, {.timeout_ns = 20 * kSecond, .arena = arena});
+  ASSERT_TRUE(late && other);
+  for (int i = 0; i < 20; ++i) {
+    run_late(*late, 1);
+    ASSERT_OK(run(*other));
+  }
 }
 
 TEST_P(TimeoutContract, LateRunsKeepTheirPlaceAndTheirMemoryIsUsedAgain) {

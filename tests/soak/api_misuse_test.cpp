@@ -246,5 +246,32 @@ TEST_F(Misuse, WithoutFileDescriptorsThatIsSaid) {
   expect_error(status, REPRISE_DEVICE, "no file descriptor is left");
 }
 
+TEST_F(Misuse, ArenasOutliveTheirHandles) {
+  reprise_arena* made = nullptr;
+  expect_error(reprise_arena_create(app_.device.get(), nullptr, &error_), REPRISE_USAGE, "out");
+  ASSERT_EQ(reprise_arena_create(app_.device.get(), &made, &error_), REPRISE_OK);
+  reprise_session_options options = REPRISE_SESSION_OPTIONS_INIT;
+  options.arena = made;
+  const auto session = app_.make_session(&options, &error_);
+  ASSERT_TRUE(session) << error_.message;
+  std::vector<float> y(4);
+  ASSERT_EQ(run_once(session.get(), x_, y, &error_), REPRISE_OK) << error_.message;
+  uint64_t bytes = 0;
+  ASSERT_EQ(reprise_arena_get_bytes(made, &bytes, &error_), REPRISE_OK);
+  EXPECT_EQ(bytes > 0, !soak_devices().empty()) << bytes;
+  expect_error(reprise_arena_get_bytes(made, nullptr, &error_), REPRISE_USAGE, "bytes");
+  reprise_arena_free(made);
+  expect_error(reprise_arena_get_bytes(made, &bytes, &error_), REPRISE_USAGE, "arena");
+  EXPECT_FALSE(app_.make_session(&options, &error_)) << "the arena of the options was freed";
+  ASSERT_EQ(run_once(session.get(), x_, y, &error_), REPRISE_OK) << error_.message;
+  EXPECT_EQ(y, (std::vector<float>{4, 5, 6, 7}));
+  // On another device, the session has memory of its own.
+  App other(first_device());
+  ASSERT_EQ(reprise_session_reopen(session.get(), other.device.get(), &error_), REPRISE_OK)
+      << error_.message;
+  ASSERT_EQ(run_once(session.get(), x_, y, &error_), REPRISE_OK) << error_.message;
+  EXPECT_EQ(y, (std::vector<float>{4, 5, 6, 7}));
+}
+
 }  // namespace
 }  // namespace reprise::test
