@@ -2,14 +2,19 @@
 
 A result may differ from eager's by 1e-4 of its largest value. Where it differs by more, eager in
 float64 decides: the error of the compiled model must then not exceed eager's own error by more than
-half. This concerns models whose normalisations amplify rounding: those of few elements. Losses of
-training may differ by 1e-3, or by 1e-3 of eager's if that is above 1; else the same rule decides, with
-the larger error of eager in two memory formats.
+half. This concerns models that amplify rounding: normalisations of few elements, and ReLU where an
+element is so close to 0 that rounding decides its gradient. Eager's error is the largest of those
+that it has when it adds in other orders and when each parameter moves by a unit in the last place,
+because any of these is a right result in float32. Losses of training may differ by 1e-3, or by 1e-3
+of eager's if that is above 1; else the same rule decides, with the larger error of eager in two memory
+formats.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
+import math
 import os
 import time
 import unittest
@@ -42,34 +47,66 @@ def _error(got: torch.Tensor, want: torch.Tensor) -> float:
     return float((got.double() - want.double()).abs().max()) if want.numel() else 0.0
 
 
+def _in_format(value: Any, form: torch.memory_format) -> Any:
+    return pytree.tree_map_only(
+        torch.Tensor,
+        lambda t: t.contiguous(memory_format=form) if t.dim() == 4 else t,
+        value,
+    )
+
+
+def _gradients(model: Any, args: Any, kwargs: Any) -> dict[str, torch.Tensor]:
+    """The loss and the gradients of all parameters."""
+    loss = _loss(model(*args, **kwargs))
+    loss.backward()
+    found = {k: p.grad for k, p in model.named_parameters() if p.grad is not None}
+    return found | {"loss": loss.detach()}
+
+
 class Exact:
     """Loss and gradients in float64, computed when they are needed."""
 
     def __init__(self, model: torch.nn.Module, args: Any, kwargs: Any) -> None:
         self._model, self._args, self._kwargs = model, args, kwargs
-        self._found: dict[str, torch.Tensor] | None = None
+
+    @functools.cached_property
+    def _found(self) -> dict[str, torch.Tensor]:
+        model = copy.deepcopy(self._model).double()
+        return _gradients(model, _doubled(self._args), _doubled(self._kwargs))
+
+    @functools.cached_property
+    def _others(self) -> list[dict[str, torch.Tensor]]:
+        """Eager's results in float32, as exact as any."""
+        form = torch.channels_last
+        reordered = copy.deepcopy(self._model).to(memory_format=form)  # type: ignore[call-overload]
+        others = [_gradients(reordered, _in_format(self._args, form), self._kwargs)]
+        with torch.backends.mkldnn.flags(enabled=False):
+            others.append(
+                _gradients(copy.deepcopy(self._model), self._args, self._kwargs)
+            )
+        for seed in range(3):
+            generator = torch.Generator().manual_seed(seed)
+            moved = copy.deepcopy(self._model)
+            with torch.no_grad():
+                for p in moved.parameters():
+                    up = torch.rand(p.shape, generator=generator) < 0.5
+                    p.copy_(torch.nextafter(p, torch.where(up, math.inf, -math.inf)))
+            others.append(_gradients(moved, self._args, self._kwargs))
+        return others
 
     def __getitem__(self, key: str) -> torch.Tensor:
-        if self._found is None:
-            model = copy.deepcopy(self._model).double()
-            loss = _loss(model(*_doubled(self._args), **_doubled(self._kwargs)))
-            loss.backward()
-            self._found = {"loss": loss.detach()}
-            for name, parameter in model.named_parameters():
-                if parameter.grad is not None:
-                    self._found[name] = parameter.grad
         return self._found[key]
+
+    def errors(self, key: str) -> list[float]:
+        """Errors of eager in float32."""
+        return [_error(other[key], self[key]) for other in self._others]
 
     def history(self, form: torch.memory_format | None = None) -> list[float]:
         """Losses of training in float64, or in float32 with a memory format."""
         model, args, kwargs = copy.deepcopy(self._model), self._args, self._kwargs
         if form is None:
             return _history(*2 * (model.double(),), _doubled(args), _doubled(kwargs))
-        args = pytree.tree_map_only(
-            torch.Tensor,
-            lambda t: t.contiguous(memory_format=form) if t.dim() == 4 else t,
-            args,
-        )
+        args = _in_format(args, form)
         return _history(*2 * (model.to(memory_format=form),), args, kwargs)  # type: ignore[call-overload]
 
 
@@ -110,6 +147,8 @@ class Models(unittest.TestCase):
         if _error(got, want) <= 1e-4 * scale:
             return
         mine, theirs = _error(got, exact[key]), _error(want, exact[key])
+        if mine > 1.5 * theirs:
+            theirs = max(theirs, *exact.errors(key))
         print(f"  {key}: error {mine / scale:.2g}, eager's error {theirs / scale:.2g}")
         self.assertLessEqual(mine, 1.5 * theirs, key)
 
