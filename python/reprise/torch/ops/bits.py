@@ -41,27 +41,23 @@ def _frexp(g: Graph, x: Value) -> Sequence[Value]:
     _, fraction, exponent = _FORMS[dtype]
     wide = g.cast(x, dtype)
     most, bias = (1 << exponent) - 1, (1 << (exponent - 1)) - 2
-    # Numbers below the smallest normal one are made larger first, and the power smaller.
-    small = g.compare(
-        "Less", g.op("Abs", wide), g.scalar(math.ldexp(1.0, 1 - bias), dtype)
-    )
-    lifted = g.where(
-        small, g.op("Mul", wide, g.scalar(math.ldexp(1.0, fraction + 2), dtype)), wide
-    )
-    bits = _bits(g, lifted)
+    sign = 1 << (fraction + exponent)
+    bits = _bits(g, wide)
     negative = g.compare("Less", bits, g.scalar(0, bits.dtype))
-    low = g.op("BitwiseAnd", bits, g.scalar((1 << fraction) - 1, bits.dtype))
+    size = g.op("BitwiseAnd", bits, g.scalar(sign - 1, bits.dtype))
+    zero = g.compare("Equal", size, g.scalar(0, bits.dtype))
+    special = g.compare("GreaterOrEqual", size, g.scalar(most << fraction, bits.dtype))
+    # Of numbers below the smallest normal one, which devices may take as 0, the bits are an integer
+    # times the smallest number. As a float, that integer is a normal number.
+    small = g.compare("Less", size, g.scalar(1 << fraction, bits.dtype))
+    size = g.where(small, _bits(g, g.cast(size, dtype)), size)
+    low = g.op("BitwiseAnd", size, g.scalar((1 << fraction) - 1, bits.dtype))
     half = g.op("BitwiseOr", low, g.scalar(bias << fraction, bits.dtype))
     part = _floats(g, half, dtype)
     part = g.where(negative, g.op("Neg", part), part)
-    size = g.op(
-        "BitwiseAnd", bits, g.scalar((1 << (fraction + exponent)) - 1, bits.dtype)
-    )
     power = g.op("Div", size, g.scalar(1 << fraction, bits.dtype))
-    special = g.compare("Equal", power, g.scalar(most, bits.dtype))
-    zero = g.compare("Equal", wide, g.scalar(0.0, dtype))
     shift = g.where(
-        small, g.scalar(bias + fraction + 2, bits.dtype), g.scalar(bias, bits.dtype)
+        small, g.scalar(2 * bias + fraction, bits.dtype), g.scalar(bias, bits.dtype)
     )
     none = g.op("Or", special, zero)
     number = g.where(none, g.scalar(0, bits.dtype), g.op("Sub", power, shift))
