@@ -12,6 +12,8 @@ namespace reprise::capi {
 template <>
 inline constexpr std::array kStructEnds<reprise_allocator>{
     offsetof(reprise_allocator, allocate_host)};
+template <>
+inline constexpr std::array kStructEnds<reprise_device_info>{offsetof(reprise_device_info, luid)};
 
 namespace {
 
@@ -27,6 +29,9 @@ reprise_device_info to_c(const DeviceInfo& d) {
   copy_text(out.driver, sizeof(out.driver), d.driver);
   copy_text(out.api, sizeof(out.api), d.api);
   std::memcpy(out.uuid, d.uuid, sizeof(out.uuid));
+  out.has_luid = d.has_luid ? 1 : 0;
+  std::memcpy(out.luid, d.luid, sizeof(out.luid));
+  out.luid_node_mask = d.luid_node_mask;
   out.usable = d.usable ? 1 : 0;
   copy_text(out.reason, sizeof(out.reason), d.reason);
   return out;

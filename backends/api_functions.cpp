@@ -68,6 +68,7 @@ constexpr reprise_functions kTable{
     reprise_arena_create,
     reprise_arena_get_bytes,
     reprise_arena_free,
+    reprise_package_symbol,
 };
 
 }  // namespace

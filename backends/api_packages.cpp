@@ -1,10 +1,25 @@
 // The C interface over packages.
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "backends/api.h"
 
 namespace reprise::capi {
+
+template <>
+inline constexpr std::array kStructEnds<reprise_package_info>{
+    offsetof(reprise_package_info, symbol_count)};
+
 namespace {
+
+/// The sizes that inputs decide: positions in Interface::symbols.
+std::vector<size_t> sizes_of_inputs(const plan::Interface& io) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < io.sources.size(); ++i)
+    if (io.sources[i].kind == SymbolSource::Kind::InputDim) out.push_back(i);
+  return out;
+}
 
 reprise_variant describe(const package::Variant& v) {
   reprise_variant out = REPRISE_VARIANT_INIT;
@@ -26,6 +41,7 @@ reprise_package_info describe(const package::Package& p) {
   out.output_count = static_cast<uint32_t>(p.io.outputs.size());
   out.state_count = static_cast<uint32_t>(p.io.states.size());
   out.variant_count = static_cast<uint32_t>(p.variants.size());
+  out.symbol_count = static_cast<uint32_t>(sizes_of_inputs(p.io).size());
   return out;
 }
 
@@ -97,6 +113,26 @@ reprise_status reprise_package_variant(const reprise_package* package, size_t in
     RP_ASSIGN(const auto held, find_handle(package));
     RP_TRY(check_index(index, held->package->variants.size(), "variants"));
     write_struct(describe(held->package->variants[index]), variant);
+    return {};
+  });
+}
+
+reprise_status reprise_package_symbol(const reprise_package* package, size_t index,
+                                      reprise_symbol* symbol, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!symbol) return missing("symbol");
+    RP_TRY(check_out(symbol, "reprise_symbol"));
+    RP_ASSIGN(const auto held, find_handle(package));
+    const plan::Interface& io = held->package->io;
+    const std::vector<size_t> sizes = sizes_of_inputs(io);
+    RP_TRY(check_index(index, sizes.size(), "symbols"));
+    const Symbol& s = io.symbols[sizes[index]];
+    reprise_symbol out = REPRISE_SYMBOL_INIT;
+    out.name = s.name.c_str();
+    out.min = s.min;
+    out.max = s.max;
+    out.divisor = s.divisor;
+    write_struct(out, symbol);
     return {};
   });
 }

@@ -54,6 +54,10 @@ struct DeviceInfo {
   DeviceFacts facts;
   uint8_t uuid[16] = {};
   uint32_t driver_version = 0;
+  // Of the adapter on Windows.
+  bool has_luid = false;
+  uint8_t luid[8] = {};
+  uint32_t luid_node_mask = 0;
 };
 
 /// The facts that a variant needs. A session uses the first variant whose predicate its device

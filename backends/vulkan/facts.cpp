@@ -173,6 +173,11 @@ void PhysicalDevice::fill_identity(const Instance& instance) {
     link(tail, driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
   instance.fn().properties2(handle, &p2);
   std::memcpy(info.uuid, id.deviceUUID, sizeof(info.uuid));
+  info.has_luid = id.deviceLUIDValid != VK_FALSE;
+  if (info.has_luid) {
+    std::memcpy(info.luid, id.deviceLUID, sizeof(info.luid));
+    info.luid_node_mask = id.deviceNodeMask;
+  }
   driver_ = driver.driverID;
   info.facts.driver = driver_traits(driver_, driver.driverInfo);
   info.driver = driver.driverName[0] == 0

@@ -50,9 +50,22 @@ typedef struct reprise_package_info {
   uint32_t output_count;
   uint32_t state_count;
   uint32_t variant_count;
+  uint32_t symbol_count;
+  uint32_t reserved;
 } reprise_package_info;
 #define REPRISE_PACKAGE_INFO_INIT \
-  { sizeof(reprise_package_info), NULL, NULL, 0, 0, 0, 0, 0 }
+  { sizeof(reprise_package_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0 }
+
+/* A size that the inputs of a run decide, by its name in the shapes of slots. */
+typedef struct reprise_symbol {
+  size_t struct_size;
+  const char* name; /* lives as long as the package */
+  int64_t min;      /* a run with a size outside of min to max is refused; max is 2^31 - 1 if the */
+  int64_t max;      /* model was compiled without a limit */
+  int64_t divisor;  /* every size is a multiple of it */
+} reprise_symbol;
+#define REPRISE_SYMBOL_INIT \
+  { sizeof(reprise_symbol), NULL, 0, 0, 0 }
 
 /* A plan with kernels for devices that have certain features. A session uses the first variant that
  * its device satisfies. */
@@ -73,6 +86,8 @@ REPRISE_API reprise_status reprise_package_get_info(const reprise_package* packa
                                                     reprise_error* error);
 REPRISE_API reprise_status reprise_package_variant(const reprise_package* package, size_t index,
                                                    reprise_variant* variant, reprise_error* error);
+REPRISE_API reprise_status reprise_package_symbol(const reprise_package* package, size_t index,
+                                                  reprise_symbol* symbol, reprise_error* error);
 
 /* --- devices --- */
 typedef struct reprise_device reprise_device;
@@ -88,9 +103,14 @@ typedef struct reprise_device_info {
   uint8_t uuid[16]; /* as Vulkan and CUDA report it; zeros: unknown */
   int32_t usable;
   uint32_t reserved;
+  /* Of Vulkan devices on Windows: the LUID of the adapter, by which DXGI and Direct3D know it, and
+   * the node of the adapter that the device is. */
+  uint8_t luid[8];
+  uint32_t luid_node_mask;
+  int32_t has_luid;
 } reprise_device_info;
 #define REPRISE_DEVICE_INFO_INIT \
-  { sizeof(reprise_device_info), "", "", "", "", "", "", {0}, 0, 0 }
+  { sizeof(reprise_device_info), "", "", "", "", "", "", {0}, 0, 0, {0}, 0, 0 }
 
 /* A Vulkan device of the application, which the library borrows and never frees. The application
  * must have enabled bufferDeviceAddress if the device has it, or say that it has not. The library

@@ -121,6 +121,8 @@ typedef struct reprise_functions {
   reprise_status (*arena_get_bytes)(const reprise_arena* arena, uint64_t* bytes,
                                     reprise_error* error);
   void (*arena_free)(reprise_arena* arena);
+  reprise_status (*package_symbol)(const reprise_package* package, size_t index,
+                                   reprise_symbol* symbol, reprise_error* error);
 } reprise_functions;
 
 /* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.

@@ -105,6 +105,13 @@ TEST_P(Api, PackagesAndSessionsDescribeThemselves) {
   EXPECT_EQ(variant.launch_count, 2U);
   EXPECT_EQ(variant.host_call_count, 0U);
   EXPECT_EQ(reprise_package_variant(package.get(), 2, &variant, &error), REPRISE_USAGE);
+  ASSERT_EQ(info.symbol_count, 1U);
+  reprise_symbol symbol = REPRISE_SYMBOL_INIT;
+  ASSERT_EQ(reprise_package_symbol(package.get(), 0, &symbol, &error), REPRISE_OK);
+  EXPECT_STREQ(symbol.name, "n");
+  EXPECT_LT(symbol.min, symbol.max);
+  EXPECT_GE(symbol.divisor, 1);
+  EXPECT_EQ(reprise_package_symbol(package.get(), 1, &symbol, &error), REPRISE_USAGE);
   reprise_slot slot = REPRISE_SLOT_INIT;
   ASSERT_EQ(reprise_package_input(package.get(), 0, &slot, &error), REPRISE_OK);
   EXPECT_STREQ(slot.name, "x");
