@@ -69,6 +69,7 @@ constexpr reprise_functions kTable{
     reprise_arena_get_bytes,
     reprise_arena_free,
     reprise_package_symbol,
+    reprise_package_metadata,
 };
 
 }  // namespace

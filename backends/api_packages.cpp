@@ -41,6 +41,7 @@ reprise_package_info describe(const package::Package& p) {
   out.output_count = static_cast<uint32_t>(p.io.outputs.size());
   out.state_count = static_cast<uint32_t>(p.io.states.size());
   out.variant_count = static_cast<uint32_t>(p.variants.size());
+  out.metadata_count = static_cast<uint32_t>(p.metadata.size());
   out.symbol_count = static_cast<uint32_t>(sizes_of_inputs(p.io).size());
   return out;
 }
@@ -113,6 +114,20 @@ reprise_status reprise_package_variant(const reprise_package* package, size_t in
     RP_ASSIGN(const auto held, find_handle(package));
     RP_TRY(check_index(index, held->package->variants.size(), "variants"));
     write_struct(describe(held->package->variants[index]), variant);
+    return {};
+  });
+}
+
+reprise_status reprise_package_metadata(const reprise_package* package, size_t index,
+                                        const char** name, const char** value,
+                                        reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!name || !value) return missing("name or value");
+    RP_ASSIGN(const auto held, find_handle(package));
+    const auto& all = held->package->metadata;
+    RP_TRY(check_index(index, all.size(), "properties"));
+    *name = all[index].first.c_str();
+    *value = all[index].second.c_str();
     return {};
   });
 }

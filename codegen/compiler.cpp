@@ -137,6 +137,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   package::Package p;
   CompileContext context(g, p, options, std::move(targets), out);
   p.model_name = g.name;
+  p.metadata = g.metadata;
   p.producer = "reprise 0.1.0";
   RP_TRY(add_images(g, options.images));
   RP_TRY(order_states(g, options.states));

@@ -69,6 +69,8 @@ struct EqualDims {
 class Graph {
  public:
   std::string name;
+  /// Of the model file, for applications: names and values that mean nothing to the compiler.
+  std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<Symbol> symbols;
   std::vector<SymbolSource> symbol_sources;  // parallel to `symbols`
   std::vector<DimGuard> guards;

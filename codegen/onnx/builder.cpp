@@ -254,6 +254,8 @@ Result<std::unique_ptr<Graph>> Builder::run() {
   const wire::Graph& model = model_->graph();
   auto g = std::make_unique<Graph>();
   g->name = model.name();
+  for (const wire::Entry& e : model_->metadata_props())
+    g->metadata.emplace_back(e.key(), e.value());
   Frame frame;
   RP_ASSIGN(frame.opsets, read_opsets(model_->opset_import()));
   if (model_->ir_version() < kFirstIrWithOpsets) frame.opsets.emplace("", 1);

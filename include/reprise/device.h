@@ -51,7 +51,7 @@ typedef struct reprise_package_info {
   uint32_t state_count;
   uint32_t variant_count;
   uint32_t symbol_count;
-  uint32_t reserved;
+  uint32_t metadata_count;
 } reprise_package_info;
 #define REPRISE_PACKAGE_INFO_INIT \
   { sizeof(reprise_package_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0 }
@@ -86,6 +86,11 @@ REPRISE_API reprise_status reprise_package_get_info(const reprise_package* packa
                                                     reprise_error* error);
 REPRISE_API reprise_status reprise_package_variant(const reprise_package* package, size_t index,
                                                    reprise_variant* variant, reprise_error* error);
+/* One of the properties that the model file had for applications (metadata_props of ONNX), such as
+ * the names of classes. Both strings live as long as the package. */
+REPRISE_API reprise_status reprise_package_metadata(const reprise_package* package, size_t index,
+                                                    const char** name, const char** value,
+                                                    reprise_error* error);
 REPRISE_API reprise_status reprise_package_symbol(const reprise_package* package, size_t index,
                                                   reprise_symbol* symbol, reprise_error* error);
 

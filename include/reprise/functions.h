@@ -123,6 +123,8 @@ typedef struct reprise_functions {
   void (*arena_free)(reprise_arena* arena);
   reprise_status (*package_symbol)(const reprise_package* package, size_t index,
                                    reprise_symbol* symbol, reprise_error* error);
+  reprise_status (*package_metadata)(const reprise_package* package, size_t index,
+                                     const char** name, const char** value, reprise_error* error);
 } reprise_functions;
 
 /* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.

@@ -50,6 +50,16 @@ Package package_of_bytes(const nb::bytes& bytes) {
 }
 
 /// The initial values of the states by name.
+/// Bytes that are not UTF-8 are replaced, because models may have any.
+nb::dict metadata_of(const Package& p) {
+  const auto text = [](const std::string& s) {
+    return nb::steal(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
+  };
+  nb::dict out;
+  for (const auto& [name, value] : p.package->metadata) out[text(name)] = text(value);
+  return out;
+}
+
 nb::dict initial_states(const Package& p) {
   nb::dict out;
   for (const plan::StateSlot& s : p.package->io.states)
@@ -146,6 +156,9 @@ void bind_packages(nb::module_& m) {
       .def_prop_ro(
           "name", [](const Package& p) { return p.package->model_name; },
           "The name of the model's graph.")
+      .def_prop_ro(
+          "metadata", metadata_of, nb::sig("def metadata(self) -> dict[str, str]"),
+          "The properties that the model file had for applications, such as names of classes.")
       .def_prop_ro(
           "variants",
           [](const Package& p) {

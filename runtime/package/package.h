@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/tensor.h"
@@ -84,7 +85,8 @@ struct Explanation {
 /// Immutable and thread-safe once it was read or compiled.
 struct Package {
   std::string model_name;
-  std::string producer;  // "reprise 0.1.0"
+  std::string producer;                                       // "reprise 0.1.0"
+  std::vector<std::pair<std::string, std::string>> metadata;  // of the model file
   plan::Interface io;
   /// Raw segments. Those of a package that was read have no bytes: load_weight() gets them.
   std::vector<HostTensor> weights;

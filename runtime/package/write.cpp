@@ -82,11 +82,16 @@ class Serializer {
     const auto why = explanation(p.explanation);
     const auto bodies =
         tables<fb::Body>(p.bodies, [this](const plan::Body& one) { return body(one); });
+    const auto metadata =
+        tables<fb::Property>(p.metadata, [this](const std::pair<std::string, std::string>& one) {
+          const auto key = string(one.first);
+          return fb::CreateProperty(b_, key, string(one.second));
+        });
     RP_TRY(code_.compress());
     const auto code = compressed(code_.code());
     const auto dictionaries = compressed(code_.dictionaries());
     b_.Finish(fb::CreatePackage(b_, name, producer, io, segment_list, variant_list, host, why, code,
-                                dictionaries, bodies));
+                                dictionaries, bodies, metadata));
     return {};
   }
 

@@ -26,6 +26,25 @@ class Compile(unittest.TestCase):
                 package = reprise.compile(source, device="host")
                 self.assertEqual([slot.name for slot in package.inputs], ["x"])
 
+    def test_keeps_the_metadata_of_the_model(self) -> None:
+        def field(number: int, value: bytes) -> bytes:
+            return bytes([number << 3 | 2, len(value)]) + value
+
+        properties = {"names": "{0: 'Hündin'}", "stride": "32"}
+        model = support.unary("Relu")
+        for name, value in properties.items():
+            model += field(14, field(1, name.encode()) + field(2, value.encode()))
+        package = reprise.compile(model, device="host")
+        self.assertEqual(package.metadata, properties)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "m.rpk"
+            package.save(path)
+            self.assertEqual(reprise.Package.open(path).metadata, properties)
+        damaged = support.unary("Relu") + field(14, field(1, b"\xff"))
+        self.assertEqual(
+            reprise.compile(damaged, device="host").metadata, {"\ufffd": ""}
+        )
+
     def test_describes_slots(self) -> None:
         slot = reprise.compile(support.pointwise()).inputs[0]
         self.assertEqual(

@@ -183,6 +183,7 @@ TEST_F(PackageFile, RoundTrip) {
   const Package& b = **unpacked;
   EXPECT_EQ(a.model_name, b.model_name);
   EXPECT_EQ(a.producer, b.producer);
+  EXPECT_EQ(a.metadata, b.metadata);
   ASSERT_EQ(b.io.guards.size(), 1u);
   EXPECT_EQ(a.io.guards[0].b, b.io.guards[0].b);
   EXPECT_EQ(b.io.guards[0].node, "Add_9");

@@ -159,6 +159,7 @@ inline Package sample_package() {
   Package p;
   p.model_name = "sample";
   p.producer = "reprise test";
+  p.metadata = {{"names", "{0: 'cat', 1: 'Hündin'}"}, {"", ""}};
   p.io.symbols = {{"batch", 1, 4096, 1}, {"found", 0, 1 << 20, 1}};
   p.io.sources = {{SymbolSource::Kind::InputDim, 0, 0}, {SymbolSource::Kind::HostOutput, 2, 1}};
   const Expr batch = Expr::symbol(0);

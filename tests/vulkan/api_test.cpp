@@ -105,6 +105,9 @@ TEST_P(Api, PackagesAndSessionsDescribeThemselves) {
   EXPECT_EQ(variant.launch_count, 2U);
   EXPECT_EQ(variant.host_call_count, 0U);
   EXPECT_EQ(reprise_package_variant(package.get(), 2, &variant, &error), REPRISE_USAGE);
+  EXPECT_EQ(info.metadata_count, 0U);
+  const char *name = nullptr, *value = nullptr;
+  EXPECT_EQ(reprise_package_metadata(package.get(), 0, &name, &value, &error), REPRISE_USAGE);
   ASSERT_EQ(info.symbol_count, 1U);
   reprise_symbol symbol = REPRISE_SYMBOL_INIT;
   ASSERT_EQ(reprise_package_symbol(package.get(), 0, &symbol, &error), REPRISE_OK);
