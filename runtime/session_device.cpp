@@ -313,6 +313,9 @@ class DeviceSession::Run final : public AsyncRun {
     return {};
   }
 
+  void unbind() override { is_bound_ = false; }
+  bool is_bound() const override { return is_bound_; }
+
   Result<bool> submit(const SubmitOptions& options) override {
     const auto start = Clock::now();
     const HostMemoryScope on_host(session_.base_.options.host_memory);
@@ -379,7 +382,7 @@ class DeviceSession::Run final : public AsyncRun {
   /// Whether the run can begin. `alone`: it must be one submission, because it `does` something.
   Status check(bool alone, const char* does) const {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
-    if (!is_bound_) return {Code::Usage, "the run has no bindings"};
+    if (!is_bound_) return {Code::Usage, kUnbound};
     if (!alone || RunContext::is_one_submission(session_.shared_)) return {};
     return unsupported(
         std::string("a run that ") + does +

@@ -202,11 +202,13 @@ REPRISE_API reprise_status reprise_session_run(reprise_session* session,
                                                reprise_tensor* outputs, size_t output_count,
                                                reprise_results** results, reprise_run_stats* stats,
                                                reprise_error* error);
-/* Gets output `index` of the model as a value of its own, whatever its kind. */
+/* Gets output `index` of the model as a value of its own, whatever its kind. An output that was
+ * written to the memory of the caller has no value: the status is REPRISE_USAGE. */
 REPRISE_API reprise_status reprise_results_get_value(const reprise_results* results, size_t index,
                                                      reprise_value** out, reprise_error* error);
 /* Gets output `index` of the model, a tensor. `data` lives as long as the results; do not write to
- * it. */
+ * it. `name` is null; reprise_session_output names the output. Of an output that was written to the
+ * memory of the caller, there are only the dtype and the dims: `data` is null and `bytes` 0. */
 REPRISE_API reprise_status reprise_results_get(const reprise_results* results, size_t index,
                                                reprise_tensor* tensor, reprise_error* error);
 REPRISE_API void reprise_results_free(reprise_results* results);
@@ -219,8 +221,8 @@ REPRISE_API void reprise_results_free(reprise_results* results);
  * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE, except
  * reprise_run_cancel. If run objects in flight are all that max_in_flight allows,
  * reprise_session_run and the functions of states fail with REPRISE_BUSY, because they might wait
- * for the thread that calls them. The memory that is bound, and the array of outputs, must stay
- * valid until the run is bound again or freed. Do not read or write memory of a run that is in
+ * for the thread that calls them. The memory that is bound, also that of strings and the array of
+ * reprise_string, and the array of outputs must stay valid until the run is bound again or freed. Do not read or write memory of a run that is in
  * flight. */
 typedef struct reprise_run reprise_run;
 
@@ -263,11 +265,13 @@ typedef struct reprise_record_options {
 
 REPRISE_API reprise_status reprise_run_create(reprise_session* session, reprise_run** out,
                                               reprise_error* error);
-/* Binds inputs and outputs as reprise_session_run does, for all submissions until the next call. */
+/* Binds inputs and outputs as reprise_session_run does, for all submissions until the next call.
+ * While the run is in flight, the call is refused and changes nothing. Any other call that fails
+ * leaves the run without bindings, so that it cannot be submitted until it is bound again. */
 REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tensor* inputs,
                                             size_t input_count, reprise_tensor* outputs,
                                             size_t output_count, reprise_error* error);
-/* Copies inputs from host memory, submits the run, and returns without waiting for the device. On
+/* Copies inputs from host memory, strings included, submits the run, and returns without waiting for the device. On
  * the host, the run is computed before this returns. `options` may be null. If max_in_flight runs
  * of the session are in flight, the status is REPRISE_BUSY, and the run can be submitted when one
  * of them has ended. Allocates nothing on the heap under the conditions of reprise_session_run. */
