@@ -116,15 +116,15 @@ Status bind_all(const Tensors& given, CallBindings& call) {
   return {};
 }
 
-// A tensor that is replaced stays whole until all strings have been read, because a run may still be
-// bound to it.
+// A tensor that is replaced stays whole until all strings have been read, because a run may still
+// be bound to it.
 Result<bool> read_strings_again(CallBindings& call) {
   std::vector<std::pair<size_t, HostTensor>> read;
   for (size_t i = 0; i < call.strings.size(); ++i) {
     if (!call.strings[i]) continue;
     HostTensor fresh(DType::String, call.hosts[i].dims());
-    RP_TRY(read_strings(call.strings[i], fresh)
-               .with_context("input '" + call.inputs[i].name + "'"));
+    RP_TRY(
+        read_strings(call.strings[i], fresh).with_context("input '" + call.inputs[i].name + "'"));
     read.emplace_back(i, std::move(fresh));
   }
   for (auto& [i, fresh] : read) call.hosts[i] = std::move(fresh);

@@ -49,8 +49,8 @@ Status check_input_rows(const std::string& name, std::span<const int64_t> dims, 
 }
 
 Status pitch_too_large(const char* subject, const std::string& name, uint64_t pitch) {
-  return invalid_input(std::string(subject) + " '" + name + "' has a row pitch of " + std::to_string(pitch) +
-                       " bytes, the most is " + std::to_string(kMostPitch));
+  return invalid_input(std::string(subject) + " '" + name + "' has a row pitch of " +
+                       std::to_string(pitch) + " bytes, the most is " + std::to_string(kMostPitch));
 }
 
 /// Whoever makes a HostTensor may have left out its bytes.

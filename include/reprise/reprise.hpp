@@ -425,7 +425,8 @@ class Run {
     return Run(r, session.get());
   }
   /// bind(), submit() and wait_only() return an Error with status REPRISE_OK on success. A bind()
-  /// that fails while the run is in flight changes nothing; any other that fails leaves no bindings.
+  /// that fails while the run is in flight changes nothing; any other that fails leaves no
+  /// bindings.
   Error bind(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs = {}) {
     std::vector<reprise_tensor> in, out;
     in.reserve(inputs.size());

@@ -222,8 +222,8 @@ REPRISE_API void reprise_results_free(reprise_results* results);
  * reprise_run_cancel. If run objects in flight are all that max_in_flight allows,
  * reprise_session_run and the functions of states fail with REPRISE_BUSY, because they might wait
  * for the thread that calls them. The memory that is bound, also that of strings and the array of
- * reprise_string, and the array of outputs must stay valid until the run is bound again or freed. Do not read or write memory of a run that is in
- * flight. */
+ * reprise_string, and the array of outputs must stay valid until the run is bound again or freed.
+ * Do not read or write memory of a run that is in flight. */
 typedef struct reprise_run reprise_run;
 
 /* A value of a timeline semaphore of the application on its own Vulkan device, whose feature
@@ -271,10 +271,11 @@ REPRISE_API reprise_status reprise_run_create(reprise_session* session, reprise_
 REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tensor* inputs,
                                             size_t input_count, reprise_tensor* outputs,
                                             size_t output_count, reprise_error* error);
-/* Copies inputs from host memory, strings included, submits the run, and returns without waiting for the device. On
- * the host, the run is computed before this returns. `options` may be null. If max_in_flight runs
- * of the session are in flight, the status is REPRISE_BUSY, and the run can be submitted when one
- * of them has ended. Allocates nothing on the heap under the conditions of reprise_session_run. */
+/* Copies inputs from host memory, strings included, submits the run, and returns without waiting
+ * for the device. On the host, the run is computed before this returns. `options` may be null. If
+ * max_in_flight runs of the session are in flight, the status is REPRISE_BUSY, and the run can be
+ * submitted when one of them has ended. Allocates nothing on the heap under the conditions of
+ * reprise_session_run. */
 REPRISE_API reprise_status reprise_run_submit(reprise_run* run,
                                               const reprise_submit_options* options,
                                               reprise_error* error);

@@ -181,9 +181,8 @@ TEST_F(Misuse, RowsEndWithinTheirMemory) {
     expect_error(run(in), REPRISE_INVALID_INPUT, "input 'x' has a row pitch of ");
     in = input();
     out.row_pitch = pitch;
-    expect_error(
-        reprise_session_run(session_.get(), &in, 1, &out, 1, nullptr, nullptr, &error_),
-        REPRISE_INVALID_INPUT, "output 'y' has a row pitch of ");
+    expect_error(reprise_session_run(session_.get(), &in, 1, &out, 1, nullptr, nullptr, &error_),
+                 REPRISE_INVALID_INPUT, "output 'y' has a row pitch of ");
     EXPECT_EQ(y, std::vector<float>(5));
   }
   const Rows rows{.count = uint64_t{1} << 40, .bytes = 4, .pitch = uint64_t{1} << 32};
