@@ -70,6 +70,20 @@ TEST_P(Values, SequencesOfTensors) {
   EXPECT_EQ(floats_of(*t.item(1)), (std::vector<float>{1, -2, 3, 4, 5, 6}));
 }
 
+TEST_P(Values, ItemsHaveTheRankOfTheModel) {
+  Session s = session("given");
+  const float a[] = {1, 2, 3};
+  const int64_t position = 0;
+  const auto list = Value::of(REPRISE_KIND_SEQUENCE, REPRISE_F32,
+                              {*Value::tensor(a, {3}), *Value::tensor(a, {3})});
+  ASSERT_TRUE(list) << list.error().message;
+  const auto outputs = s.run({Tensor("s", *list), Tensor("i", &position, {})});
+  ASSERT_FALSE(outputs);
+  EXPECT_EQ(outputs.error().status, REPRISE_INVALID_INPUT);
+  for (const char* part : {"rank 1", "expects rank 2", "the items of 's'"})
+    EXPECT_NE(outputs.error().message.find(part), std::string::npos) << outputs.error().message;
+}
+
 // Strings are read when the run is submitted, as all memory that is bound.
 TEST_P(Values, StringsOfARunObject) {
   Session s = session("strings");
