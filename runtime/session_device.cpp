@@ -150,6 +150,11 @@ Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int
 }
 
 Status DeviceSession::full() const {
+  if (!base_.package->io.states.empty()) {
+    return {Code::Busy,
+            "a run of this session is in flight, and runs of a session with states take turns; "
+            "wait for it"};
+  }
   return {Code::Busy,
           std::to_string(base_.options.max_in_flight) +
               " runs of this session are in flight, which is its limit; wait for one of "
