@@ -210,6 +210,27 @@ TEST_F(Misuse, StructsOfNoVersionAreRefused) {
   }
 }
 
+TEST_F(Misuse, ReservedMembersAreZero) {
+  reprise_device* device = nullptr;
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  options.reserved = 1;
+  expect_error(reprise_device_open("host", &options, &device, &error_), REPRISE_USAGE,
+               "the reserved member of a reprise_device_options");
+  options.reserved = 0;
+  reprise_vulkan_device vulkan = REPRISE_VULKAN_DEVICE_INIT;
+  vulkan.reserved = 1;
+  options.vulkan = &vulkan;
+  expect_error(reprise_device_open("vulkan", &options, &device, &error_), REPRISE_USAGE,
+               "the reserved member of a reprise_vulkan_device");
+  reprise_external_memory memory = REPRISE_EXTERNAL_MEMORY_INIT;
+  memory.size = memory.bytes = 64;
+  memory.reserved = 1;
+  reprise_buffer* buffer = nullptr;
+  if (first_device() == "host") GTEST_SKIP() << "the host has no buffers";
+  expect_error(reprise_buffer_import(app_.device.get(), &memory, &buffer, &error_), REPRISE_USAGE,
+               "the reserved member of a reprise_external_memory");
+}
+
 TEST_F(Misuse, ALaterVersionIsTakenUnlessItAsksForMore) {
   struct {
     reprise_session_options options;
