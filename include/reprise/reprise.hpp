@@ -248,7 +248,7 @@ class Tensor {
   Tensor& row_pitch(uint64_t bytes) {
     if (raw_.data && raw_.rank > 0 && raw_.dims[0] > 0) {
       const auto rows = static_cast<size_t>(raw_.dims[0]);
-      raw_.bytes = (rows - 1) * static_cast<size_t>(bytes) + raw_.bytes / rows;
+      raw_.bytes = (rows - 1) * bytes + raw_.bytes / rows;
     }
     raw_.row_pitch = bytes;
     return *this;

@@ -16,7 +16,8 @@ typedef struct reprise_session reprise_session;
 typedef struct reprise_session_options {
   size_t struct_size;
   /* How many runs may be in flight at the same time, each with its own memory; 0: 2. Further calls
-   * wait and proceed in the order of their arrival. */
+   * wait and proceed in the order of their arrival. It is 1 if the package has states, whose runs
+   * take turns. */
   uint32_t max_in_flight;
   int32_t fullgraph; /* fail if a node would run on the host */
   /* Time limit of one run; 0: 60,000, or 600,000 on CPU-type devices. It starts when the device
@@ -94,15 +95,19 @@ typedef struct reprise_tensor {
   uint32_t rank;                  /* set by the caller for inputs, by the run for outputs */
   int64_t dims[REPRISE_MAX_RANK]; /* likewise */
   void* data;                     /* host memory; the run does not write to inputs */
-  size_t bytes;                   /* size of `data` */
-  reprise_buffer* buffer;         /* device memory; setting both this and `data` is an error */
-  uint64_t offset;                /* in `buffer`, in bytes; a multiple of 16 */
-  const reprise_value* value;     /* for inputs: a value instead of all of the above but the name */
+  /* Of `data`. For inputs exactly the product of the dims times the size of the dtype, of strings
+   * times sizeof(reprise_string), and with a row pitch (rows - 1) * row_pitch + the bytes of a row.
+   * For outputs that or more. */
+  size_t bytes;
+  reprise_buffer* buffer;     /* device memory; setting both this and `data` is an error */
+  uint64_t offset;            /* in `buffer`, in bytes; a multiple of 16 */
+  const reprise_value* value; /* for inputs: a value instead of all of the above but the name */
   /* An image instead of all of the above but the name, for a slot that is one. The call copies this
    * struct. An image that is an output must have the size of the output. */
   const reprise_vulkan_image* image;
   /* Bytes from one row, along the first axis, to the next; 0: rows follow each other. Of a device
-   * buffer, rows with a pitch are copied on the device, which only Vulkan devices do. */
+   * buffer, rows with a pitch are copied on the device, which only Vulkan devices do. At most
+   * 2^32. */
   uint64_t row_pitch;
 } reprise_tensor;
 #define REPRISE_TENSOR_INIT \
