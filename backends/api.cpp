@@ -58,6 +58,11 @@ void borrow(const reprise_vulkan_device& v, BorrowedVulkan& out) {
   if (v.unlock_queue) out.unlock_queue = [f = v.unlock_queue, user = v.user] { f(user); };
 }
 
+Status check_reserved(uint32_t reserved, const char* of) {
+  if (reserved == 0) return {};
+  return {Code::Usage, "the reserved member of a " + std::string(of) + " must be zero"};
+}
+
 Result<HiddenFeatures> to_hidden(uint32_t bits) {
   constexpr uint32_t kKnown = REPRISE_HIDE_BUFFER_ADDRESSES | REPRISE_HIDE_UPDATE_AFTER_BIND |
                               REPRISE_HIDE_VULKAN_1_2 | REPRISE_HIDE_TRANSFER_QUEUES;
@@ -128,6 +133,7 @@ HostMemoryPtr host_memory(const reprise_allocator& a) {
 
 Result<BackendOptions> to_options(const reprise_device_options& o) {
   BackendOptions out;
+  RP_TRY(check_reserved(o.reserved, "reprise_device_options"));
   RP_ASSIGN(out.hidden, to_hidden(o.hidden_features));
   if (o.cache_dir) out.cache_dir = o.cache_dir;
   out.validation = o.validation != 0;
@@ -142,6 +148,7 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
   if (o.vulkan) {
     RP_ASSIGN(const auto v, read_struct(o.vulkan, reprise_vulkan_device REPRISE_VULKAN_DEVICE_INIT,
                                         "reprise_vulkan_device"));
+    RP_TRY(check_reserved(v.reserved, "reprise_vulkan_device"));
     if (!v.device) return Status(Code::Usage, "reprise_vulkan_device: `device` is null");
     borrow(v, out.vulkan);
   }
@@ -158,6 +165,7 @@ Result<ExternalMemory> external_memory(const reprise_external_memory& m) {
   const auto wrong = [](const std::string& what) {
     return Status(Code::Usage, "reprise_external_memory: " + what);
   };
+  RP_TRY(check_reserved(m.reserved, "reprise_external_memory"));
   if (m.kind < REPRISE_EXTERNAL_OPAQUE_FD || m.kind > REPRISE_EXTERNAL_ANDROID_HARDWARE_BUFFER)
     return wrong("`kind` " + std::to_string(m.kind) + " is unknown");
   if (m.bytes == 0 || m.offset > m.size || m.bytes > m.size - m.offset) {

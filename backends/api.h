@@ -31,7 +31,11 @@ struct reprise_value {
 };
 
 struct reprise_results {
-  std::vector<std::shared_ptr<reprise_value>> outputs;
+  struct Output {
+    std::shared_ptr<reprise_value> value;
+    std::string in_memory_of_caller;  // the name of an output that is there and has no value here
+  };
+  std::vector<Output> outputs;
 };
 
 namespace reprise::capi {
@@ -43,6 +47,7 @@ Status describe_slot(const plan::Slot& slot, const std::string& shape, reprise_s
 /// allocate nothing on the heap.
 struct CallBindings {
   std::vector<HostTensor> hosts;                         // inputs in host memory
+  std::vector<const reprise_string*> strings;            // of those that are tensors of strings
   std::vector<DeviceImage> images;                       // of inputs, then of outputs
   std::vector<std::shared_ptr<reprise_buffer>> buffers;  // keeps them alive until the run ends
   std::vector<Binding> inputs, outputs;
@@ -96,8 +101,7 @@ struct reprise_run {
   explicit reprise_run(std::shared_ptr<reprise_session> of) : handle(std::move(of)) {}
   std::shared_ptr<reprise_session> handle;
   std::shared_ptr<reprise::Session> session;  // on the device where the run was bound
-  reprise::capi::CallBindings call;           // in use
-  reprise::capi::CallBindings next_call;
+  reprise::capi::CallBindings call;
   reprise_tensor* outputs = nullptr;  // of the caller
   size_t n_outputs = 0;
   enum class User : uint8_t { None, Call, Submission };
@@ -144,16 +148,21 @@ Status describe_slot(const std::vector<Slot>& slots, const std::vector<std::stri
 }
 /// Converts tensors to bindings. Reuses the memory of `call`.
 Status bind_all(const Tensors& given, CallBindings& call);
+/// Reads the strings of inputs again, which the caller may have changed. Returns whether there are
+/// any; if so, the inputs must be bound again.
+Result<bool> read_strings_again(CallBindings& call);
 /// Writes the dtype and dims of each result to the caller's outputs.
 Status describe_outputs(const Session& session, const CallBindings& call, reprise_tensor* outputs,
                         size_t n_outputs);
 /// `stats` may be null, or else its struct_size must have been checked.
 Status write_stats(const RunStats& measured, reprise_run_stats* stats);
 /// Moves the results to a new handle if `results` is not null.
-void take_results(CallBindings& call, reprise_results** results);
+void take_results(const Session& session, CallBindings& call, reprise_results** results);
 
 /// The tensor or value that the caller gives in host memory. Numbers are borrowed.
 Status read_value(const reprise_tensor& from, const std::string& subject, HostTensor& to);
+/// Copies the strings of a tensor that has as many.
+Status read_strings(const reprise_string* from, HostTensor& to);
 /// Fills the dtype and the dims of `to`.
 Status write_shape(const HostTensor& from, const std::string& subject, reprise_tensor& to);
 /// Fills the dtype, the dims and the data. Code::Usage if the value is no tensor.

@@ -75,6 +75,8 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   }
   RP_TRY(read_value(t, "input '" + b.name + "'", call.hosts[i]));
   b.host = &call.hosts[i];
+  if (!t.value && b.host->dtype() == DType::String)
+    call.strings[i] = static_cast<const reprise_string*>(t.data);
   return {};
 }
 
@@ -99,6 +101,7 @@ Status bind_all(const Tensors& given, CallBindings& call) {
   RP_TRY(check_array(outputs, n_outputs, "reprise_tensor"));
   call.buffers.clear();
   call.hosts.resize(n_inputs);
+  call.strings.assign(n_inputs, nullptr);
   call.inputs.resize(n_inputs);
   call.outputs.resize(n_outputs);
   call.images.resize(n_inputs + n_outputs);
@@ -111,6 +114,21 @@ Status bind_all(const Tensors& given, CallBindings& call) {
     RP_TRY(bind_output(t, call, i));
   }
   return {};
+}
+
+// A tensor that is replaced stays whole until all strings have been read, because a run may still
+// be bound to it.
+Result<bool> read_strings_again(CallBindings& call) {
+  std::vector<std::pair<size_t, HostTensor>> read;
+  for (size_t i = 0; i < call.strings.size(); ++i) {
+    if (!call.strings[i]) continue;
+    HostTensor fresh(DType::String, call.hosts[i].dims());
+    RP_TRY(
+        read_strings(call.strings[i], fresh).with_context("input '" + call.inputs[i].name + "'"));
+    read.emplace_back(i, std::move(fresh));
+  }
+  for (auto& [i, fresh] : read) call.hosts[i] = std::move(fresh);
+  return !read.empty();
 }
 
 Status describe_outputs(const Session& session, const CallBindings& call, reprise_tensor* outputs,
@@ -141,11 +159,15 @@ Status write_stats(const RunStats& measured, reprise_run_stats* stats) {
   return {};
 }
 
-void take_results(CallBindings& call, reprise_results** results) {
+void take_results(const Session& session, CallBindings& call, reprise_results** results) {
   if (results) {
     auto kept = std::make_shared<reprise_results>();
-    for (HostTensor& t : call.results)
-      kept->outputs.push_back(std::make_shared<reprise_value>(std::move(t)));
+    for (HostTensor& t : call.results) {
+      const std::string& name = session.io().outputs[kept->outputs.size()].name;
+      const bool bound = std::ranges::any_of(call.outputs, [&](auto& b) { return b.name == name; });
+      kept->outputs.push_back(
+          {std::make_shared<reprise_value>(std::move(t)), bound ? name : std::string()});
+    }
     call.results.clear();
     *results = make_handle(std::move(kept));
   }

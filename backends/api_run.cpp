@@ -51,26 +51,34 @@ void call_at_end(void* user) {
 Status follow(reprise_run& run) {
   auto session = run.handle->session();
   if (run.session == session) return {};
-  if (run.run && run.run->in_flight())
-    return {Code::Usage, "the run is in flight; wait for it first"};
   RP_ASSIGN(auto made, session->make_run());
   run.run = std::move(made);
   run.session = std::move(session);
   return {};
 }
 
-// The run keeps pointers into the bindings that it has, so new ones are made apart from them.
+// A run keeps pointers into its bindings, so it has none while they are replaced.
 Status bind(reprise_run& run, const Tensors& tensors) {
+  if (run.run->in_flight()) return {Code::Usage, "the run is in flight; wait for it first"};
+  run.run->unbind();
+  run.call.buffers.clear();
+  run.outputs = nullptr;
+  run.n_outputs = 0;
   if ((!tensors.inputs && tensors.n_inputs > 0) || (!tensors.outputs && tensors.n_outputs > 0))
     return missing("inputs or outputs");
-  RP_TRY(bind_all(tensors, run.next_call));
+  RP_TRY(bind_all(tensors, run.call));
   RP_TRY(follow(run));
-  RP_TRY(run.run->bind(run.next_call.inputs, run.next_call.outputs));
-  std::swap(run.call, run.next_call);
-  run.next_call.buffers.clear();
+  RP_TRY(run.run->bind(run.call.inputs, run.call.outputs));
   run.outputs = tensors.outputs;
   run.n_outputs = tensors.n_outputs;
   return {};
+}
+
+/// A submission reads strings, as it reads all memory that is bound.
+Status read_strings_again(reprise_run& run) {
+  if (!run.run->is_bound() || run.run->in_flight()) return {};
+  RP_ASSIGN(const bool any, read_strings_again(run.call));
+  return any ? run.run->bind(run.call.inputs, run.call.outputs) : Status();
 }
 
 /// The points of a submission in the form that sessions take.
@@ -100,6 +108,7 @@ Result<bool> submit(reprise_run& run, const reprise_submit_options& given) {
   Points waits, signals;
   RP_TRY(waits.set(given.waits, given.wait_count));
   RP_TRY(signals.set(given.signals, given.signal_count));
+  RP_TRY(read_strings_again(run));
   if (!run.run->in_flight()) {  // if it is, submit() fails
     run.cancelled = false;
     run.at_end = {given.at_end, given.at_end_user};
@@ -115,7 +124,7 @@ Status wait(reprise_run& run, reprise_results** results, reprise_run_stats* stat
   RP_TRY(run.run->wait(run.call.results, &measured));
   RP_TRY(describe_outputs(*run.session, run.call, run.outputs, run.n_outputs));
   RP_TRY(write_stats(measured, stats));
-  take_results(run.call, results);
+  take_results(*run.session, run.call, results);
   return {};
 }
 
@@ -180,6 +189,7 @@ reprise_status reprise_run_record(reprise_run* run, const reprise_record_options
     RP_ASSIGN(const auto held, find_handle(run));
     const Use use(*held);
     RP_TRY(use.check());
+    RP_TRY(read_strings_again(*held));
     return held->run->record(given.command_buffer);
   });
 }

@@ -35,7 +35,7 @@ Status run(reprise_session& handle, const Tensors& tensors, reprise_results** re
   RP_TRY(done);
   RP_TRY(describe_outputs(*session, *call, tensors.outputs, tensors.n_outputs));
   RP_TRY(write_stats(measured, stats));
-  take_results(*call, results);
+  take_results(*session, *call, results);
   return {};
 }
 
@@ -209,7 +209,7 @@ reprise_status reprise_results_get(const reprise_results* results, size_t index,
     if (index >= held->outputs.size())
       return {Code::Usage, "there is no output " + std::to_string(index)};
     reprise_tensor t = REPRISE_TENSOR_INIT;
-    RP_TRY(write_tensor(*held->outputs[index], "output " + std::to_string(index), t));
+    RP_TRY(write_tensor(*held->outputs[index].value, "output " + std::to_string(index), t));
     write_struct(t, tensor);
     return {};
   });
@@ -222,7 +222,13 @@ reprise_status reprise_results_get_value(const reprise_results* results, size_t 
     RP_ASSIGN(const auto held, find_handle(results));
     if (index >= held->outputs.size())
       return {Code::Usage, "there is no output " + std::to_string(index)};
-    *out = make_handle(held->outputs[index]);
+    const auto& [value, name] = held->outputs[index];
+    if (!name.empty()) {
+      return {Code::Usage, "output '" + name +
+                               "' was written to the memory that the call of the run gave for it, "
+                               "so it has no value in the results"};
+    }
+    *out = make_handle(value);
     return {};
   });
 }

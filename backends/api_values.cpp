@@ -10,16 +10,6 @@ Status wrong_size(const std::string& subject, const HostTensor& type, size_t nee
                        std::to_string(needs) + " bytes, " + std::to_string(given) + " are given");
 }
 
-Status read_strings(const reprise_tensor& from, HostTensor& to) {
-  const auto* strings = static_cast<const reprise_string*>(from.data);
-  for (size_t i = 0; i < to.mutable_strings().size(); ++i) {
-    if (strings[i].size == 0) continue;
-    if (!strings[i].data) return missing("the data of a string");
-    to.mutable_strings()[i].assign(strings[i].data, strings[i].size);
-  }
-  return {};
-}
-
 Result<DType> type_of(reprise_kind kind, reprise_dtype dtype) {
   // A C caller can pass any number.
   const auto number = static_cast<uint32_t>(dtype);
@@ -32,6 +22,15 @@ Result<DType> type_of(reprise_kind kind, reprise_dtype dtype) {
 }
 
 }  // namespace
+
+Status read_strings(const reprise_string* from, HostTensor& to) {
+  for (size_t i = 0; i < to.mutable_strings().size(); ++i) {
+    if (from[i].size == 0) continue;
+    if (!from[i].data) return missing("the data of a string");
+    to.mutable_strings()[i].assign(from[i].data, from[i].size);
+  }
+  return {};
+}
 
 Status read_value(const reprise_tensor& from, const std::string& subject, HostTensor& to) {
   if (from.value) {
@@ -50,13 +49,17 @@ Status read_value(const reprise_tensor& from, const std::string& subject, HostTe
   if (!count.ok()) return invalid_input(subject + ": " + count.status().message());
   const bool strings = dtype == DType::String;
   size_t bytes = static_cast<size_t>(*count) * (strings ? sizeof(reprise_string) : size_of(dtype));
-  if (from.row_pitch != 0 && !strings)
-    bytes = static_cast<size_t>(rows_of(dims, dtype, from.row_pitch).extent());
+  if (from.row_pitch != 0 && !strings) {
+    if (dims.empty()) return invalid_input(subject + " has no rows, but a row pitch");
+    const Rows rows = rows_of(dims, dtype, from.row_pitch);
+    RP_TRY(check_pitch("input", from.name, rows));
+    bytes = static_cast<size_t>(rows.extent());
+  }
   to.borrow_again(dtype, dims, {static_cast<const std::byte*>(from.data), strings ? 0 : bytes});
   if (from.bytes != bytes) return wrong_size(subject, to, bytes, from.bytes);
   if (!strings) return {};
   to = HostTensor(dtype, {dims.begin(), dims.end()});
-  return read_strings(from, to).with_context(subject);
+  return read_strings(static_cast<const reprise_string*>(from.data), to).with_context(subject);
 }
 
 Status write_shape(const HostTensor& from, const std::string& subject, reprise_tensor& to) {

@@ -47,7 +47,8 @@ void RunQueue::drop_ended(const SubmittedRun* but) {
 
 uint64_t RunQueue::grace_ns(const SubmittedRun& run) {
   const std::lock_guard lock(mutex_);
-  return std::max(patience_ns, run.limit_ns_ == UINT64_MAX ? 0 : run.limit_ns_);
+  const uint64_t limit = run.listed_ ? first_->limit_ns_ : run.limit_ns_;
+  return std::max(patience_ns, limit == UINT64_MAX ? 0 : limit);
 }
 
 uint64_t RunQueue::left_to_hang(const SubmittedRun& run, Clock::time_point now) const {

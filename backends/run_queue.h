@@ -73,7 +73,8 @@ class RunQueue {
   /// Whether a run was given up. Then nothing that the device may use is freed any more.
   bool given_up() const { return given_up_; }
   void give_up() { given_up_ = true; }
-  /// How long a run may take to end after it timed out before it counts as hanging.
+  /// How long the run that the device executes, which is `run` or one before it, may take to end
+  /// after it timed out before it counts as hanging.
   uint64_t grace_ns(const SubmittedRun& run);
 
  private:

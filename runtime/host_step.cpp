@@ -19,6 +19,19 @@ Status check_result(const plan::Plan& plan, const plan::Interface& io, plan::Buf
   return plan::bind_from_shape(io, b.name, b.shape, t.dims(), symbols);
 }
 
+/// The plan expects of items what the model declares, but an application gives what it likes. So a
+/// result that does not fit is no bug if it may come from a container.
+Status blame_items(const plan::Plan& plan, const plan::HostCall& call, Status result) {
+  if (result.code() != Code::Internal) return result;
+  for (const plan::BufferId input : call.inputs) {
+    if (input.is_none() || !is_container(plan.buffers[input].dtype)) continue;
+    return invalid_input(result.message() + ", because the items of '" + plan.buffers[input].name +
+                         "' (" + std::string(name_of(plan.buffers[input].dtype)) +
+                         ") do not have the shapes that the model declares");
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string describe_call(const plan::HostCall& call) {
@@ -85,7 +98,8 @@ Status check_results(const plan::Plan& plan, const plan::Interface& io, const pl
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].is_none()) continue;
-    RP_TRY(check_result(plan, io, call.outputs[i], results[i], symbols).with_context(subject));
+    RP_TRY(blame_items(plan, call, check_result(plan, io, call.outputs[i], results[i], symbols))
+               .with_context(subject));
   }
   return plan::check_guards(io, symbols);
 }

@@ -114,8 +114,12 @@ class AsyncRun {
   /// Waits for the device if the run is in flight; outputs are not delivered then.
   virtual ~AsyncRun() = default;
   /// Binds memory, as Session::run() does, for all submissions until the next call. The bindings
-  /// and their memory must stay valid until then or until the run is destroyed.
+  /// and their memory must stay valid until then or until the run is destroyed. A call that fails
+  /// while the run is in flight changes nothing; any other that fails leaves no bindings.
   virtual Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) = 0;
+  /// Forgets the bindings. The run must not be in flight.
+  virtual void unbind() = 0;
+  virtual bool is_bound() const = 0;
   /// Copies inputs from host memory, submits the run, and returns without waiting for the device.
   /// Only a plan of one submission without host calls can signal, and only one that begins with a
   /// launch can wait. Code::Busy if SessionOptions::max_in_flight runs are in flight. A session on

@@ -180,6 +180,11 @@ Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int
 }
 
 Status DeviceSession::full() const {
+  if (!base_.package->io.states.empty()) {
+    return {Code::Busy,
+            "a run of this session is in flight, and runs of a session with states take turns; "
+            "wait for it"};
+  }
   return {Code::Busy,
           std::to_string(base_.options.max_in_flight) +
               " runs of this session are in flight, which is its limit; wait for one of "
@@ -352,6 +357,9 @@ class DeviceSession::Run final : public AsyncRun {
     return {};
   }
 
+  void unbind() override { is_bound_ = false; }
+  bool is_bound() const override { return is_bound_; }
+
   Result<bool> submit(const SubmitOptions& options) override {
     const auto start = Clock::now();
     const HostMemoryScope on_host(session_.base_.options.host_memory);
@@ -418,7 +426,7 @@ class DeviceSession::Run final : public AsyncRun {
   /// Whether the run can begin. `alone`: it must be one submission, because it `does` something.
   Status check(bool alone, const char* does) const {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
-    if (!is_bound_) return {Code::Usage, "the run has no bindings"};
+    if (!is_bound_) return {Code::Usage, kUnbound};
     if (!alone || RunContext::is_one_submission(session_.shared_)) return {};
     return unsupported(
         std::string("a run that ") + does +

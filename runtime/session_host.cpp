@@ -180,9 +180,12 @@ class HostSession::Run final : public AsyncRun {
     return {};
   }
 
+  void unbind() override { is_bound_ = false; }
+  bool is_bound() const override { return is_bound_; }
+
   Result<bool> submit(const SubmitOptions& options) override {
     if (submitted_) return Status(Code::Usage, "the run is in flight; wait for it first");
-    if (!is_bound_) return Status(Code::Usage, "the run has no bindings");
+    if (!is_bound_) return Status(Code::Usage, kUnbound);
     if (!options.sync.empty()) return unsupported("the host has no semaphores");
     RP_TRY(session_.run_until(options.cancelled, inputs_, outputs_, results_, &stats_));
     submitted_ = true;

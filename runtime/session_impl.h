@@ -6,6 +6,10 @@
 
 namespace reprise {
 
+/// Why a run object without bindings cannot begin.
+inline constexpr const char* kUnbound =
+    "the run has no bindings, or its last ones were refused; bind it first";
+
 /// Runs the host plan. `notes` say why no variant is used. The only option that matters is
 /// timeout_ns.
 Result<std::unique_ptr<Session>> create_host_session(

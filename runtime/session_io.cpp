@@ -38,17 +38,31 @@ std::span<const int64_t> dims_of(const plan::Slot& slot, const DeviceImage& imag
   return std::span(dims).first(planes ? 2 : 3);
 }
 
-Status check_pitch(const char* kind, const Binding& b, std::span<const int64_t> dims, DType dtype) {
-  if (b.row_pitch == 0) return {};
-  const Rows rows = rows_of(dims, dtype, b.row_pitch);
-  const std::string subject = std::string(kind) + " '" + b.name + "'";
+constexpr uint64_t kMostPitch = uint64_t{1} << 32;
+
+Status check_input_rows(const std::string& name, std::span<const int64_t> dims, DType dtype,
+                        uint64_t pitch) {
+  if (pitch == 0) return {};
   if (is_host_only(dtype) || is_container(dtype) || dims.empty())
-    return invalid_input(subject + " has no rows, but a row pitch");
-  if (rows.pitch < rows.bytes || rows.pitch > (uint64_t{1} << 32)) {
-    return invalid_input(subject + " has a row pitch of " + std::to_string(rows.pitch) +
-                         " bytes, but its rows have " + std::to_string(rows.bytes));
-  }
-  return {};
+    return invalid_input("input '" + name + "' has no rows, but a row pitch");
+  return check_pitch("input", name, rows_of(dims, dtype, pitch));
+}
+
+Status pitch_too_large(const char* subject, const std::string& name, uint64_t pitch) {
+  return invalid_input(std::string(subject) + " '" + name + "' has a row pitch of " +
+                       std::to_string(pitch) + " bytes, the most is " + std::to_string(kMostPitch));
+}
+
+/// Whoever makes a HostTensor may have left out its bytes.
+Status check_bytes(const std::string& name, const HostTensor& t, uint64_t pitch) {
+  if (is_host_only(t.dtype()) || is_container(t.dtype())) return {};
+  RP_ASSIGN(const int64_t count, checked_element_count(t.dims(), t.dtype()));
+  uint64_t needs = static_cast<uint64_t>(count) * size_of(t.dtype());
+  if (pitch != 0) needs = rows_of(t.dims(), t.dtype(), pitch).extent();
+  if (t.bytes().size() >= needs) return {};
+  return invalid_input("input '" + name + "' " + describe(t.dtype(), t.dims()) + " needs " +
+                       std::to_string(needs) + " bytes, its value has " +
+                       std::to_string(t.bytes().size()));
 }
 
 Status check_device(const char* kind, const Binding& b, const Device* device) {
@@ -152,7 +166,8 @@ Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Dev
   for (const int64_t d : dims_of(b)) {
     if (d < 0) return invalid_input(subject() + " has a negative dimension, " + std::to_string(d));
   }
-  RP_TRY(check_pitch("input", b, dims_of(b), slot.dtype));
+  RP_TRY(check_input_rows(b.name, dims_of(b), slot.dtype, b.row_pitch));
+  if (b.host) RP_TRY(check_bytes(b.name, *b.host, b.row_pitch));
   if (b.device && !rows_of(dims_of(b), slot.dtype, b.row_pitch).dense())
     return device->check_rows().with_context(subject());
   return {};
@@ -184,6 +199,7 @@ Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
                        ", which cannot be written to bound memory");
   }
   if (b.image) return check_image(slot, b, device, true);
+  if (b.row_pitch > kMostPitch) return pitch_too_large("output", b.name, b.row_pitch);
   if (!b.device) return {};
   RP_TRY(check_device("output", b, device));
   return b.row_pitch == 0 ? Status() : device->check_rows().with_context(subject());
@@ -299,11 +315,24 @@ Rows rows_of(std::span<const int64_t> dims, DType dtype, uint64_t pitch) {
   return rows;
 }
 
+Status check_pitch(const char* subject, const std::string& name, const Rows& rows) {
+  if (rows.pitch > kMostPitch) return pitch_too_large(subject, name, rows.pitch);
+  if (rows.count == 0) return {};
+  if (rows.pitch < rows.bytes) {
+    return invalid_input(std::string(subject) + " '" + name + "' has a row pitch of " +
+                         std::to_string(rows.pitch) + " bytes, but its rows have " +
+                         std::to_string(rows.bytes));
+  }
+  if (rows.count - 1 <= (UINT64_MAX - rows.bytes) / std::max(rows.pitch, uint64_t{1})) return {};
+  return invalid_input(std::string(subject) + " '" + name + "' has " + std::to_string(rows.count) +
+                       " rows at a pitch of " + std::to_string(rows.pitch) +
+                       " bytes, which is more than any memory has");
+}
+
 Status check_rows(const Binding& b, const Rows& rows, uint64_t bytes) {
   if (b.row_pitch == 0) return check_room(b, bytes, "output");
-  if (rows.pitch >= rows.bytes) return check_room(b, rows.extent(), "output");
-  return invalid_input("output '" + b.name + "' has a row pitch of " + std::to_string(rows.pitch) +
-                       " bytes, but its rows have " + std::to_string(rows.bytes));
+  RP_TRY(check_pitch("output", b.name, rows));
+  return check_room(b, rows.extent(), "output");
 }
 
 void pack_rows(const Rows& rows, const std::byte* from, std::byte* dense) {

@@ -82,11 +82,14 @@ struct Rows {
   uint64_t pitch = 0;             // from one to the next; `bytes` if they are dense
 
   bool dense() const { return pitch == bytes || count < 2; }
-  /// From the first byte to the last.
+  /// From the first byte to the last, once check_pitch() has passed.
   uint64_t extent() const { return count == 0 ? 0 : (count - 1) * pitch + bytes; }
 };
 /// `pitch`: Binding::row_pitch.
 Rows rows_of(std::span<const int64_t> dims, DType dtype, uint64_t pitch);
+/// Code::InvalidInput unless rows with this pitch do not overlap, and the pitch and the extent are
+/// possible sizes. `subject` is "input" or "output".
+Status check_pitch(const char* subject, const std::string& name, const Rows& rows);
 /// Code::InvalidInput unless an output of `bytes` bytes fits into the host memory of the binding.
 Status check_rows(const Binding& b, const Rows& rows, uint64_t bytes);
 /// Copy between dense bytes and rows.

@@ -134,6 +134,12 @@ Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::allocate(uint64_t bytes, Mem
 }
 
 Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::borrow(void* handle, uint64_t bytes) {
+  if (driver_->owned) {
+    return Status(
+        Code::Usage,
+        "only an application that lends its own Vulkan device has buffers of this device; "
+        "import memory that another device exported, or copy");
+  }
   RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, VulkanBuffer::borrow(driver_, handle, bytes));
   return b;
 }

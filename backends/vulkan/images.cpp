@@ -270,8 +270,12 @@ Status check_image(const Driver& driver, const DeviceImage& image, ImageFormat f
   const bool undefined = image.layout == VK_IMAGE_LAYOUT_UNDEFINED;
   if (undefined && !written)
     return {Code::Usage, "the VkImage has the layout UNDEFINED, in which it has no pixels"};
-  if (undefined && image.final_layout == VK_IMAGE_LAYOUT_UNDEFINED)
-    return {Code::Usage, "the VkImage needs the layout in which the run is to leave it"};
+  const uint32_t left_in = image.final_layout != 0 ? image.final_layout : image.layout;
+  if (left_in == VK_IMAGE_LAYOUT_UNDEFINED || left_in == VK_IMAGE_LAYOUT_PREINITIALIZED) {
+    return {Code::Usage,
+            "the VkImage needs the layout in which the run is to leave it, and that cannot be "
+            "UNDEFINED or PREINITIALIZED"};
+  }
   return {};
 }
 

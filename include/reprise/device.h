@@ -15,7 +15,8 @@ extern "C" {
  * relies on, and checksums detect damage. Nevertheless, malicious kernels can crash a driver or the
  * process: open packages only from sources from which you would run a program.
  *
- * An open package keeps its file open. Its metadata is copied; weights are read, and their
+ * An open package keeps its file open, until it and its sessions are freed. Its metadata is copied;
+ * weights are read, and their
  * checksums are compared, when a session needs them. A file that is replaced as
  * reprise_package_save does may be replaced at any time. If the contents of the file are changed or
  * truncated, sessions fail with REPRISE_CORRUPT_PACKAGE or REPRISE_IO from then on. */
@@ -30,8 +31,9 @@ REPRISE_API reprise_status reprise_package_open(const char* path, reprise_packag
 REPRISE_API reprise_status reprise_package_open_part(intptr_t file, uint64_t offset,
                                                      uint64_t length, reprise_package** out,
                                                      reprise_error* error);
-/* Weights that are aligned to 64 bytes are used in place, and must not change: `bytes` must stay
- * valid until the package and its sessions are freed. Everything else is copied. */
+/* Only the metadata is copied by this call. Weights are read when a session needs them: those that
+ * are aligned to 64 bytes are used in place, the others are copied then. So `bytes` must stay valid
+ * and must not change until the package and its sessions are freed. */
 REPRISE_API reprise_status reprise_package_open_memory(const void* bytes, size_t size,
                                                        reprise_package** out, reprise_error* error);
 /* Writes the file completely or not at all. A file that replaces another keeps its mode. Symbolic
@@ -209,8 +211,8 @@ typedef struct reprise_memory {
 typedef struct reprise_allocator {
   size_t struct_size;
   /* Returns 0 if there is no such memory. On Vulkan, the library may ask for other memory types
-   * then. Otherwise, it frees what idle sessions keep, asks once more, and fails with
-   * REPRISE_OUT_OF_MEMORY. */
+   * then. Otherwise, it frees what idle sessions keep, and asks once more if that was anything; or
+   * else it fails with REPRISE_OUT_OF_MEMORY. */
   int32_t (*allocate)(void* user, reprise_memory* memory);
   /* Called once for each allocation, with the struct as `allocate` left it, when the device does
    * not use it any more; never for a device with a run that was given up (see reprise.h). */
@@ -300,10 +302,10 @@ typedef struct reprise_buffer reprise_buffer;
  * the caller. */
 REPRISE_API reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes,
                                                  reprise_buffer** out, reprise_error* error);
-/* Borrows memory of the application on its own device. On Vulkan, `handle` is a VkBuffer with
- * storage, transfer and device-address usage. On CUDA, it is a CUdeviceptr: a
- * multiple of 16, in memory of that device and context or in managed memory, with at least `bytes`
- * bytes of its allocation from there on. */
+/* Borrows memory of the application on its own device. On Vulkan, which must be a device that the
+ * application lends, `handle` is a VkBuffer with storage, transfer and device-address usage. On
+ * CUDA, it is a CUdeviceptr: a multiple of 16, in memory of that device and context or in managed
+ * memory, with at least `bytes` bytes of its allocation from there on. */
 REPRISE_API reprise_status reprise_buffer_borrow(reprise_device* device, uint64_t handle,
                                                  uint64_t bytes, reprise_buffer** out,
                                                  reprise_error* error);
@@ -384,7 +386,8 @@ typedef struct reprise_vulkan_image {
   uint32_t array_layer;
   uint32_t layout;       /* VkImageLayout in which the run finds the image; UNDEFINED for an output
                           * whose old pixels do not matter */
-  uint32_t final_layout; /* in which it leaves it; UNDEFINED: that in which it finds it */
+  uint32_t final_layout; /* in which it leaves it, not PREINITIALIZED; UNDEFINED: that in which it
+                          * finds it */
   /* The queue family that releases the image to the family of the lent queue before the run, and
    * that to which the run releases it; VK_QUEUE_FAMILY_IGNORED: it stays with the family of the
    * lent queue, or is shared. The application records the other half of each transfer, in which the
@@ -393,7 +396,7 @@ typedef struct reprise_vulkan_image {
   uint32_t release_to;
 } reprise_vulkan_image;
 #define REPRISE_VULKAN_IMAGE_INIT \
-  { sizeof(reprise_vulkan_image), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ~(uint32_t)0, ~(uint32_t)0 }
+  { sizeof(reprise_vulkan_image), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT32_MAX, UINT32_MAX }
 
 #ifdef __cplusplus
 }

@@ -26,7 +26,8 @@
  *
  * Structs. A struct begins with its size, which the REPRISE_*_INIT initialisers set, so that later
  * versions can add members at the end. A size that no version had is a REPRISE_USAGE error. So is a
- * larger size if members that this version does not know are not zero. Set `reserved` to zero.
+ * larger size if members that this version does not know are not zero, and a `reserved` member of
+ * a struct that the library reads that is not zero.
  *
  * Strings are UTF-8.
  *

@@ -3,6 +3,7 @@
 #ifndef REPRISE_REPRISE_HPP_
 #define REPRISE_REPRISE_HPP_
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -141,6 +142,12 @@ REPRISE_DTYPE_OF(uint64_t, REPRISE_U64);
 REPRISE_DTYPE_OF(bool, REPRISE_BOOL);
 #undef REPRISE_DTYPE_OF
 
+/// The library refuses a rank over 16, and then does not read the dims.
+inline void set_dims(reprise_tensor& t, std::initializer_list<int64_t> dims) {
+  t.rank = static_cast<uint32_t>(dims.size());
+  if (t.rank <= REPRISE_MAX_RANK) std::copy(dims.begin(), dims.end(), t.dims);
+}
+
 /// A sequence, an optional, a map or a tensor, in host memory. Copies share it.
 class Value {
  public:
@@ -153,10 +160,8 @@ class Value {
     t.dtype = DTypeOf<T>::value;
     t.data = const_cast<T*>(data);  // it is copied
     t.bytes = sizeof(T);
-    for (const int64_t d : dims) {
-      t.bytes *= static_cast<size_t>(d);
-      if (t.rank < REPRISE_MAX_RANK) t.dims[t.rank++] = d;
-    }
+    for (const int64_t d : dims) t.bytes *= static_cast<size_t>(d);
+    set_dims(t, dims);
     return made([&](reprise_value** out, reprise_error* e) {
       return reprise_value_from_tensor(&t, out, e);
     });
@@ -243,7 +248,7 @@ class Tensor {
   Tensor& row_pitch(uint64_t bytes) {
     if (raw_.data && raw_.rank > 0 && raw_.dims[0] > 0) {
       const auto rows = static_cast<size_t>(raw_.dims[0]);
-      raw_.bytes = (rows - 1) * static_cast<size_t>(bytes) + raw_.bytes / rows;
+      raw_.bytes = (rows - 1) * bytes + raw_.bytes / rows;
     }
     raw_.row_pitch = bytes;
     return *this;
@@ -253,8 +258,7 @@ class Tensor {
  private:
   Tensor(const char* name, std::initializer_list<int64_t> dims) {
     raw_.name = name;
-    for (const int64_t d : dims)
-      if (raw_.rank < REPRISE_MAX_RANK) raw_.dims[raw_.rank++] = d;
+    set_dims(raw_, dims);
   }
   reprise_tensor raw_ = REPRISE_TENSOR_INIT;
 };
@@ -443,19 +447,20 @@ class Run {
     if (reprise_run_create(session.get(), &r, &e) != REPRISE_OK) return e;
     return Run(r, session.get());
   }
-  /// bind(), submit() and wait_only() return an Error with status REPRISE_OK on success.
+  /// bind(), submit() and wait_only() return an Error with status REPRISE_OK on success. A bind()
+  /// that fails while the run is in flight changes nothing; any other that fails leaves no
+  /// bindings.
   Error bind(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs = {}) {
-    std::vector<reprise_tensor> in;
-    outputs_.clear();
+    std::vector<reprise_tensor> in, out;
     in.reserve(inputs.size());
-    outputs_.reserve(outputs.size());
+    out.reserve(outputs.size());
     for (const Tensor& t : inputs) in.push_back(t.raw());
-    for (const Tensor& t : outputs) outputs_.push_back(t.raw());
+    for (const Tensor& t : outputs) out.push_back(t.raw());
     reprise_error e{};
-    if (reprise_run_bind(get(), in.data(), in.size(), outputs_.data(), outputs_.size(), &e) ==
-        REPRISE_OK)
-      return {};
-    return {e.status, e.message};
+    if (reprise_run_bind(get(), in.data(), in.size(), out.data(), out.size(), &e) != REPRISE_OK)
+      return {e.status, e.message};
+    outputs_ = std::move(out);  // the library keeps the address of the elements
+    return {};
   }
   Error submit(const reprise_submit_options* options = nullptr) {
     return outcome([&](reprise_error* e) { return reprise_run_submit(get(), options, e); });

@@ -27,7 +27,8 @@ REPRISE_API void reprise_arena_free(reprise_arena* arena);
 typedef struct reprise_session_options {
   size_t struct_size;
   /* How many runs may be in flight at the same time, each with its own memory; 0: 2. Further calls
-   * wait and proceed in the order of their arrival. */
+   * wait and proceed in the order of their arrival. It is 1 if the package has states, whose runs
+   * take turns. */
   uint32_t max_in_flight;
   int32_t fullgraph; /* fail if a node would run on the host */
   /* Time limit of one run; 0: 60,000, or 600,000 on CPU-type devices. It starts when the device
@@ -111,15 +112,19 @@ typedef struct reprise_tensor {
   uint32_t rank;                  /* set by the caller for inputs, by the run for outputs */
   int64_t dims[REPRISE_MAX_RANK]; /* likewise */
   void* data;                     /* host memory; the run does not write to inputs */
-  size_t bytes;                   /* size of `data` */
-  reprise_buffer* buffer;         /* device memory; setting both this and `data` is an error */
-  uint64_t offset;                /* in `buffer`, in bytes; a multiple of 16 */
-  const reprise_value* value;     /* for inputs: a value instead of all of the above but the name */
+  /* Of `data`. For inputs exactly the product of the dims times the size of the dtype, of strings
+   * times sizeof(reprise_string), and with a row pitch (rows - 1) * row_pitch + the bytes of a row.
+   * For outputs that or more. */
+  size_t bytes;
+  reprise_buffer* buffer;     /* device memory; setting both this and `data` is an error */
+  uint64_t offset;            /* in `buffer`, in bytes; a multiple of 16 */
+  const reprise_value* value; /* for inputs: a value instead of all of the above but the name */
   /* An image instead of all of the above but the name, for a slot that is one. The call copies this
    * struct. An image that is an output must have the size of the output. */
   const reprise_vulkan_image* image;
   /* Bytes from one row, along the first axis, to the next; 0: rows follow each other. Of a device
-   * buffer, rows with a pitch are copied on the device, which only Vulkan devices do. */
+   * buffer, rows with a pitch are copied on the device, which only Vulkan devices do. At most
+   * 2^32. */
   uint64_t row_pitch;
 } reprise_tensor;
 #define REPRISE_TENSOR_INIT \
@@ -221,11 +226,13 @@ REPRISE_API reprise_status reprise_session_run(reprise_session* session,
                                                reprise_tensor* outputs, size_t output_count,
                                                reprise_results** results, reprise_run_stats* stats,
                                                reprise_error* error);
-/* Gets output `index` of the model as a value of its own, whatever its kind. */
+/* Gets output `index` of the model as a value of its own, whatever its kind. An output that was
+ * written to the memory of the caller has no value: the status is REPRISE_USAGE. */
 REPRISE_API reprise_status reprise_results_get_value(const reprise_results* results, size_t index,
                                                      reprise_value** out, reprise_error* error);
 /* Gets output `index` of the model, a tensor. `data` lives as long as the results; do not write to
- * it. */
+ * it. `name` is null; reprise_session_output names the output. Of an output that was written to the
+ * memory of the caller, there are only the dtype and the dims: `data` is null and `bytes` 0. */
 REPRISE_API reprise_status reprise_results_get(const reprise_results* results, size_t index,
                                                reprise_tensor* tensor, reprise_error* error);
 REPRISE_API void reprise_results_free(reprise_results* results);
@@ -238,9 +245,9 @@ REPRISE_API void reprise_results_free(reprise_results* results);
  * may use a run object; a call that comes meanwhile fails with REPRISE_USAGE, except
  * reprise_run_cancel. If run objects in flight are all that max_in_flight allows,
  * reprise_session_run and the functions of states fail with REPRISE_BUSY, because they might wait
- * for the thread that calls them. The memory that is bound, and the array of outputs, must stay
- * valid until the run is bound again or freed. Do not read or write memory of a run that is in
- * flight. */
+ * for the thread that calls them. The memory that is bound, also that of strings and the array of
+ * reprise_string, and the array of outputs must stay valid until the run is bound again or freed.
+ * Do not read or write memory of a run that is in flight. */
 typedef struct reprise_run reprise_run;
 
 /* A value of a timeline semaphore of the application on its own Vulkan device, whose feature
@@ -282,14 +289,17 @@ typedef struct reprise_record_options {
 
 REPRISE_API reprise_status reprise_run_create(reprise_session* session, reprise_run** out,
                                               reprise_error* error);
-/* Binds inputs and outputs as reprise_session_run does, for all submissions until the next call. */
+/* Binds inputs and outputs as reprise_session_run does, for all submissions until the next call.
+ * While the run is in flight, the call is refused and changes nothing. Any other call that fails
+ * leaves the run without bindings, so that it cannot be submitted until it is bound again. */
 REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tensor* inputs,
                                             size_t input_count, reprise_tensor* outputs,
                                             size_t output_count, reprise_error* error);
-/* Copies inputs from host memory, submits the run, and returns without waiting for the device. On
- * the host, the run is computed before this returns. `options` may be null. If max_in_flight runs
- * of the session are in flight, the status is REPRISE_BUSY, and the run can be submitted when one
- * of them has ended. Allocates nothing on the heap under the conditions of reprise_session_run. */
+/* Copies inputs from host memory, strings included, submits the run, and returns without waiting
+ * for the device. On the host, the run is computed before this returns. `options` may be null. If
+ * max_in_flight runs of the session are in flight, the status is REPRISE_BUSY, and the run can be
+ * submitted when one of them has ended. Allocates nothing on the heap under the conditions of
+ * reprise_session_run. */
 REPRISE_API reprise_status reprise_run_submit(reprise_run* run,
                                               const reprise_submit_options* options,
                                               reprise_error* error);

@@ -133,7 +133,7 @@ typedef enum reprise_severity {
 typedef struct reprise_executor {
   size_t struct_size;
   /* Calls task(context, 0) ... task(context, count - 1), in any order and on any threads, and
-   * returns when all of these have returned. */
+   * returns when all of these have returned. The thread that called it does what it leaves out. */
   void (*run)(void* user, void (*task)(void* context, size_t index), void* context, size_t count);
   void* user;
 } reprise_executor;

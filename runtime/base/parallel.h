@@ -36,6 +36,7 @@ Status in_parallel(size_t n, const Threads& threads, const char* what, const F& 
   };
   if (threads.executor && n > 1) {
     threads.executor(n, [&](size_t) { work(); });
+    work();  // what it left out
   } else {
     const unsigned wanted =
         threads.count != 0 ? threads.count : std::thread::hardware_concurrency();

@@ -7,7 +7,7 @@
 namespace reprise {
 
 /// Calls `call` with 0 ... n - 1 on threads of the application, in any order, and returns when all
-/// calls have ended.
+/// calls have ended. Whoever uses it does what it leaves out.
 using Executor = std::function<void(size_t n, const std::function<void(size_t)>& call)>;
 
 struct Threads {

@@ -21,7 +21,7 @@ Result<Header> read_header(std::span<const std::byte> start, uint64_t size) {
   if (start.size() < kMagic.size() ||
       std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
     if (looks_like_onnx(start))
-      return invalid_model("is an ONNX model, not a compiled one; name it .onnx, or compile it");
+      return corrupt_package("is an ONNX model, not a compiled one; name it .onnx, or compile it");
     const std::string other = file_kind(start);
     return corrupt_package("is not a compiled model (.rpk)" +
                            (other.empty() ? "" : ", but " + other));

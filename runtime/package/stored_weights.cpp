@@ -21,6 +21,11 @@ Status check_hash(const Package& p, size_t index, const HostTensor& weight) {
                          "changed while it was open; compile it again");
 }
 
+/// For messages. A package whose code was unpacked has no store.
+std::string name_of(const Package& p) {
+  return p.code ? p.code->package() : "package '" + p.model_name + "'";
+}
+
 }  // namespace
 
 AlignedBytes::AlignedBytes(uint64_t size)
@@ -71,8 +76,8 @@ Result<HostTensor> StoredWeights::load(const Package& package, size_t index) con
   const HostMemoryPtr heap;
   const HostMemoryScope shared(heap);  // also with sessions of other devices
   auto tensor = read(package, index);
-  if (!tensor.ok()) return tensor.status().with_context(package.code->package());
-  RP_TRY(check_hash(package, index, *tensor).with_context(package.code->package()));
+  if (!tensor.ok()) return tensor.status().with_context(name_of(package));
+  RP_TRY(check_hash(package, index, *tensor).with_context(name_of(package)));
   if (!tensor->keeps_bytes()) return tensor;  // the application does
   const auto held = std::make_shared<const HostTensor>(*std::move(tensor));
   const std::lock_guard lock(mutex_);

@@ -450,15 +450,15 @@ Status check_size(const Package& p) {
 }  // namespace
 
 Status write(const Package& p, const std::string& path) {
-  if (p.code) {  // the package was read; its code is compressed again
-    RP_ASSIGN(const auto whole, unpack({std::shared_ptr<void>(), &p}));
-    return write(*whole, path);
-  }
   const std::string where = "package '" + path + "'";
-  if (p.stored_weights) {
+  if (p.stored_weights) {  // before the code, whose store has the name of the file
     const auto whole = with_weights({std::shared_ptr<void>(), &p});
     if (!whole.ok()) return whole.status().with_context(where);
     return write(**whole, path);
+  }
+  if (p.code) {  // the package was read; its code is compressed again
+    RP_ASSIGN(const auto whole, unpack({std::shared_ptr<void>(), &p}));
+    return write(*whole, path);
   }
   RP_TRY(verify(p).with_context(where));
   RP_TRY(check_size(p).with_context(where));

@@ -211,6 +211,10 @@ struct OutputFile::Impl {
   }
 
   void open(const std::string& path) {
+    if (path.empty()) {
+      errno = ENOENT;
+      return;
+    }
     struct stat old {};
     const bool exists = ::stat(path.c_str(), &old) == 0;
     if (exists && !S_ISREG(old.st_mode)) {
@@ -234,7 +238,7 @@ OutputFile::OutputFile(const std::string& path) : impl_(std::make_unique<Impl>()
 OutputFile::~OutputFile() {
   if (impl_->fd < 0) return;
   ::close(impl_->fd);
-  if (!impl_->kept && !impl_->target.empty()) ::unlink(impl_->temporary.c_str());
+  if (!impl_->kept && !impl_->temporary.empty()) ::unlink(impl_->temporary.c_str());
 }
 
 bool OutputFile::open() const {

@@ -320,6 +320,10 @@ struct OutputFile::Impl {
 
   void open(const std::wstring& path) {
     static std::atomic<unsigned> counter{0};
+    if (path.empty()) {
+      ::SetLastError(ERROR_PATH_NOT_FOUND);
+      return;
+    }
     target = path;
     if (open_in_place(path)) {
       target.clear();

@@ -114,6 +114,7 @@ TEST(RunQueue, WhoeverWaitsBehindAHangLearnsIt) {
   EXPECT_EQ(stuck.wait(kMs), Outcome::TimedOut);
   EXPECT_EQ(behind.wait(UINT64_MAX), Outcome::Hung);
   EXPECT_TRUE(queue.hung(stuck.entry));
+  EXPECT_EQ(queue.grace_ns(behind.entry), queue.patience_ns);  // what both have waited for
   EXPECT_EQ(queue.wait_before("a transfer", {}).code(), Code::Timeout);
   EXPECT_FALSE(queue.given_up());  // that is for those to do who free
   EXPECT_EQ(stuck.wait_for_end(), Outcome::Hung);

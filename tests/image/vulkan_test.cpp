@@ -422,6 +422,9 @@ TEST_P(ImagesOnVulkan, MistakesAreNamed) {
   refused(*s, with(good, &I::width, 1U << 30), target, REPRISE_INVALID_INPUT, "1073741824");
   refused(*s, with(good, &I::layout, kUndefined), target, REPRISE_USAGE, "UNDEFINED");
   refused(*s, good, with(target, &I::final_layout, kUndefined), REPRISE_USAGE, "leave it");
+  constexpr uint32_t kPreinitialized = 8;  // no image can be brought into it
+  refused(*s, good, with(target, &I::final_layout, kPreinitialized), REPRISE_USAGE, "leave it");
+  refused(*s, with(good, &I::layout, kPreinitialized), target, REPRISE_USAGE, "leave it");
   refused(*s, with(good, &I::image, uint64_t{0}), target, REPRISE_USAGE, "null");
   refused(*s, with(good, &I::second, good.image), target, REPRISE_USAGE, "nv12");
   refused(*s, with(good, &I::struct_size, size_t{0}), target, REPRISE_USAGE, "struct_size");

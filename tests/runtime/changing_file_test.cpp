@@ -54,6 +54,19 @@ TEST_F(ChangingFile, TruncationIsAnError) {
   for (const Variant& v : p->variants) EXPECT_TRUE(load_kernels(*p, v).ok());  // they are copied
 }
 
+TEST_F(ChangingFile, SavingFindsWhatHasChanged) {
+  const std::string copy = (dir_ / "copy.rpk").string();
+  const auto p = open();
+  ASSERT_TRUE(p);
+  fs::resize_file(path_, 5000);
+  EXPECT_EQ(write(*p, copy).code(), Code::Io);
+  overwrite(std::vector<char>(bytes_.size(), 7));
+  const Status damaged = write(*p, copy);
+  EXPECT_EQ(damaged.code(), Code::CorruptPackage);
+  EXPECT_NE(damaged.message().find(path_), std::string::npos) << damaged.message();
+  EXPECT_FALSE(fs::exists(copy));
+}
+
 TEST_F(ChangingFile, OtherContentsAreAnError) {
   const auto p = open();
   ASSERT_TRUE(p);

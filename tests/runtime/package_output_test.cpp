@@ -95,6 +95,15 @@ TEST_F(PackageOutput, LinksAreFollowed) {
   EXPECT_EQ(save("sub").code(), Code::Io);
 }
 
+TEST_F(PackageOutput, AnEmptyPathIsAnError) {
+  const fs::path before = fs::current_path();
+  fs::current_path(dir_ / "");
+  const Status s = write(sample_package(), "");
+  fs::current_path(before);
+  EXPECT_EQ(s.code(), Code::Io);
+  EXPECT_EQ(files(), 0U);
+}
+
 TEST_F(PackageOutput, TheModeIsKept) {
   ASSERT_TRUE(save("file").ok());
   for (const mode_t wanted : {0600U, 0664U, 0755U}) {

@@ -299,6 +299,9 @@ TEST_F(PackageFile, OtherFiles) {
   for (char& c : junk) c = static_cast<char>(rng());
   save("junk.rpk", junk);
   expect_refused("junk.rpk", "not a compiled model");
+  const std::string onnx("\x08\x08\x12\x04test:\x08", 9);  // IR version and producer
+  save("model.rpk", {onnx.begin(), onnx.end()});
+  expect_refused("model.rpk", "ONNX model");
   save("huge.rpk", sample_bytes());
   fs::resize_file(path("huge.rpk"), uintmax_t{1} << 33);  // sparse
   expect_refused("huge.rpk", "follow its end");

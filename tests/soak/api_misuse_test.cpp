@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "runtime/session_io.h"
 #include "support.h"
 
 namespace reprise::test {
@@ -32,6 +33,13 @@ class Misuse : public testing::Test {
     in.data = x_.data();
     in.bytes = 16;
     return in;
+  }
+  static reprise_tensor output(std::vector<float>& y) {
+    reprise_tensor out = REPRISE_TENSOR_INIT;
+    out.name = "y";
+    out.data = y.data();
+    out.bytes = y.size() * sizeof(float);
+    return out;
   }
   reprise_status run(const reprise_tensor& in) {
     return reprise_session_run(session_.get(), &in, 1, nullptr, 0, nullptr, nullptr, &error_);
@@ -62,13 +70,15 @@ TEST_F(Misuse, RunsAreUsedByOneThreadAndInOrder) {
   std::vector<reprise_tensor> wrong(3, in);
   wrong[2].name = nullptr;
   expect_error(reprise_run_bind(made, wrong.data(), 3, nullptr, 0, &error_), REPRISE_USAGE, "name");
+  expect_error(reprise_run_submit(made, nullptr, &error_), REPRISE_USAGE, "no bindings");
+  ASSERT_EQ(reprise_run_bind(made, &in, 1, nullptr, 0, &error_), REPRISE_OK) << error_.message;
   reprise_submit_options options = REPRISE_SUBMIT_OPTIONS_INIT;
   options.wait_count = 9;
   expect_error(reprise_run_submit(made, &options, &error_), REPRISE_USAGE, "at most 8");
   options.wait_count = 1;
   expect_error(reprise_run_submit(made, &options, &error_), REPRISE_USAGE, "is null");
   ASSERT_EQ(reprise_run_submit(made, nullptr, &error_), REPRISE_OK) << error_.message;
-  // Bindings of a run in flight stay as they are, and so do those of one that is refused others.
+  // Bindings of a run in flight stay as they are.
   const std::vector<reprise_tensor> three(3, in);
   expect_error(reprise_run_bind(made, three.data(), 3, nullptr, 0, &error_), REPRISE_USAGE,
                "in flight");
@@ -92,6 +102,93 @@ TEST_F(Misuse, RunsAreUsedByOneThreadAndInOrder) {
     EXPECT_EQ(static_cast<const float*>(out.data)[i], x_[i] + static_cast<float>(app_.launches));
 }
 
+TEST_F(Misuse, ARefusedBindLeavesNoBindingsUnlessTheRunIsInFlight) {
+  reprise_run* made = nullptr;
+  ASSERT_EQ(reprise_run_create(session_.get(), &made, &error_), REPRISE_OK) << error_.message;
+  const Owned<reprise_run> run(made);
+  const reprise_tensor in = input();
+  std::vector<float> y(4);
+  reprise_tensor out = output(y);
+  for (const bool in_flight : {true, false}) {
+    SCOPED_TRACE(in_flight);
+    ASSERT_EQ(reprise_run_bind(made, &in, 1, &out, 1, &error_), REPRISE_OK) << error_.message;
+    if (in_flight) {
+      ASSERT_EQ(reprise_run_submit(made, nullptr, &error_), REPRISE_OK) << error_.message;
+    }
+    std::vector<reprise_tensor> wrong(1, in), others(1, out);
+    wrong[0].bytes = 15;
+    EXPECT_NE(reprise_run_bind(made, wrong.data(), 1, others.data(), 1, &error_), REPRISE_OK);
+    wrong[0].name = nullptr;
+    EXPECT_NE(reprise_run_bind(made, wrong.data(), 1, others.data(), 1, &error_), REPRISE_OK);
+    const auto held = capi::find_handle(made);
+    ASSERT_TRUE(held.ok());
+    EXPECT_EQ((*held)->outputs, in_flight ? &out : nullptr);
+    if (in_flight) {
+      ASSERT_EQ(reprise_run_wait(made, nullptr, nullptr, &error_), REPRISE_OK) << error_.message;
+      EXPECT_EQ(y[3], x_[3] + static_cast<float>(app_.launches));
+      EXPECT_EQ(out.dims[0], 4);
+    } else {
+      expect_error(reprise_run_submit(made, nullptr, &error_), REPRISE_USAGE, "no bindings");
+    }
+  }
+}
+
+TEST_F(Misuse, AnOutputInTheMemoryOfTheCallerIsNoValue) {
+  const reprise_tensor in = input();
+  std::vector<float> y(4);
+  reprise_tensor out = output(y), told = REPRISE_TENSOR_INIT;
+  reprise_results* made = nullptr;
+  ASSERT_EQ(reprise_session_run(session_.get(), &in, 1, &out, 1, &made, nullptr, &error_),
+            REPRISE_OK)
+      << error_.message;
+  const Owned<reprise_results> results(made);
+  reprise_value* value = nullptr;
+  expect_error(reprise_results_get_value(made, 0, &value, &error_), REPRISE_USAGE,
+               "output 'y' was written to the memory that the call of the run gave");
+  EXPECT_EQ(value, nullptr);
+  ASSERT_EQ(reprise_results_get(made, 0, &told, &error_), REPRISE_OK) << error_.message;
+  EXPECT_EQ(told.dims[0], 4);
+  EXPECT_EQ(told.data, nullptr);
+  EXPECT_EQ(told.name, nullptr);
+}
+
+TEST_F(Misuse, AValueHasTheBytesOfItsShape) {
+  reprise_tensor in = input();
+  reprise_value* made = nullptr;
+  ASSERT_EQ(reprise_value_from_tensor(&in, &made, &error_), REPRISE_OK) << error_.message;
+  const Owned<reprise_value> value(made);
+  in.data = nullptr;
+  in.bytes = 0;
+  in.value = made;
+  EXPECT_EQ(run(in), REPRISE_OK) << error_.message;
+  in.row_pitch = 64;  // the rows of a value follow each other
+  expect_error(run(in), REPRISE_INVALID_INPUT, "needs 196 bytes, its value has 16");
+  in.row_pitch = 0;
+  const auto held = capi::find_handle(made);
+  ASSERT_TRUE(held.ok());
+  (*held)->value.borrow_again(DType::F32, std::vector<int64_t>{4}, {});
+  expect_error(run(in), REPRISE_INVALID_INPUT, "needs 16 bytes, its value has 0");
+}
+
+// The extent of such rows exceeds 64 bits, and would look small.
+TEST_F(Misuse, RowsEndWithinTheirMemory) {
+  const uint64_t backwards = uint64_t{0} - 4, wraps = uint64_t{1} << 62;
+  for (const uint64_t pitch : {backwards, wraps, (uint64_t{1} << 32) + 4}) {
+    std::vector<float> y(5);
+    reprise_tensor in = input(), out = output(y);
+    in.row_pitch = pitch;
+    in.bytes = static_cast<size_t>(3 * pitch + 4);
+    expect_error(run(in), REPRISE_INVALID_INPUT, "input 'x' has a row pitch of ");
+    in = input();
+    out.row_pitch = pitch;
+    expect_error(reprise_session_run(session_.get(), &in, 1, &out, 1, nullptr, nullptr, &error_),
+                 REPRISE_INVALID_INPUT, "output 'y' has a row pitch of ");
+    EXPECT_EQ(y, std::vector<float>(5));
+  }
+  const Rows rows{.count = uint64_t{1} << 40, .bytes = 4, .pitch = uint64_t{1} << 32};
+  EXPECT_EQ(check_pitch("input", "x", rows).code(), Code::InvalidInput);
+}
+
 TEST_F(Misuse, StructsOfNoVersionAreRefused) {
   reprise_device* device = nullptr;
   for (const size_t size : {size_t{0}, size_t{4}, size_t{12}, size_t{20}, size_t{100'001}}) {
@@ -111,6 +208,27 @@ TEST_F(Misuse, StructsOfNoVersionAreRefused) {
     expect_error(reprise_session_input(session_.get(), 0, &slot, &error_), REPRISE_USAGE,
                  "reprise_slot: struct_size");
   }
+}
+
+TEST_F(Misuse, ReservedMembersAreZero) {
+  reprise_device* device = nullptr;
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  options.reserved = 1;
+  expect_error(reprise_device_open("host", &options, &device, &error_), REPRISE_USAGE,
+               "the reserved member of a reprise_device_options");
+  options.reserved = 0;
+  reprise_vulkan_device vulkan = REPRISE_VULKAN_DEVICE_INIT;
+  vulkan.reserved = 1;
+  options.vulkan = &vulkan;
+  expect_error(reprise_device_open("vulkan", &options, &device, &error_), REPRISE_USAGE,
+               "the reserved member of a reprise_vulkan_device");
+  reprise_external_memory memory = REPRISE_EXTERNAL_MEMORY_INIT;
+  memory.size = memory.bytes = 64;
+  memory.reserved = 1;
+  reprise_buffer* buffer = nullptr;
+  if (first_device() == "host") GTEST_SKIP() << "the host has no buffers";
+  expect_error(reprise_buffer_import(app_.device.get(), &memory, &buffer, &error_), REPRISE_USAGE,
+               "the reserved member of a reprise_external_memory");
 }
 
 TEST_F(Misuse, ALaterVersionIsTakenUnlessItAsksForMore) {

@@ -296,6 +296,30 @@ void expect_error(const Status& s, Code code, const std::string& part) {
   EXPECT_NE(s.message().find(part), std::string::npos) << s.message();
 }
 
+TEST(States, RunsTakeTurnsWhateverTheOptionsSay) {
+  const auto package = step_package();
+  ASSERT_TRUE(package);
+  on_each_device([&](const std::shared_ptr<Device>& device) {
+    if (!device) return;  // a run on the host has ended when it is submitted
+    const auto session = session_of(package, device, {.max_in_flight = 8});
+    ASSERT_TRUE(session);
+    const HostTensor x(DType::F32, {kRows, kIn}), t(DType::F32, {kRows, kOut}), lr(DType::F32, {});
+    const std::array<Binding, 3> inputs{Binding{.name = "x", .host = &x},
+                                        Binding{.name = "t", .host = &t},
+                                        Binding{.name = "lr", .host = &lr}};
+    const auto first = session->make_run(), second = session->make_run();
+    for (const auto* run : {&first, &second}) {
+      ASSERT_TRUE(run->ok());
+      ASSERT_TRUE((**run)->bind(inputs, {}).ok());
+    }
+    ASSERT_TRUE((*first)->submit().ok());
+    const Status full = (*second)->submit().status();
+    EXPECT_EQ(full.code(), Code::Busy);
+    EXPECT_NE(full.message().find("take turns"), std::string::npos) << full.message();
+    EXPECT_EQ(full.message().find("larger"), std::string::npos) << full.message();
+  });
+}
+
 TEST(States, RefuseWhatDoesNotFit) {
   const auto package = step_package();
   const test::TempDir dir;

@@ -70,6 +70,83 @@ TEST_P(Values, SequencesOfTensors) {
   EXPECT_EQ(floats_of(*t.item(1)), (std::vector<float>{1, -2, 3, 4, 5, 6}));
 }
 
+TEST_P(Values, ItemsHaveTheRankOfTheModel) {
+  Session s = session("given");
+  const float a[] = {1, 2, 3};
+  const int64_t position = 0;
+  const auto list = Value::of(REPRISE_KIND_SEQUENCE, REPRISE_F32,
+                              {*Value::tensor(a, {3}), *Value::tensor(a, {3})});
+  ASSERT_TRUE(list) << list.error().message;
+  const auto outputs = s.run({Tensor("s", *list), Tensor("i", &position, {})});
+  ASSERT_FALSE(outputs);
+  EXPECT_EQ(outputs.error().status, REPRISE_INVALID_INPUT);
+  for (const char* part : {"rank 1", "expects rank 2", "the items of 's'"})
+    EXPECT_NE(outputs.error().message.find(part), std::string::npos) << outputs.error().message;
+}
+
+// Strings are read when the run is submitted, as all memory that is bound.
+TEST_P(Values, StringsOfARunObject) {
+  Session s = session("strings");
+  auto run = api::Run::create(s);
+  ASSERT_TRUE(run) << run.error().message;
+  reprise_string x = {"a", 1}, y = {"b c", 3};
+  reprise_tensor in[] = {REPRISE_TENSOR_INIT, REPRISE_TENSOR_INIT};
+  for (size_t i = 0; i < 2; ++i) {
+    in[i].name = i == 0 ? "x" : "y";
+    in[i].dtype = REPRISE_STRING;
+    in[i].rank = 1;
+    in[i].dims[0] = 1;
+    in[i].data = i == 0 ? &x : &y;
+    in[i].bytes = sizeof(reprise_string);
+  }
+  reprise_error e{};
+  ASSERT_EQ(reprise_run_bind(run->get(), in, 2, nullptr, 0, &e), REPRISE_OK) << e.message;
+  std::vector<std::vector<api::Output>> kept;  // later submissions must not change these
+  for (const std::string word : {"b c", "second", ""}) {
+    y = {word.data(), word.size()};
+    const api::Error submitted = run->submit();
+    ASSERT_EQ(submitted.status, REPRISE_OK) << submitted.message;
+    auto outputs = run->wait();
+    ASSERT_TRUE(outputs) << outputs.error().message;
+    kept.push_back(std::move(*outputs));
+    EXPECT_EQ(strings_of(*kept.back()[1].value.item(0)), (std::vector<std::string>{word}));
+  }
+  EXPECT_EQ(strings_of(*kept[0][1].value.item(0)), (std::vector<std::string>{"b c"}));
+  y = {nullptr, 1};
+  EXPECT_EQ(run->submit().status, REPRISE_USAGE);
+  y = {"z", 1};
+  EXPECT_EQ(run->submit().status, REPRISE_OK);
+  EXPECT_TRUE(run->wait());
+}
+
+// The run keeps the outputs that it has when other ones are refused.
+TEST_P(Values, ARefusedBindInFlight) {
+  Session s = session("strings");
+  auto run = api::Run::create(s);
+  ASSERT_TRUE(run) << run.error().message;
+  const auto x = Value::strings({"a"}), y = Value::strings({"b c"});
+  ASSERT_EQ(run->bind({Tensor("x", *x), Tensor("y", *y)}).status, REPRISE_OK);
+  ASSERT_EQ(run->submit().status, REPRISE_OK);
+  const float none[] = {0};
+  EXPECT_EQ(run->bind({Tensor("x", *x)}, {Tensor("z", none, {1})}).status, REPRISE_USAGE);
+  const auto outputs = run->wait();
+  ASSERT_TRUE(outputs) << outputs.error().message;
+  EXPECT_EQ(strings_of(*(*outputs)[1].value.item(0)), (std::vector<std::string>{"b c"}));
+  EXPECT_EQ(run->bind({Tensor("x", *x)}, {Tensor("z", none, {1})}).status, REPRISE_INVALID_INPUT);
+  EXPECT_EQ(run->submit().status, REPRISE_USAGE);
+}
+
+TEST_P(Values, RanksOverSixteenAreRefused) {
+  const float x[] = {1};
+  const auto value = Value::tensor(x, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+  ASSERT_FALSE(value);
+  EXPECT_NE(value.error().message.find("rank over 16"), std::string::npos);
+  Session s = session("strings");
+  const auto outputs = s.run({Tensor("x", x, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})});
+  ASSERT_FALSE(outputs);
+  EXPECT_NE(outputs.error().message.find("rank over 16"), std::string::npos);
+}
+
 TEST_P(Values, Strings) {
   Session s = session("strings");
   const auto x = Value::strings({"a", "", std::string("z\0z", 3)}), y = Value::strings({"b c"});

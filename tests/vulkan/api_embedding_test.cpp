@@ -203,6 +203,38 @@ TEST_P(Embedding, AnExecutorReplacesThreads) {
   EXPECT_EQ(y->front().as<float>()[0], 4.0F);
 }
 
+TEST_P(Embedding, AnExecutorMayLeaveOutTasks) {
+  const Package several(package_of_kernels(4));
+  for (const size_t done : {size_t{0}, size_t{1}}) {
+    size_t tasks = done;
+    reprise_executor executor = REPRISE_EXECUTOR_INIT;
+    executor.run = [](void* user, void (*task)(void*, size_t), void* context, size_t) {
+      for (size_t i = 0; i < *static_cast<size_t*>(user); ++i) task(context, i);
+    };
+    executor.user = &tasks;
+    reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+    options.executor = &executor;
+    auto device = Device::open(GetParam(), &options);
+    ASSERT_TRUE(device) << device.error().message;
+    auto session = Session::create(several, *device);
+    ASSERT_TRUE(session) << session.error().message;
+    const std::vector<float> x{1, 2, 3};
+    auto y = session->run({{"x", x.data(), {3}}});
+    ASSERT_TRUE(y) << y.error().message;
+    EXPECT_EQ(y->front().as<float>()[0], 5.0F);
+  }
+}
+
+// Handles of another VkDevice mean nothing to one that the library opened itself.
+TEST_P(Embedding, OnlyALentDeviceBorrows) {
+  const auto borrowed = Buffer::borrow(*device_, 1, 64);
+  ASSERT_FALSE(borrowed);
+  EXPECT_EQ(borrowed.error().status, REPRISE_USAGE);
+  EXPECT_NE(borrowed.error().message.find(GetParam() == "host" ? "no buffers" : "that lends"),
+            std::string::npos)
+      << borrowed.error().message;
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Embedding, testing::ValuesIn(session_devices()),
                          [](const auto& which) { return as_test_name(which.param); });
 
