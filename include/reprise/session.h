@@ -290,8 +290,9 @@ typedef struct reprise_record_options {
 REPRISE_API reprise_status reprise_run_create(reprise_session* session, reprise_run** out,
                                               reprise_error* error);
 /* Binds inputs and outputs as reprise_session_run does, for all submissions until the next call.
- * While the run is in flight, the call is refused and changes nothing. Any other call that fails
- * leaves the run without bindings, so that it cannot be submitted until it is bound again. */
+ * While the run is in flight, or another thread uses it, the call is refused and changes nothing.
+ * Any other call that fails leaves the run without bindings, so that it cannot be submitted until
+ * it is bound again. */
 REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tensor* inputs,
                                             size_t input_count, reprise_tensor* outputs,
                                             size_t output_count, reprise_error* error);

@@ -291,7 +291,10 @@ TEST_P(SessionContract, ImpossibleSizesNameTheTensor) {
   w.launch(plus, {wide, y}, {n});
   auto s = session(w.package(), open());
   ASSERT_TRUE(s);
-  const HostTensor huge = HostTensor::borrow(DType::F32, {(int64_t{1} << 31) - 1}, {}, nullptr);
+  constexpr uint64_t kElements = (uint64_t{1} << 31) - 1;
+  const std::byte first{};  // none is read
+  const HostTensor huge =
+      HostTensor::borrow(DType::F32, {int64_t{kElements}}, {&first, kElements * 4}, nullptr);
   auto r = s->run({{{.name = "x", .host = &huge}}});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.status().code(), Code::Unsupported);
