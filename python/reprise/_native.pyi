@@ -134,6 +134,12 @@ class Package:
         """The name of the model's graph."""
 
     @property
+    def metadata(self) -> dict[str, str]:
+        """
+        The properties that the model file had for applications, such as names of classes.
+        """
+
+    @property
     def variants(self) -> list[str]:
         """
         The kinds of devices that it has kernels for, in order of preference. Every
