@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/lower/divisor_check.h"
+#include "codegen/kernel/divisor_check.h"
 #include "codegen/lower/index_range.h"
 #include "codegen/lower/lower.h"
 #include "codegen/ops/support.h"
@@ -389,7 +389,7 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
         RP_ASSIGN(const Val a, eval(n.inputs[i], operand_index(i), lanes));
         args.push_back(a);
       }
-      if (args.size() == 2) check_divisor(b_, *def->row, args[1]);
+      if (args.size() == 2) kernel::check_divisor(b_, *def->row, args[1]);
       return b_.scalar_op(*def->row, args);
     }
     Context ctx(*this, n, 0, index, lanes);

@@ -3,9 +3,9 @@
 
 #include "codegen/kernel/builder.h"
 
-namespace reprise::lower {
+namespace reprise::kernel {
 
 /// Sets ErrorCode::DivisionByZero if `op` divides integers and any lane of the divisor is zero.
-void check_divisor(kernel::Builder& b, kernel::ScalarOp op, kernel::Val divisor);
+void check_divisor(Builder& b, ScalarOp op, Val divisor);
 
-}  // namespace reprise::lower
+}  // namespace reprise::kernel
