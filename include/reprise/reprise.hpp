@@ -414,8 +414,7 @@ class Session {
   Handle<reprise_session, reprise_session_free> handle_;
 };
 
-/// Memory for intermediate tensors that sessions on one device share, whose runs take turns. Pass
-/// get() in reprise_session_options::arena.
+/// Memory for intermediate tensors that sessions share (reprise_session_options::arena).
 class Arena {
  public:
   static Result<Arena> create(const Device& device) {

@@ -1,7 +1,6 @@
 #include "runtime/package/decode.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
 
@@ -26,11 +25,7 @@ class Decoder : private MetadataReader {
   Status package(const fb::Package& from, Package& to) {
     RP_TRY(string(from.model_name(), to.model_name));
     RP_TRY(string(from.producer(), to.producer));
-    RP_TRY(list(from.metadata(), to.metadata,
-                [this](const fb::Property& f, std::pair<std::string, std::string>& t) {
-                  RP_TRY(string(f.name(), t.first));
-                  return string(f.value(), t.second);
-                }));
+    RP_TRY(properties(from.metadata(), to.metadata));
     if (!from.io() || !from.host_plan()) return malformed("its interface or host plan is missing");
     RP_TRY(interface(*from.io(), to.io));
     RP_TRY(segments(from.segments(), to));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "package_generated.h"
@@ -63,6 +64,15 @@ class MetadataReader {
     RP_TRY(spend(from->size()));
     to.assign(from->begin(), from->end());
     return {};
+  }
+
+  Status properties(const Table<fb::Property>* from,
+                    std::vector<std::pair<std::string, std::string>>& to) {
+    using Pair = std::pair<std::string, std::string>;
+    return list(from, to, [this](const fb::Property& f, Pair& t) -> Status {
+      RP_TRY(string(f.name(), t.first));
+      return string(f.value(), t.second);
+    });
   }
 
   template <typename T, typename List, typename F>
