@@ -136,6 +136,8 @@ class Parameters(Case):
 
     @unittest.skipIf(DEVICE == "host", "the host has no copies")
     def test_copies_are_freed(self) -> None:
+        torch._dynamo.reset()
+        gc.collect()  # what other tests have left
         model = Mlp()
         run = compiled(model)
         x = torch.randn(8, 16)
