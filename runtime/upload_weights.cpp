@@ -131,9 +131,8 @@ Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package
   std::string key;
   for (const Pool::Member& m : pool.members) {
     const plan::Weight& w = plan.weights[m.weight];
-    auto loaded = package::load_weight(package, w.segment);
-    if (!loaded.ok()) return loaded.status().with_context("weight '" + w.name + "'");
-    raw.push_back(*std::move(loaded));
+    RP_ASSIGN(HostTensor loaded, load_weight(package, w));
+    raw.push_back(std::move(loaded));
     append_key(w, raw.back(), key);
   }
   if (auto found = device.shared_memory().find(key)) return found;

@@ -61,13 +61,13 @@ void pack_nibbles(const plan::Weight& w, const std::byte* raw, std::byte* out) {
   }
 }
 
+}  // namespace
+
 Result<HostTensor> load_weight(const package::Package& package, const plan::Weight& w) {
   auto raw = package::load_weight(package, w.segment);
   if (!raw.ok()) return raw.status().with_context(subject(w));
   return raw;
 }
-
-}  // namespace
 
 Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
   if (w.packing == plan::Weight::Packing::Raw) return {};

@@ -48,6 +48,8 @@ class HostWeights {
   mutable std::mutex mutex_;
   mutable IdVector<plan::BufferId, std::optional<HostTensor>> known_;
 };
+/// A weight with its bytes, after checking their hash. The error names the weight.
+Result<HostTensor> load_weight(const package::Package& package, const plan::Weight& weight);
 /// Checks that the weight's recipe fits the raw tensor.
 Status check_recipe(const plan::Weight& weight, const HostTensor& raw);
 /// Packs `raw` by the weight's recipe. `out` must have Weight::packed_bytes() bytes.

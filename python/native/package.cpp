@@ -49,7 +49,6 @@ Package package_of_bytes(const nb::bytes& bytes) {
   return {take(package::read_memory(view, std::move(own)))};
 }
 
-/// The initial values of the states by name.
 /// Bytes that are not UTF-8 are replaced, because models may have any.
 nb::dict metadata_of(const Package& p) {
   const auto text = [](const std::string& s) {
@@ -60,6 +59,7 @@ nb::dict metadata_of(const Package& p) {
   return out;
 }
 
+/// The initial values of the states by name.
 nb::dict initial_states(const Package& p) {
   nb::dict out;
   for (const plan::StateSlot& s : p.package->io.states)
