@@ -71,6 +71,13 @@ void Contract::SetUp() {
   }
 }
 
+void DeviceContract::SetUp() {
+  Contract::SetUp();
+  if (IsSkipped()) return;
+  device_ = open();
+  ASSERT_TRUE(device_);
+}
+
 void Contract::TearDown() {
   const std::lock_guard lock(mutex_);
   for (const std::string& m : messages_) ADD_FAILURE() << m;

@@ -33,6 +33,13 @@ class Contract : public testing::TestWithParam<std::string> {
   std::vector<std::string> messages_;
 };
 
+/// A contract of devices alone: the host is excused from all of its cases.
+class DeviceContract : public Contract {
+ protected:
+  void SetUp() override;
+  std::shared_ptr<Device> device_;
+};
+
 /// Ids of the usable devices, and "host".
 std::vector<std::string> contract_devices();
 

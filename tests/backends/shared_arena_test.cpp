@@ -12,13 +12,11 @@ namespace {
 
 constexpr int64_t kCount = 1 << 18;  // elements; 1 MB
 
-class ArenaOfSessions : public Contract {
+class ArenaOfSessions : public DeviceContract {
  protected:
   void SetUp() override {
-    Contract::SetUp();
-    if (IsSkipped()) return;
-    device_ = open();
-    ASSERT_TRUE(device_);
+    DeviceContract::SetUp();
+    if (!device_) return;
     options_.arena = std::make_shared<SharedArena>(device_);
   }
   std::unique_ptr<Session> make(size_t launches, int64_t n, bool dynamic = false) {
@@ -31,7 +29,6 @@ class ArenaOfSessions : public Contract {
     EXPECT_TRUE(r.is_right(launches));
   }
 
-  std::shared_ptr<Device> device_;
   SessionOptions options_;
 };
 

@@ -24,14 +24,8 @@ std::shared_ptr<const package::Package> model(float large, float small) {
   return w.package();
 }
 
-class SharedWeights : public Contract {
+class SharedWeights : public DeviceContract {
  protected:
-  void SetUp() override {
-    Contract::SetUp();
-    if (IsSkipped()) return;
-    device_ = open();
-    ASSERT_TRUE(device_);
-  }
   uint64_t used() const { return device_->memory_budget().used(); }
   std::unique_ptr<Session> make(float large, float small) {
     return session(model(large, small), device_);
@@ -51,8 +45,6 @@ class SharedWeights : public Contract {
     };
     return all((*out)[0], large + 1) && all((*out)[1], small + 2);
   }
-
-  std::shared_ptr<Device> device_;
 };
 
 TEST_P(SharedWeights, EqualContentsAreUploadedOnce) {

@@ -39,6 +39,30 @@ class Overlap : public OnDevice {
         },
         std::move(options));
   }
+  /// Has two runs of a chain of one launch in flight at the same time.
+  static void run_two(Session& s) {
+    HostRun a(s, kElements, 1), b(s, kElements, 2);
+    SecondFamily::forget_events();
+    for (HostRun* r : {&a, &b}) ASSERT_OK(r->submit());
+    for (HostRun* r : {&a, &b}) {
+      ASSERT_OK(r->wait());
+      EXPECT_TRUE(r->is_right(1));
+    }
+  }
+  /// What an application lends that opened its device as `owner`.
+  static BorrowedVulkan lend(const vulkan::Driver& owner) {
+    BorrowedVulkan lent;
+    lent.instance = owner.instance->handle();
+    lent.physical_device = owner.physical.handle;
+    lent.device = owner.device;
+    lent.queue = owner.queue;
+    lent.queue_family = owner.queue_family;
+    lent.no_buffer_address = owner.uses_descriptors();
+    lent.upload_queue = owner.upload_queue;
+    lent.download_queue = owner.download_queue;
+    lent.transfer_queue_family = owner.physical.queues.transfer;
+    return lent;
+  }
 };
 
 VkQueueFamilyProperties family(VkQueueFlags flags, uint32_t count) {
@@ -114,13 +138,7 @@ TEST_P(Overlap, ASingleQueueForTransfersUploads) {
   SecondFamily::set_launch_time(kCopy);
   auto s = session(chain(1, kElements, false), device);
   ASSERT_TRUE(s);
-  HostRun a(*s, kElements, 1), b(*s, kElements, 2);
-  SecondFamily::forget_events();
-  for (HostRun* r : {&a, &b}) ASSERT_OK(r->submit());
-  for (HostRun* r : {&a, &b}) {
-    ASSERT_OK(r->wait());
-    EXPECT_TRUE(r->is_right(1));
-  }
+  ASSERT_NO_FATAL_FAILURE(run_two(*s));
   const auto up = SecondFamily::events(Queue::First),
              kernels = SecondFamily::events(Queue::Kernels);
   EXPECT_EQ(s->stats().submits, 4U);
@@ -254,28 +272,13 @@ TEST_P(Overlap, AnApplicationLendsItsQueuesForTransfers) {
   const auto application = open_with(2);
   ASSERT_NE(owner, nullptr);
   BackendOptions options;
-  BorrowedVulkan& lent = options.vulkan;
-  lent.instance = owner->instance->handle();
-  lent.physical_device = owner->physical.handle;
-  lent.device = owner->device;
-  lent.queue = owner->queue;
-  lent.queue_family = owner->queue_family;
-  lent.no_buffer_address = owner->uses_descriptors();
-  lent.upload_queue = owner->upload_queue;
-  lent.download_queue = owner->download_queue;
-  lent.transfer_queue_family = owner->physical.queues.transfer;
+  options.vulkan = lend(*owner);
   auto device = open(SecondFamily::hook_device, options);
   ASSERT_TRUE(device);
   SecondFamily::set_launch_time(kCopy);
   auto s = session(chain(1, kElements, false), device);
   ASSERT_TRUE(s);
-  HostRun a(*s, kElements, 1), b(*s, kElements, 2);
-  SecondFamily::forget_events();
-  for (HostRun* r : {&a, &b}) ASSERT_OK(r->submit());
-  for (HostRun* r : {&a, &b}) {
-    ASSERT_OK(r->wait());
-    EXPECT_TRUE(r->is_right(1));
-  }
+  ASSERT_NO_FATAL_FAILURE(run_two(*s));
   const auto up = SecondFamily::events(Queue::First), down = SecondFamily::events(Queue::Second),
              kernels = SecondFamily::events(Queue::Kernels);
   ASSERT_EQ(up.size(), 2U);
@@ -307,13 +310,8 @@ TEST_P(Overlap, LentQueuesForTransfersAreChecked) {
   driver_hook_ = [&](vulkan::Driver& d) { owner = &d; };
   const auto application = open_with(2);
   ASSERT_NE(owner, nullptr);
-  options.vulkan.instance = owner->instance->handle();
-  options.vulkan.physical_device = owner->physical.handle;
-  options.vulkan.device = owner->device;
-  options.vulkan.queue = owner->queue;
-  options.vulkan.queue_family = owner->queue_family;
-  options.vulkan.download_queue = owner->download_queue;
-  options.vulkan.transfer_queue_family = owner->physical.queues.transfer;
+  options.vulkan = lend(*owner);
+  options.vulkan.upload_queue = nullptr;
   const Status without_upload = vulkan::open(0, options).status();
   EXPECT_EQ(without_upload.code(), Code::Usage);
   options.vulkan.upload_queue = owner->queue;
