@@ -187,10 +187,7 @@ Status VulkanDevice::copy_now(const DeviceBuffer& src, uint64_t src_offset, Devi
   Command to_host;
   to_host.kind = Command::Kind::HostBarrier;
   desc.commands = {copy, to_host};
-  const auto shared = [](const DeviceBuffer& b) {
-    return static_cast<const VulkanBuffer&>(b).is_shared();
-  };
-  if (driver_->upload_queue && shared(src) && shared(dst)) return transfer_now(copy);
+  if (driver_->upload_queue && is_shared(src) && is_shared(dst)) return transfer_now(copy);
   RP_TRY(driver_->runs.wait_before("a transfer", driver_->physical.info));
   RP_ASSIGN(auto recording, VulkanRecording::create(driver_, std::move(desc)));
   RP_TRY(recording->submit());

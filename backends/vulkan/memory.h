@@ -56,4 +56,9 @@ class VulkanBuffer final : public DeviceBuffer {
   uint64_t charged_ = 0;  // bytes counted in Driver::heap_bytes
 };
 
+/// The same of a buffer of this backend.
+inline bool is_shared(const DeviceBuffer& b) {
+  return static_cast<const VulkanBuffer&>(b).is_shared();
+}
+
 }  // namespace reprise::vulkan

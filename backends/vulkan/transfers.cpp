@@ -14,19 +14,16 @@ uint64_t bytes_of(std::span<const Command> copies) {
 }
 
 /// Whether a copy is between memory of the host and of the device, and both are this library's.
-bool is_between(const DeviceBuffer* host, const DeviceBuffer* device) {
-  const auto shared = [](const DeviceBuffer* b) {
-    return static_cast<const VulkanBuffer*>(b)->is_shared();
-  };
-  return host->mapped() && !device->mapped() && shared(host) && shared(device);
+bool is_between(const DeviceBuffer& host, const DeviceBuffer& device) {
+  return host.mapped() && !device.mapped() && is_shared(host) && is_shared(device);
 }
 
 bool is_upload(const Command& c) {
-  return c.kind == Command::Kind::Copy && is_between(c.src, c.dst);
+  return c.kind == Command::Kind::Copy && is_between(*c.src, *c.dst);
 }
 
 bool is_download(const Command& c) {
-  return c.kind == Command::Kind::Copy && is_between(c.dst, c.src);
+  return c.kind == Command::Kind::Copy && is_between(*c.dst, *c.src);
 }
 
 bool is_launch(const Command& c) {

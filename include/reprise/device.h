@@ -211,8 +211,8 @@ typedef struct reprise_memory {
 typedef struct reprise_allocator {
   size_t struct_size;
   /* Returns 0 if there is no such memory. On Vulkan, the library may ask for other memory types
-   * then. Otherwise, it frees what idle sessions keep, and asks once more if that was anything; or
-   * else it fails with REPRISE_OUT_OF_MEMORY. */
+   * then. Otherwise, it frees the memory that idle sessions keep. If there was any, it asks once
+   * more; if not, or if that fails as well, the call fails with REPRISE_OUT_OF_MEMORY. */
   int32_t (*allocate)(void* user, reprise_memory* memory);
   /* Called once for each allocation, with the struct as `allocate` left it, when the device does
    * not use it any more; never for a device with a run that was given up (see reprise.h). */
