@@ -93,3 +93,9 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/codegen/shared/handle_table.cp
                             OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/generated/reprise_build_id.h)
 reprise_shared_library(reprise_compiler_so reprise_codegen HEADERS compiler.h)
 target_link_libraries(reprise_compiler_so PUBLIC reprise_so)
+# An archive may be unpacked anywhere, and a program may open the compiler by its path alone.
+if(APPLE)
+  set_target_properties(reprise_compiler_so PROPERTIES INSTALL_RPATH "@loader_path")
+elseif(NOT WIN32)
+  set_target_properties(reprise_compiler_so PROPERTIES INSTALL_RPATH "$ORIGIN")
+endif()

@@ -44,6 +44,9 @@ file(GLOB_RECURSE pc ${WORK_DIR}/root/usr/lib/reprise.pc)
 get_filename_component(libraries_dir ${pc} DIRECTORY)
 get_filename_component(libraries_dir ${libraries_dir} DIRECTORY)
 set(ENV{PKG_CONFIG_LIBDIR} ${libraries_dir}/pkgconfig)
+# The compiler finds the runtime beside it, also in a program that opens it by its path.
+run(COMMAND ${CMAKE_COMMAND} -E env --unset=LD_LIBRARY_PATH ldd ${libraries_dir}/libreprise_compiler.so.1
+    EXPECT "libreprise.so.1 => ${libraries_dir}/libreprise.so.1")
 set(ENV{LD_LIBRARY_PATH} ${libraries_dir})
 run(COMMAND ${WORK_DIR}/root/usr/bin/reprise compile ${model} -o ${WORK_DIR}/model.rpk)
 run(COMMAND pkg-config --cflags --libs reprise OUTPUT flags)
