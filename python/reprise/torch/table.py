@@ -16,6 +16,10 @@ Row = Callable[..., "Value | Sequence[Value | None]"]
 _F = TypeVar("_F", bound=Row)
 
 _ROWS: dict[Any, Row] = {}
+#: Rows of operators that other packages define, perhaps later, by name.
+_OF_OTHERS: dict[str, Row] = {}
+#: Whose operators exist as soon as PyTorch is imported.
+_OF_PYTORCH = ("aten", "prims")
 
 
 def overloads(name: str) -> list[Any]:
@@ -35,11 +39,15 @@ def overloads(name: str) -> list[Any]:
 def row(*names: str) -> Callable[[_F], _F]:
     """Makes a function the row of operators, named as in "aten.add" (all overloads) or with one.
 
-    Names that this version of PyTorch lacks are left out.
+    Names that this version of PyTorch lacks are left out. Operators of other packages need the
+    name of their overload.
     """
 
     def register(function: _F) -> _F:
         for name in names:
+            if name.partition(".")[0] not in _OF_PYTORCH:
+                _OF_OTHERS[name] = function
+                continue
             for overload in overloads(name):
                 _ROWS[overload] = function
         return function
@@ -51,7 +59,7 @@ def find(target: Any) -> Row | None:
     """Returns the row of an overload."""
     from . import ops  # noqa: F401  (importing the families registers their rows)
 
-    return _ROWS.get(target)
+    return _ROWS.get(target) or _OF_OTHERS.get(str(target))
 
 
 def add_copies() -> None:

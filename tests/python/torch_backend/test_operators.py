@@ -285,7 +285,33 @@ def _experts() -> Iterator[Sample]:
             )  # fmt: skip
 
 
+def _vision() -> Iterator[Sample]:
+    from torchvision.ops import deform_conv2d, roi_align
+
+    x = torch.randn(2, 4, 9, 11)
+    corners = torch.rand(6, 2) * 20 - 2
+    image = torch.tensor([[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]])
+    regions = torch.cat([image, corners, corners + torch.rand(6, 2) * 15 - 1], 1)
+    for samples in (-1, 0, 2):
+        for aligned in (False, True):
+            yield (
+                f"roi_align, {samples} samples, {aligned}",
+                lambda x, r, s=samples, a=aligned: roi_align(x, r, (3, 5), 0.5, s, a),
+                (x, regions), 1e-5,
+            )  # fmt: skip
+    for groups, stride, pad, masked in ((1, 1, 1, False), (2, 2, 0, True)):
+        size = [(d + 2 * pad - 3) // stride + 1 for d in x.shape[2:]]
+        offset, mask = torch.randn(2, 36, *size) * 2, torch.rand(2, 18, *size)
+        yield (
+            f"deform_conv2d, {groups} groups, stride {stride}",
+            lambda x, w, b, o, m, s=stride, p=pad: deform_conv2d(x, o, w, b, s, p, mask=m),
+            (x, torch.randn(6, 4 // groups, 3, 3), torch.randn(6), offset, mask if masked else None),
+            1e-5,
+        )  # fmt: skip
+
+
 FAMILIES = {
+    "vision": _vision,
     "words": _words, "experts": _experts,
     "polynomials": _polynomials, "bits": _bits, "groups": _groups, "integers": _integers,
     "complex": _complex, "matrices": _matrices, "sampling": _sampling,

@@ -23,6 +23,7 @@ from . import (  # noqa: F401
     special,
     unary,
     views,
+    vision,
 )
 
 from . import prims  # noqa: F401  isort: skip  (it repeats rows of the others)
