@@ -2,6 +2,7 @@
 #include <array>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "backends/api.h"
 
@@ -46,6 +47,44 @@ void call_at_end(void* user) {
   at_end.function(at_end.user);
   Use::in_call_at_end = nested;
 }
+
+/// This thread's calls at the ends of runs that were not submitted to a device, in the order of
+/// their submissions. If a call submits another such run, that run's call is made when the first has
+/// returned, so that runs which submit themselves again need no more stack.
+class CallsAtEnd {
+ public:
+  /// Makes room for one more call.
+  void reserve() { pending_.reserve(pending_.size() + 1); }
+
+  void make(const reprise_run* run, const EndCall& call) {
+    pending_.push_back({run, call});
+    if (std::exchange(making_, true)) return;
+    while (!pending_.empty()) make_at(0);
+    making_ = false;
+  }
+
+  /// Makes the call of a run that this thread waits for or frees.
+  void make_of(const reprise_run* run) {
+    for (size_t i = 0; i < pending_.size(); ++i)
+      if (pending_[i].run == run) return make_at(i);
+  }
+
+ private:
+  struct Pending {
+    const reprise_run* run = nullptr;
+    EndCall call;
+  };
+
+  void make_at(size_t i) {
+    const EndCall call = pending_[i].call;
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
+    call.function(call.user);
+  }
+
+  std::vector<Pending> pending_;
+  bool making_ = false;
+};
+thread_local CallsAtEnd calls_at_end;
 
 /// Moves the run to the device of its session.
 Status follow(reprise_run& run) {
@@ -164,9 +203,10 @@ reprise_status reprise_run_submit(reprise_run* run, const reprise_submit_options
     RP_ASSIGN(const auto given,
               read_struct(options, reprise_submit_options REPRISE_SUBMIT_OPTIONS_INIT,
                           "reprise_submit_options"));
+    if (given.at_end) calls_at_end.reserve();
     RP_ASSIGN(const bool in_flight, submit(*held, given));
     // The run is not in use any more, so the application may end it in the call.
-    if (!in_flight && given.at_end) given.at_end(given.at_end_user);
+    if (!in_flight && given.at_end) calls_at_end.make(held.get(), {given.at_end, given.at_end_user});
     return {};
   });
 }
@@ -210,6 +250,7 @@ reprise_status reprise_run_wait(reprise_run* run, reprise_results** results,
                                 reprise_run_stats* stats, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(run));
+    calls_at_end.make_of(held.get());
     const Use use(*held);
     RP_TRY(use.check());
     return wait(*held, results, stats);
@@ -217,5 +258,11 @@ reprise_status reprise_run_wait(reprise_run* run, reprise_results** results,
 }
 
 void reprise_run_free(reprise_run* run) {
+  if (!run) return;
+  (void)guarded(nullptr, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(run));
+    calls_at_end.make_of(held.get());
+    return {};
+  });
   free_handle(run);
 }

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "runtime/shared_images.h"
+
 namespace reprise {
 namespace {
 
@@ -293,6 +295,7 @@ Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> 
     const Binding* b = bound.outputs[o];
     if (b) RP_TRY(check_output(io_.outputs[o], *b, device));
   }
+  RP_TRY(check_shared_images(bound.inputs, bound.outputs));
   RP_TRY(bind_symbols(bound));
   return check_overlaps(bound);
 }

@@ -120,7 +120,8 @@ class Writer {
     return layout(i.final_layout != 0 ? i.final_layout : i.layout);
   }
 
-  /// A barrier for each image. `fill` returns whether an image needs one.
+  /// A barrier for each part of an image. Several inputs may read the same part, and state the same
+  /// of it. `fill` returns whether an image needs a barrier.
   template <typename F>
   std::vector<VkImageMemoryBarrier> barriers(const F& fill) const {
     std::vector<VkImageMemoryBarrier> list;
@@ -133,9 +134,13 @@ class Writer {
       b.subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, c.image.mip_level, 1, c.image.layer, 1};
       if (!fill(c.image, b)) continue;
       for (const uint64_t handle : {c.image.handle, c.image.second}) {
-        if (handle == 0) continue;
         b.image = image_handle(handle);
-        list.push_back(b);
+        const auto same_part = [&](const VkImageMemoryBarrier& other) {
+          return other.image == b.image &&
+                 other.subresourceRange.baseMipLevel == c.image.mip_level &&
+                 other.subresourceRange.baseArrayLayer == c.image.layer;
+        };
+        if (handle != 0 && std::ranges::none_of(list, same_part)) list.push_back(b);
       }
     }
     return list;

@@ -372,7 +372,11 @@ REPRISE_API void reprise_buffer_free(reprise_buffer* buffer);
  * VK_FORMAT_A8B8G8R8_UNORM_PACK32 or _SRGB_PACK32; for BGRA8, VK_FORMAT_B8G8R8A8_UNORM or _SRGB;
  * for RGBA16F, VK_FORMAT_R16G16B16A16_SFLOAT; for R8, VK_FORMAT_R8_UNORM; for NV12,
  * VK_FORMAT_G8_B8R8_2PLANE_420_UNORM, or VK_FORMAT_R8_UNORM with a `second` image in
- * VK_FORMAT_R8G8_UNORM. It is 2D, with one sample and any tiling. */
+ * VK_FORMAT_R8G8_UNORM. It is 2D, with one sample and any tiling.
+ *
+ * Several inputs may be one image if they state its layouts and queue families alike. An output may
+ * be the image of an input, in the layout in which the input leaves it or UNDEFINED; only the input
+ * can acquire it then, and only the output can release it. */
 typedef struct reprise_vulkan_image {
   size_t struct_size;
   uint64_t image;  /* VkImage */

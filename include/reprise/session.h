@@ -273,7 +273,9 @@ typedef struct reprise_submit_options {
    * that the device has for these calls, or by reprise_run_submit if nothing was submitted to a
    * device. It may call functions of the library, also to end this run and to submit it again.
    * Calls of one device do not overlap, so it must not block for long. reprise_run_wait and
-   * reprise_run_free return after it has returned, unless it calls them itself. */
+   * reprise_run_free return after it has returned, unless it calls them itself. If it submits a run
+   * of which nothing goes to a device, that run's call is made after this one, or before this one
+   * waits for that run. */
   void (*at_end)(void* user);
   void* at_end_user;
 } reprise_submit_options;

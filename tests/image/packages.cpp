@@ -25,6 +25,15 @@ reprise_package* filter_package(const std::vector<std::string>& images, int64_t 
   return capi::make_handle(std::make_shared<reprise_package>(compiled(m, images)));
 }
 
+reprise_package* difference_package(const std::vector<std::string>& images, int64_t width,
+                                    int64_t height) {
+  OnnxWriter m;
+  for (const char* name : {"a", "b"}) m.input(name, DType::F32, {1, 3, height, width});
+  m.output("y", DType::F32, {1, 3, height, width});
+  m.node("Sub", {"a", "b"}, {"y"});
+  return capi::make_handle(std::make_shared<reprise_package>(compiled(m, images)));
+}
+
 std::vector<uint8_t> image_bytes(size_t n) {
   return noise(n, 7);
 }

@@ -17,6 +17,9 @@ uint64_t launches_without_image();
 /// y = 1 - x, of [1, 3, height, width].
 reprise_package* filter_package(const std::vector<std::string>& images, int64_t width,
                                 int64_t height);
+/// y = a - b, of [1, 3, height, width].
+reprise_package* difference_package(const std::vector<std::string>& images, int64_t width,
+                                    int64_t height);
 /// Bytes that look random.
 std::vector<uint8_t> image_bytes(size_t n);
 

@@ -202,6 +202,43 @@ TEST_P(ImagesOnVulkan, AnImageComesOut) {
   EXPECT_EQ(info(*s).submits, 2U);
 }
 
+TEST_P(ImagesOnVulkan, InputsAndOutputsMayBeOneImage) {
+  const Package package(difference_package({"a=rgba8", "b=rgba8", "y=rgba8"}, 8, 6));
+  const auto s = session(package, *device);
+  ASSERT_TRUE(s);
+  const reprise_vulkan_image image = image_of(kRgba8, 8, 6, 4, image_bytes(8 * 6 * 4), kGeneral);
+  const auto run = [&](reprise_vulkan_image a, reprise_vulkan_image b, reprise_vulkan_image y) {
+    const std::array<reprise_tensor, 2> in = {Tensor("a", a).raw(), Tensor("b", b).raw()};
+    reprise_tensor out = Tensor("y", y).raw();
+    reprise_error e{};
+    const reprise_status status =
+        reprise_session_run(s->get(), in.data(), in.size(), &out, 1, nullptr, nullptr, &e);
+    EXPECT_EQ(status == REPRISE_OK, e.message[0] == '\0') << e.message;
+    return std::pair(status, std::string(e.message));
+  };
+  const auto refused = [&](const auto& result, const char* part) {
+    EXPECT_EQ(result.first, REPRISE_INVALID_INPUT);
+    EXPECT_NE(result.second.find(part), std::string::npos) << result.second;
+  };
+  reprise_vulkan_image read = image, written = image;
+  read.final_layout = kShaderRead;
+  refused(run(image, read, image), "state them alike");
+  refused(run(read, read, image), "number 5");
+  written.acquire_from = 0;
+  refused(run(image, image, written), "acquire");
+  // The difference of an image and itself, written to the image.
+  written = image;
+  written.layout = kUndefined;
+  written.final_layout = kGeneral;
+  for (const reprise_vulkan_image& y : {image, written}) {
+    app->write(image.image, {{1, 8, 6, 4}}, image_bytes(8 * 6 * 4), kGeneral);
+    ASSERT_EQ(run(image, image, y).first, REPRISE_OK);
+    std::vector<uint8_t> black(8 * 6 * 4);
+    for (size_t i = 3; i < black.size(); i += 4) black[i] = 255;
+    EXPECT_EQ(app->read(image.image, {1, 8, 6, 4}, kGeneral), black);
+  }
+}
+
 TEST_P(ImagesOnVulkan, ARunIsBoundToImagesOfManySizes) {
   const Package package(classifier_package({"x=rgba8,resize=bilinear,scale=255,mean=128"}));
   const auto s = session(package, *device);

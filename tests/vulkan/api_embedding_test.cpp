@@ -2,6 +2,7 @@
 // cancellation, threads, a memory budget, and another device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -106,6 +107,85 @@ TEST_P(Embedding, TheApplicationMayEndARunInTheCall) {
   EXPECT_EQ(y[2], expected(GetParam(), 3));
   const Error again = run->wait_only();
   EXPECT_EQ(again.status, REPRISE_USAGE) << again.message;
+}
+
+/// A run that its own call at the end submits again, and how deep calls were nested.
+struct Loop {
+  reprise::Run* run = nullptr;
+  int rounds = 0;  // that are left
+  Event event = {};
+  int depth = 0, deepest = 0, failures = 0;
+
+  reprise_submit_options options() {
+    reprise_submit_options o = REPRISE_SUBMIT_OPTIONS_INIT;
+    o.at_end = next;
+    o.at_end_user = this;
+    return o;
+  }
+  static void next(void* user) {
+    auto& loop = *static_cast<Loop*>(user);
+    loop.deepest = std::max(loop.deepest, ++loop.depth);
+    if (loop.run->wait_only().status != REPRISE_OK) ++loop.failures;
+    if (--loop.rounds > 0) {
+      const reprise_submit_options o = loop.options();
+      if (loop.run->submit(&o).status != REPRISE_OK) ++loop.failures;
+    }
+    const bool last = loop.rounds == 0;
+    --loop.depth;
+    if (last) Event::set(&loop.event);
+  }
+};
+
+TEST_P(Embedding, ARunThatSubmitsItselfAgainNeedsNoMoreStack) {
+  auto run = reprise::Run::create(*session_);
+  ASSERT_TRUE(run);
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3);
+  EXPECT_EQ(run->bind({{"x", x.data(), {3}}}, {{"y", y.data(), {3}}}).status, REPRISE_OK);
+  Loop loop{.run = &*run, .rounds = 200};
+  const reprise_submit_options options = loop.options();
+  ASSERT_EQ(run->submit(&options).status, REPRISE_OK);
+  ASSERT_TRUE(loop.event.wait_for(1));
+  EXPECT_EQ(loop.failures, 0);
+  EXPECT_EQ(loop.deepest, 1);
+}
+
+// The call of a run comes before a call that waits for that run, or frees it, has returned.
+TEST_P(Embedding, ACallThatWaitsForAnotherRunSeesTheCallOfThat) {
+  auto outer = reprise::Run::create(*session_), inner = reprise::Run::create(*session_);
+  ASSERT_TRUE(outer && inner);
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3), z(3);
+  EXPECT_EQ(outer->bind({{"x", x.data(), {3}}}, {{"y", y.data(), {3}}}).status, REPRISE_OK);
+  EXPECT_EQ(inner->bind({{"x", x.data(), {3}}}, {{"y", z.data(), {3}}}).status, REPRISE_OK);
+  struct Nest {
+    std::optional<reprise::Run> inner;
+    Event of_inner = {}, done = {};
+    std::vector<int> calls = {};
+    static void end(void* user) {
+      auto& nest = *static_cast<Nest*>(user);
+      for (int i = 0; i < 2; ++i) {
+        reprise_submit_options o = REPRISE_SUBMIT_OPTIONS_INIT;
+        o.at_end = Event::set;
+        o.at_end_user = &nest.of_inner;
+        EXPECT_EQ(nest.inner->submit(&o).status, REPRISE_OK);
+        if (i == 0) {
+          EXPECT_EQ(nest.inner->wait_only().status, REPRISE_OK);
+        } else {
+          nest.inner.reset();
+        }
+        nest.calls.push_back(nest.of_inner.calls);
+      }
+      Event::set(&nest.done);
+    }
+  } nest{.inner = std::move(*inner)};
+  reprise_submit_options options = REPRISE_SUBMIT_OPTIONS_INIT;
+  options.at_end = Nest::end;
+  options.at_end_user = &nest;
+  ASSERT_EQ(outer->submit(&options).status, REPRISE_OK);
+  ASSERT_TRUE(nest.done.wait_for(1));
+  EXPECT_EQ(nest.calls, (std::vector<int>{1, 2}));
+  EXPECT_EQ(outer->wait_only().status, REPRISE_OK);
 }
 
 TEST_P(Embedding, SessionsMoveToAnotherDevice) {
