@@ -20,6 +20,12 @@ from .symbols import Size, expression, static
 #: The newest version of ai.onnx whose operators rows use.
 OPSET = 26
 _DOMAINS = {"": OPSET, "com.microsoft": 1}
+#: What operators of floats in expressions of sizes are. FloatPow and Pow have two operands.
+_FLOAT_OPERATORS = {
+    "Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div", "IntTrueDiv": "Div", "Pow": "Pow",
+    "FloatPow": "Pow", "Max": "Max", "Min": "Min", "OpaqueUnaryFn_sqrt": "Sqrt",
+    "OpaqueUnaryFn_exp": "Exp", "OpaqueUnaryFn_log": "Log",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +52,7 @@ class Value:
 #: The body of a loop: takes the number of the iteration and what the one before it returned.
 LoopBody = Callable[[Value, list[Value]], tuple[Value | None, Sequence[Value]]]
 #: What a row may use as an operand: a number is a constant of the other operand's dtype.
-Operand = Value | int | float | bool | torch.SymInt
+Operand = Value | int | float | bool | torch.SymInt | torch.SymFloat
 
 
 @dataclass
@@ -304,7 +310,10 @@ class Graph:
             return self.cast(value, dtype)
         if isinstance(value, torch.SymInt):
             return self.cast(self.size(value), dtype)
-        if isinstance(value, (torch.SymFloat, torch.SymBool, complex)):
+        if isinstance(value, torch.SymFloat):
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            return self.cast(self._float_of(expression(value), wide), dtype)
+        if isinstance(value, (torch.SymBool, complex)):
             raise Unsupported(
                 f"a number of type {type(value).__name__} is not supported"
             )
@@ -374,6 +383,24 @@ class Graph:
         total = self.size_of(terms[0])
         for term in terms[1:]:
             total = self.op(op, total, self.size_of(term))
+        return total
+
+    def _float_of(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
+        """Returns the value of a number made of sizes as a 0-d tensor."""
+        name = type(expr).__name__
+        if expr.is_number and not expr.free_symbols:
+            return self.constant(torch.tensor(float(expr), dtype=dtype))
+        if expr.is_integer:
+            return self.cast(self.size_of(expr), dtype)
+        if name == "ToFloat":
+            return self._float_of(expr.args[0], dtype)
+        op = _FLOAT_OPERATORS.get(name)
+        if op is None:
+            raise Unsupported(f"the number {expr} has a form that is not supported")
+        terms = [self._float_of(e, dtype) for e in expr.args]
+        total = self.op(op, *terms[:2])
+        for term in terms[2:]:
+            total = self.op(op, total, term)
         return total
 
     # Operators that many rows use

@@ -132,10 +132,10 @@ def _pass_sizes(parts: GraphModule, call: Node) -> None:
     assert isinstance(region, GraphModule)
     inner = region.graph.find_nodes(op="placeholder")
     fakes = pytree.tree_leaves([fake_value(n) for n in region.graph.nodes])
-    sizes: list[Size] = [
+    sizes: list[Size | torch.SymFloat] = [
         d for f in fakes if isinstance(f, torch.Tensor) for d in f.shape
     ]
-    sizes += [f for f in fakes if isinstance(f, torch.SymInt)]
+    sizes += [f for f in fakes if isinstance(f, (torch.SymInt, torch.SymFloat))]
     missing = symbols_of(*sizes) - set(find_symbols([fake_value(n) for n in inner]))
     outer = parts.graph.find_nodes(op="placeholder")
     places = find_symbols([fake_value(n) for n in outer])

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import sympy  # type: ignore[import-untyped]
 import torch
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from .symbols import Size, static
+from .symbols import Size, expression, static
 
 
 @dataclass
@@ -77,17 +78,27 @@ def fake_value(node: Node) -> Any:
 def memory_order(fake: torch.Tensor) -> tuple[int, ...]:
     """Returns the dims by decreasing stride if the tensor is dense in that order, else 0, 1, ..."""
     identity = tuple(range(fake.dim()))
-    sizes, strides = list(fake.shape), list(fake.stride())
-    if not all(static(s) for s in [*sizes, *strides]):
+    sizes = [expression(s) for s in fake.shape]
+    strides = [expression(s) for s in fake.stride()]
+    sampled = [_sample(s) for s in fake.stride()]
+    if any(s is None for s in sampled):
         return identity
-    order = sorted(identity, key=lambda a: (-int(strides[a]), a))
-    expected = 1
+    order = sorted(identity, key=lambda a: (-(sampled[a] or 0), a))
+    expected = sympy.Integer(1)
     for axis in reversed(order):
-        if int(sizes[axis]) != 1:
-            if int(strides[axis]) != expected:
+        if sizes[axis] != 1:
+            if sympy.expand(strides[axis] - expected) != 0:
                 return identity
-            expected *= int(sizes[axis])
+            expected *= sizes[axis]
     return tuple(order)
+
+
+def _sample(size: Size) -> int | None:
+    """Returns a size, or if it depends on the inputs, that of those which were traced."""
+    if static(size):
+        return int(expression(size))
+    hint = size.node.hint if isinstance(size, torch.SymInt) else None
+    return hint if isinstance(hint, int) else None
 
 
 def find_views(listed: Sequence[Any], numbers: dict[Node, int]) -> dict[int, ViewOf]:

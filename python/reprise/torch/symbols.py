@@ -12,9 +12,9 @@ import torch
 Size = int | torch.SymInt
 
 
-def expression(size: Size) -> sympy.Expr:
-    """Returns a size as an expression in which known symbols are replaced by their values."""
-    if isinstance(size, torch.SymInt):
+def expression(size: Size | torch.SymFloat) -> sympy.Expr:
+    """Returns a size, or a number made of sizes, in which known symbols have their values."""
+    if isinstance(size, (torch.SymInt, torch.SymFloat)):
         expr = size.node.expr
         shape_env = size.node.shape_env
         return (
@@ -46,7 +46,7 @@ def evaluator(
     return evaluate
 
 
-def symbols_of(*sizes: Size) -> set[sympy.Symbol]:
+def symbols_of(*sizes: Size | torch.SymFloat) -> set[sympy.Symbol]:
     """Returns the symbols that sizes depend on."""
     found: set[sympy.Symbol] = set()
     return found.union(*(expression(s).free_symbols for s in sizes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import unittest
 
 import torch
@@ -56,6 +57,7 @@ class Images(DynamicCase):
                 results = [_listed(run(mine)), _listed(function(theirs))]
                 for got, want in zip(*results, strict=True):
                     self.close(got.detach(), want.detach(), 1e-6)
+                    self.assertEqual(got.stride(), want.stride())
                 for found in results:
                     sum(t.square().sum() for t in found if t.requires_grad).backward()  # type: ignore[union-attr]
                 assert mine.grad is not None and theirs.grad is not None
@@ -80,6 +82,71 @@ class Images(DynamicCase):
             with self.subTest(str(pool)):
                 torch._dynamo.reset()
                 self.assertEqual(self.agree(lambda x, p=pool: p(x * 1.5), shapes), [])
+
+    def test_convolutions(self) -> None:
+        shapes: list[tuple[int, ...]] = [(2, 4, 9, 11), (3, 4, 12, 10), (2, 4, 13, 14)]
+        layers: list[nn.Module] = [
+            nn.Conv2d(4, 6, 3, padding=1), nn.Conv2d(4, 6, 3, 3, 2, groups=2),
+            nn.Conv2d(4, 6, 3, 2, dilation=2), nn.ConvTranspose2d(4, 6, 3, 2, 1, groups=2),
+            nn.Sequential(nn.Conv2d(4, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU()),
+        ]  # fmt: skip
+        for layer in layers:
+            with self.subTest(str(layer)):
+                torch._dynamo.reset()
+                copied = copy.deepcopy(layer)
+                run = torch.compile(
+                    layer, backend=backend, options={"device": DEVICE}, dynamic=True
+                )
+                with report.collect() as graphs:
+                    for shape in shapes:
+                        x = torch.randn(shape)
+                        for program in (run, copied):
+                            program(x).square().mean().backward()
+                for mine, theirs in zip(
+                    layer.parameters(), copied.parameters(), strict=True
+                ):
+                    assert mine.grad is not None and theirs.grad is not None
+                    self.close(mine.grad, theirs.grad, 1e-6)
+                self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+
+    def test_numbers_made_of_sizes(self) -> None:
+        functions: list[Call] = [
+            lambda x: x + torch.arange(x.shape[0], dtype=torch.float32)[:, None],
+            lambda x: x * torch.arange(1, 1 + 3 * x.shape[0], 3, dtype=torch.float32)[:, None],
+            lambda x: torch.eye(x.shape[0], x.shape[1]) * x,
+            lambda x: x.std(1) * x.shape[0] ** 0.5 + x.shape[1] / 3,
+            lambda x: x.t().mul(2), lambda x: x[None].transpose(1, 2).exp(),
+        ]  # fmt: skip
+        for number, function in enumerate(functions):
+            with self.subTest(number):
+                torch._dynamo.reset()
+                self.assertEqual(self.agree(function, [(9, 12), (5, 7), (6, 13)]), [])
+
+    def test_random_numbers(self) -> None:
+        """Dropout is the same in backward, and as where sizes are known, given the seed."""
+
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return F.dropout(x, 0.25, True) * torch.rand_like(x)
+
+        def masked(dynamic: bool, shape: tuple[int, int]) -> torch.Tensor:
+            run = torch.compile(
+                function, backend=backend, options={"device": DEVICE}, dynamic=dynamic
+            )
+            torch.manual_seed(5)
+            x = torch.ones(shape, requires_grad=True)
+            result = run(x)
+            result.sum().backward()
+            assert x.grad is not None
+            self.close(x.grad, result.detach(), 1e-7)
+            return result.detach()
+
+        torch._dynamo.reset()
+        with report.collect() as graphs:
+            found = [masked(True, s) for s in ((40, 50), (61, 33), (17, 9))]
+        self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+        self.assertAlmostEqual(float((found[0] == 0).float().mean()), 0.25, delta=0.05)
+        torch._dynamo.reset()
+        self.assertTrue(torch.equal(masked(False, (61, 33)), found[1]))
 
     def test_sizes_in_parts_of_a_graph(self) -> None:
         """A part of a graph that is cut may need a size that its own arguments do not have."""

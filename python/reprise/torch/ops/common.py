@@ -21,7 +21,9 @@ def promoted(*operands: Operand) -> torch.dtype:
             rank = 0 if operand.dims is None else operand.rank
             samples.append(torch.empty([1] * rank, dtype=operand.dtype, device="meta"))
         else:
-            samples.append(0 if isinstance(operand, torch.SymInt) else operand)
+            if isinstance(operand, torch.SymInt):
+                operand = 0
+            samples.append(0.0 if isinstance(operand, torch.SymFloat) else operand)
     if len(samples) == 1:
         return torch.result_type(samples[0], samples[0])
     dtype = torch.result_type(samples[0], samples[1])
@@ -71,3 +73,11 @@ def numel(dims: Sequence[Size]) -> Size:
     for d in dims:
         total = total * d
     return total
+
+
+def positions(g: Graph, size: Size) -> Value:
+    """Returns 0, 1, ... up to a size, as int64."""
+    if static(size):
+        return g.constant(torch.arange(int(size)))
+    zero, one = (g.constant(torch.tensor(i)) for i in (0, 1))
+    return g.op("Range", zero, g.size(size), one, dims=(size,))

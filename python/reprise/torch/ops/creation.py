@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 
-from ..errors import Unsupported
 from ..graph import Graph, Operand, Value
 from ..symbols import Size, static
 from ..table import row
-from .common import is_float
+from .common import compute_dtype, is_float, positions
 
 
 @row("aten.full.default")
@@ -82,14 +81,25 @@ def _arange(g: Graph, *bounds: Operand, **options: Any) -> Value:
     if all(isinstance(p, (int, float)) for p in parts) and static(g.out.shape[0]):
         return _constant(g, torch.arange(start, end, step, dtype=g.out.dtype))
     if is_float(g.out.dtype):
-        raise Unsupported("a range of floats whose length depends on an input's size")
+        return _range_of_floats(g, start, step)
     wide = [g.scalar(p, torch.int64) for p in parts]
     return g.cast(g.op("Range", *wide), g.out.dtype)
 
 
+def _range_of_floats(g: Graph, start: Operand, step: Operand) -> Value:
+    """Returns a range whose length depends on an input's size."""
+    number = positions(g, g.out.shape[0])
+    exact = all(isinstance(p, (int, torch.SymInt)) for p in (start, step))
+    dtype = torch.int64 if exact else compute_dtype(g.out.dtype)
+    scaled = g.op("Mul", g.cast(number, dtype), g.scalar(step, dtype))
+    return g.cast(g.op("Add", scaled, g.scalar(start, dtype)), g.out.dtype)
+
+
 @row("aten.eye.default", "aten.eye.m")
 def _eye(g: Graph, *_: object, **__: object) -> Value:
-    if not all(static(d) for d in g.out.shape):
-        raise Unsupported("an identity matrix whose size depends on an input's size")
-    rows, columns = (int(d) for d in g.out.shape)
-    return _constant(g, torch.eye(rows, columns))
+    if all(static(d) for d in g.out.shape):
+        rows, columns = (int(d) for d in g.out.shape)
+        return _constant(g, torch.eye(rows, columns))
+    row_number, column_number = (positions(g, d) for d in g.out.shape)
+    same = g.compare("Equal", g.unsqueeze(row_number, [1]), column_number)
+    return g.cast(same, g.out.dtype)

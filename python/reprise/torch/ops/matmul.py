@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -9,9 +10,9 @@ import torch
 
 from ..errors import Unsupported
 from ..graph import Graph, Operand, Value
-from ..symbols import Size
+from ..symbols import Size, static
 from ..table import row
-from .common import compute_dtype, is_float, known
+from .common import compute_dtype, is_float, known, numel
 from .integers import Windows, convolve_integers
 
 
@@ -144,15 +145,24 @@ def _input_gradient(
     g: Graph, grad: Value, x: Value, weight: Value, form: _Convolution
 ) -> Value:
     """The transposed convolution, with as much padding at the end as the forward one left over."""
-    extra = []
+    extra, cut = [], []
     for i in range(form.rank):
         window = form.dilation[i] * (known(weight.shape[2 + i], "a dim") - 1) + 1
-        size = known(x.shape[2 + i], "a dim") + 2 * form.padding[i]
-        extra.append((size - window) % form.stride[i])
-    return g.op(
+        size = x.shape[2 + i]
+        if static(size):
+            extra.append((int(size) + 2 * form.padding[i] - window) % form.stride[i])
+            continue
+        # At most a stride less one is left over, and the result is cut.
+        extra.append(form.stride[i] - 1)
+        if form.stride[i] > 1:
+            cut.append(2 + i)
+    result = g.op(
         "ConvTranspose", grad, weight, strides=form.stride, pads=[*form.padding, *form.padding],
         dilations=form.dilation, group=form.groups, output_padding=extra,
     )  # fmt: skip
+    for axis in cut:
+        result = g.slice(result, axis, 0, x.shape[axis])
+    return result
 
 
 def _weight_gradient(
@@ -164,6 +174,8 @@ def _weight_gradient(
     one the other way around). Groups become parts of the batch, so that one convolution with
     `groups` groups computes all of them.
     """
+    if not all(static(d) for v in (narrow, wide) for d in v.shape[2:]):
+        return _weight_gradient_by_taps(g, narrow, wide, weight, form)
     batch = wide.shape[0]
     groups = form.groups
     pads = list(form.padding)
@@ -187,6 +199,46 @@ def _weight_gradient(
         dilations=form.stride, group=groups,
     )  # fmt: skip
     return g.op("Transpose", result, perm=[1, 0, *spatial])
+
+
+#: How many elements a filter may have along all axes, if sizes depend on the inputs.
+_MOST_TAPS = 121
+
+
+def _weight_gradient_by_taps(
+    g: Graph, narrow: Value, wide: Value, weight: Value, form: _Convolution
+) -> Value:
+    """One product of matrices for each element of the filter: sizes depend on the inputs here."""
+    taps = [known(d, "a dim") for d in weight.shape[2:]]
+    if math.prod(taps) > _MOST_TAPS:
+        raise Unsupported(
+            f"the gradient of a filter of more than {_MOST_TAPS} elements for images whose size "
+            "depends on an input's"
+        )
+    pads = [0, 0, *form.padding]
+    padded = g.op("Pad", wide, g.ints([*pads, *pads]))
+    rows = _by_group(g, narrow, narrow.shape, form.groups)
+    columns = []
+    for place in itertools.product(*(range(n) for n in taps)):
+        part = padded
+        for i, number in enumerate(place):
+            begin = form.dilation[i] * number
+            end = begin + form.stride[i] * (narrow.shape[2 + i] - 1) + 1
+            part = g.slice(part, 2 + i, begin, end, form.stride[i])
+        dims = [*wide.shape[:2], *narrow.shape[2:]]
+        moved = g.transpose(_by_group(g, part, dims, form.groups), [0, 2, 1])
+        product = g.op("MatMul", rows, moved)
+        columns.append(g.reshape(product, [*weight.shape[:2], 1]))
+    together = columns[0] if len(columns) == 1 else g.op("Concat", *columns, axis=2)
+    return g.reshape(together, weight.shape)
+
+
+def _by_group(g: Graph, x: Value, dims: Sequence[Size], groups: int) -> Value:
+    """[N, G * C, ...] becomes [G, C, N * ...]."""
+    places, per_group = numel(dims[2:]), dims[1] // groups
+    split = g.reshape(x, [dims[0], groups, per_group, places])
+    moved = g.op("Transpose", split, perm=[1, 2, 0, 3])
+    return g.reshape(moved, [groups, per_group, dims[0] * places])
 
 
 def _channels_to_batch(g: Graph, x: Value, batch: Size, groups: int) -> Value:

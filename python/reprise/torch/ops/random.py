@@ -14,9 +14,9 @@ import torch
 
 from ..errors import Unsupported
 from ..graph import Graph, Operand, Value
-from ..symbols import Size
+from ..symbols import Size, static
 from ..table import row
-from .common import compute_dtype, is_float
+from .common import compute_dtype, is_float, positions
 
 _ROUNDS = ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 0x9E3779B1))
 _WORD = 1 << 32
@@ -34,21 +34,27 @@ def _mixed(g: Graph, x: Value) -> Value:
     return g.op("BitwiseXor", x, shifted)
 
 
+def _multiples(g: Graph, count: Size, step: Size) -> Value:
+    """Returns 0, `step`, ... as uint32, which wrap around."""
+    if static(count) and static(step):
+        multiples = torch.arange(int(count)) * int(step) % _WORD
+        return g.constant(multiples.to(torch.uint32))
+    line = g.cast(positions(g, count), torch.uint32)
+    return g.op("Mul", line, g.cast(g.size(step), torch.uint32))
+
+
 def _bits(g: Graph, dims: Sequence[Size]) -> Value:
     """Returns 32 random bits for each element, as uint32."""
     first, second = g.seed_words()
     g.streams += 1
     # The seed comes first, so that no step is a constant as large as the result.
     index = g.op("Add", first, _word(g, g.streams * 0x9E3779B9))
-    step = 1
+    step: Size = 1
     for axis in reversed(range(len(dims))):
-        if not isinstance(dims[axis], int):
-            raise Unsupported("random numbers whose count depends on an input's size")
-        shape = [1] * len(dims)
-        shape[axis] = int(dims[axis])
-        line = torch.arange(int(dims[axis])) * step % _WORD
-        index = g.op("Add", index, g.constant(line.reshape(shape).to(torch.uint32)))
-        step = step * int(dims[axis])
+        line = _multiples(g, dims[axis], step)
+        other = [a for a in range(len(dims)) if a != axis]
+        index = g.op("Add", index, g.unsqueeze(line, other) if other else line)
+        step = step * dims[axis]
     mixed = _mixed(g, index)
     return _mixed(g, g.op("BitwiseXor", mixed, second))
 

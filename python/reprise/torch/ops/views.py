@@ -58,7 +58,7 @@ def _bound(value: Operand | None, size: Size, default: Size) -> Size:
     """Returns a bound of a slice in 0..size, as Python clips it."""
     if value is None:
         return default
-    if isinstance(value, (Value, float)):
+    if isinstance(value, (Value, float, torch.SymFloat)):
         raise Unsupported("its bounds depend on data")
     if not static(value):
         return value
