@@ -20,7 +20,7 @@ struct reprise_buffer {
 };
 
 struct reprise_arena {
-  std::shared_ptr<reprise::SharedArena> arena;  // null on the host
+  std::shared_ptr<reprise::SharedArena> arena;  // null on the host, where nothing is shared
 };
 
 /// A value, and the strings of a tensor in the form of the C interface.
@@ -68,7 +68,7 @@ struct Tensors {
 struct reprise_session {
   reprise_session(std::shared_ptr<const reprise::package::Package> of,
                   const reprise::SessionOptions& with)
-      : package(std::move(of)), options(with), shapes(package->io) {}
+      : package(std::move(of)), shapes(package->io), options_(with) {}
   /// Creates the session on a device, or replaces it there. If that fails, nothing changes.
   reprise::Status open(const reprise_device& device);
   /// Replaces the session. The old one ends with the last call that uses it.
@@ -83,7 +83,6 @@ struct reprise_session {
   std::shared_ptr<reprise::Session> session() const { return opened().session; }
 
   const std::shared_ptr<const reprise::package::Package> package;
-  const reprise::SessionOptions options;  // without those of the device
   const reprise::capi::ShapeTexts shapes;
   reprise::Pool<reprise::capi::CallBindings> calls;
 
@@ -92,6 +91,7 @@ struct reprise_session {
     std::string variant, notes;  // the notes of variants, one a line
   };
   std::mutex open_mutex_;
+  reprise::SessionOptions options_;  // without those of the device; open_mutex_ guards it
   mutable std::mutex mutex_;
   std::shared_ptr<reprise::Session> session_;
   std::vector<std::unique_ptr<Texts>> texts_;  // of all devices so far

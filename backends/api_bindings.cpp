@@ -71,6 +71,9 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
       return invalid_input("input '" + b.name + "' has the unknown dtype " +
                            std::to_string(number));
     b.dims.assign(t.dims, t.dims + t.rank);
+    // Callers that state no dtype leave the initial one.
+    b.dtype.reset();
+    if (number != REPRISE_F32) b.dtype = static_cast<DType>(number);
     return {};
   }
   RP_TRY(read_value(t, "input '" + b.name + "'", call.hosts[i]));

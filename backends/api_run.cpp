@@ -49,8 +49,8 @@ void call_at_end(void* user) {
 }
 
 /// This thread's calls at the ends of runs that were not submitted to a device, in the order of
-/// their submissions. If a call submits another such run, that run's call is made when the first has
-/// returned, so that runs which submit themselves again need no more stack.
+/// their submissions. If a call submits another such run, that run's call is made when the first
+/// has returned, so that runs which submit themselves again need no more stack.
 class CallsAtEnd {
  public:
   /// Makes room for one more call.
@@ -206,7 +206,8 @@ reprise_status reprise_run_submit(reprise_run* run, const reprise_submit_options
     if (given.at_end) calls_at_end.reserve();
     RP_ASSIGN(const bool in_flight, submit(*held, given));
     // The run is not in use any more, so the application may end it in the call.
-    if (!in_flight && given.at_end) calls_at_end.make(held.get(), {given.at_end, given.at_end_user});
+    if (!in_flight && given.at_end)
+      calls_at_end.make(held.get(), {given.at_end, given.at_end_user});
     return {};
   });
 }

@@ -6,7 +6,8 @@
 namespace reprise::capi {
 namespace {
 
-Result<SessionOptions> to_options(const reprise_session_options* given) {
+Result<SessionOptions> to_options(const reprise_session_options* given,
+                                  const reprise_device& device) {
   RP_ASSIGN(const auto o, read_struct(given, reprise_session_options REPRISE_SESSION_OPTIONS_INIT,
                                       "reprise_session_options"));
   SessionOptions out;
@@ -18,6 +19,8 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   out.check_kernels = o.check_kernels != 0;
   if (o.arena) {
     RP_ASSIGN(const auto held, find_handle(o.arena));
+    if (!held->arena && device.device)
+      return Status(Code::Usage, "the arena of the session belongs to the host");
     out.arena = held->arena;
   }
   return out;
@@ -60,11 +63,12 @@ void reprise_session::put(std::shared_ptr<reprise::Session> session) {
 reprise::Status reprise_session::open(const reprise_device& device) {
   using namespace reprise;
   const std::lock_guard one_at_a_time(open_mutex_);
-  SessionOptions o = options;
+  SessionOptions o = options_;
   o.cache_dir = device.cache_dir;
   o.log = device.log;
   o.host_memory = device.host_memory;
-  if (session_ && o.arena && o.arena->device() != device.device) o.arena = nullptr;
+  const bool moves = session_ && o.arena && o.arena->device() != device.device;
+  if (moves) o.arena = nullptr;
   RP_ASSIGN(std::shared_ptr<Session> made, Session::create(package, device.device, o));
   if (session_) {
     Status moved = made->copy_states_from(*session_);
@@ -73,6 +77,7 @@ reprise::Status reprise_session::open(const reprise_device& device) {
     if (!moved.ok() && o.log)
       o.log(Severity::Warning, "the states have their initial values: " + moved.message());
   }
+  if (moves) options_.arena = nullptr;
   put(std::move(made));
   return {};
 }
@@ -87,7 +92,7 @@ reprise_status reprise_session_create(const reprise_package* package, reprise_de
     if (!out) return missing("out");
     RP_ASSIGN(const auto held_package, find_handle(package));
     RP_ASSIGN(const auto held_device, find_handle(device));
-    RP_ASSIGN(const SessionOptions o, to_options(options));
+    RP_ASSIGN(const SessionOptions o, to_options(options, *held_device));
     auto session = std::make_shared<reprise_session>(held_package->package, o);
     RP_TRY(session->open(*held_device));
     *out = make_handle(std::move(session));

@@ -180,7 +180,7 @@ namespace {
 
 /// A model in a file, or in memory if there is no path.
 struct ModelSource {
-  std::string path;
+  const std::string* path = nullptr;
   std::span<const std::byte> bytes = {};
 };
 
@@ -194,15 +194,15 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   std::map<std::string, std::optional<HostTensor>> states;
   for (const StateOption& s : options.states) states[s.input] = {};
   const onnx::ImportOptions import_options{options.shapes, refusals, &states};
-  RP_ASSIGN(auto model, from.path.empty() ? onnx::import_bytes(from.bytes, import_options)
-                                          : onnx::import_file(from.path, import_options));
+  RP_ASSIGN(auto model, from.path ? onnx::import_file(*from.path, import_options)
+                                  : onnx::import_bytes(from.bytes, import_options));
   for (StateOption& s : with_values.states)
     if (!s.initial) s.initial = states[s.input];
   const double import_ms = ms_since(start);
   if (model->outputs.empty()) return package::Package();  // everything was refused
   auto compiled = compile(std::move(model), with_values, report);
   if (!compiled.ok())
-    return from.path.empty() ? compiled.status() : compiled.status().with_context(from.path);
+    return from.path ? compiled.status().with_context(*from.path) : compiled.status();
   if (report != nullptr) report->passes.insert(report->passes.begin(), {"import", import_ms});
   return compiled;
 }
@@ -226,23 +226,23 @@ Result<package::Package> compile_what_is_supported(const ModelSource& from,
 
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report) {
-  return import_and_compile({path}, options, report, nullptr);
+  return import_and_compile({&path}, options, report, nullptr);
 }
 
 Result<package::Package> compile_bytes(std::span<const std::byte> model,
                                        const CompileOptions& options, CompileReport* report) {
-  return import_and_compile({{}, model}, options, report, nullptr);
+  return import_and_compile({nullptr, model}, options, report, nullptr);
 }
 
 Result<package::Package> compile_supported(const std::string& path, const CompileOptions& options,
                                            CompileReport& report) {
-  return compile_what_is_supported({path}, options, report);
+  return compile_what_is_supported({&path}, options, report);
 }
 
 Result<package::Package> compile_supported_bytes(std::span<const std::byte> model,
                                                  const CompileOptions& options,
                                                  CompileReport& report) {
-  return compile_what_is_supported({{}, model}, options, report);
+  return compile_what_is_supported({nullptr, model}, options, report);
 }
 
 }  // namespace reprise

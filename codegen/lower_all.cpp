@@ -1,14 +1,12 @@
 #include "codegen/lower_all.h"
 
 #include <map>
-#include <mutex>
 #include <string_view>
 #include <tuple>
 
 #include "codegen/kernel_table.h"
 #include "codegen/lower/group_key.h"
 #include "codegen/progress.h"
-#include "runtime/base/parallel.h"
 #include "runtime/base/timing.h"
 
 namespace reprise {
@@ -71,23 +69,13 @@ Status lower_all(CompileContext& context, const std::vector<TargetFusion>& varia
   const auto start = Clock::now();
   const std::vector<Job> jobs = jobs_of(context.model, variants);
   std::vector<JobTimes> times(jobs.size());
-  std::mutex mutex;
-  size_t done = 0;
-  Status cancelled;
-  RP_TRY(in_parallel(jobs.size(), context.options.threads, "kernels were lowered", [&](size_t i) {
-    {
-      const std::lock_guard lock(mutex);
-      if (!cancelled.ok()) return;
-    }
+  const auto lower = [&](size_t i) {
     for (const lower::Target* target : jobs[i].targets) {
       // Building the variant's plan finds an error again and reports it.
       (void)make(context, *jobs[i].group, *target, times[i]);
     }
-    const std::lock_guard lock(mutex);
-    if (cancelled.ok())
-      cancelled = report_progress(context.options, "lowering", ++done, jobs.size());
-  }));
-  RP_TRY(cancelled);
+  };
+  RP_TRY(in_parallel(context.options, "lowering", jobs.size(), "kernels were lowered", lower));
   // Jobs run concurrently, so their times divide the time that passed.
   JobTimes sum;
   for (const JobTimes& t : times) {

@@ -13,7 +13,7 @@
 #include "codegen/probe_grid.h"
 #include "codegen/probe_kernel.h"
 #include "codegen/probe_samples.h"
-#include "runtime/base/parallel.h"
+#include "codegen/progress.h"
 #include "runtime/base/random.h"
 #include "runtime/plan/bind.h"
 
@@ -460,7 +460,7 @@ Result<std::vector<Probe>> ProbeMaker::make(const plan::Plan& p, const Predicate
     const auto [made, is_new] = made_.try_emplace(keys[i]);
     if (is_new) fresh.emplace_back(&probers[i], &made->second);
   }
-  RP_TRY(in_parallel(fresh.size(), threads_, "kernels were probed",
+  RP_TRY(in_parallel(options_, "probes", fresh.size(), "kernels were probed",
                      [&](size_t i) { *fresh[i].second = fresh[i].first->make(); }));
   std::vector<Probe> probes;
   for (size_t i = 0; i < kernels.size(); ++i) {

@@ -4,12 +4,11 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "codegen/compile_options.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/probe_memory.h"
-#include "runtime/base/threads.h"
 #include "runtime/device_facts.h"
 #include "runtime/plan/probe.h"
 
@@ -18,7 +17,9 @@ namespace reprise {
 /// Makes the probes of one model. Kernels that several variants share are interpreted once.
 class ProbeMaker {
  public:
-  ProbeMaker(const plan::Interface& io, Threads threads) : io_(io), threads_(std::move(threads)) {}
+  /// Both must outlive it. Of the options, it uses the threads and the report of progress.
+  ProbeMaker(const plan::Interface& io, const CompileOptions& options)
+      : io_(io), options_(options) {}
 
   /// Returns one probe for each kernel of the plan. `kernels`, parallel to the plan's, is the
   /// kernel IR that they were emitted from. The probe of a kernel that cannot be probed says why.
@@ -27,7 +28,7 @@ class ProbeMaker {
 
  private:
   const plan::Interface& io_;
-  Threads threads_;
+  const CompileOptions& options_;
   ProbeFills fills_;
   std::map<std::string, plan::Probe> made_;  // by everything that a probe depends on
 };

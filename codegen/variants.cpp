@@ -9,6 +9,7 @@
 #include "codegen/lower_all.h"
 #include "codegen/plan_builder.h"
 #include "codegen/probes.h"
+#include "codegen/progress.h"
 #include "codegen/targets.h"
 #include "runtime/base/timing.h"
 
@@ -159,7 +160,7 @@ class GraphPlans {
       : context_(context),
         fusions_(context, portable),
         io_(std::move(io)),
-        probes_(io_, context.options.threads) {}
+        probes_(io_, context.options) {}
   GraphPlans(const GraphPlans&) = delete;
   GraphPlans& operator=(const GraphPlans&) = delete;
   ~GraphPlans() = default;
@@ -296,6 +297,7 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
     RP_TRY(model.build(t, v));
     RP_TRY(bodies.build(t, v, context.report));
     p.variants.push_back(std::move(v));
+    RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
   }
   model.report_keys();
   bodies.report_faults(context.report);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,7 @@ struct Binding {
   DeviceBuffer* device = nullptr;         // for inputs and outputs
   uint64_t device_offset = 0;             // in bytes; a multiple of 16
   std::vector<int64_t> dims = {};         // of inputs in `device`
+  std::optional<DType> dtype = {};        // likewise, if the caller states it
   /// Instead of memory, if the slot is an image. It must outlive the run.
   const DeviceImage* image = nullptr;
   /// Bytes from one row, along the first axis, to the next in the memory; 0: the rows are dense.

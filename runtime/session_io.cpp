@@ -159,9 +159,10 @@ Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Dev
   if (!b.host && !b.device) return invalid_input(subject() + " has neither host nor device memory");
   if (b.host && b.device) return invalid_input(subject() + " has both host and device memory");
   if (b.device) RP_TRY(check_device("input", b, device));
-  if (b.host && b.host->dtype() != slot.dtype) {
-    return invalid_input(subject() + " is " + describe(b.host->dtype(), b.host->dims()) +
-                         ", expected " + std::string(name_of(slot.dtype)) + " " +
+  const DType given = b.host ? b.host->dtype() : b.dtype.value_or(slot.dtype);
+  if (given != slot.dtype) {
+    return invalid_input(subject() + " is " + describe(given, dims_of(b)) + ", expected " +
+                         std::string(name_of(slot.dtype)) + " " +
                          shape_str(slot.shape, io_.symbols));
   }
   if (b.host && is_container(slot.dtype)) RP_TRY(check_items(*b.host).with_context(subject()));

@@ -108,7 +108,8 @@ typedef struct reprise_value reprise_value;
 typedef struct reprise_tensor {
   size_t struct_size;
   const char* name;
-  reprise_dtype dtype;            /* of `data`: must be the dtype of the slot */
+  /* Must be the dtype of the slot. With `buffer`, REPRISE_F32 means that of the slot, too. */
+  reprise_dtype dtype;
   uint32_t rank;                  /* set by the caller for inputs, by the run for outputs */
   int64_t dims[REPRISE_MAX_RANK]; /* likewise */
   void* data;                     /* host memory; the run does not write to inputs */

@@ -25,6 +25,8 @@ int32_t watch(void* user, const char* what, uint64_t done, uint64_t total) {
   return w.stopped ? 1 : 0;
 }
 
+constexpr const char* kParts[] = {"decompose", "fusion", "lowering", "probes", "variants"};
+
 std::string two_kernels() {
   test::OnnxWriter m;
   m.input("x", DType::F32, {2, 64}).output("y", DType::F32, {2, 64});
@@ -36,6 +38,7 @@ std::string two_kernels() {
 reprise_status compile(Watch& w, reprise_package** out, reprise_error* error) {
   const std::string model = two_kernels();
   reprise_compile_options options = REPRISE_COMPILE_OPTIONS_INIT;
+  options.probes = 1;
   options.progress = watch;
   options.progress_user = &w;
   return reprise_compile_memory(model.data(), model.size(), &options, out, error);
@@ -47,12 +50,17 @@ TEST(ProgressApi, EveryPartIsReported) {
   ASSERT_EQ(compile(w, &package, nullptr), REPRISE_OK);
   reprise_package_free(package);
   const std::set<std::string> seen(w.seen.begin(), w.seen.end());
-  for (const char* part : {"decompose", "fusion", "lowering"})
-    EXPECT_TRUE(seen.contains(part)) << part;
+  for (const char* part : kParts) EXPECT_TRUE(seen.contains(part)) << part;
+}
+
+TEST(ProgressApi, AFileWithoutANameCannotBeRead) {
+  reprise_package* package = nullptr;
+  reprise_error error = {};
+  EXPECT_EQ(reprise_compile_file("", nullptr, &package, &error), REPRISE_IO) << error.message;
 }
 
 TEST(ProgressApi, ACancelledCompilationEndsAtOnce) {
-  for (const char* part : {"decompose", "fusion", "lowering"}) {
+  for (const char* part : kParts) {
     Watch w;
     w.stop_after = part;
     reprise_package* package = nullptr;

@@ -383,12 +383,32 @@ TEST_F(Misuse, ArenasOutliveTheirHandles) {
   EXPECT_FALSE(app_.make_session(&options, &error_)) << "the arena of the options was freed";
   ASSERT_EQ(run_once(session.get(), x_, y, &error_), REPRISE_OK) << error_.message;
   EXPECT_EQ(y, (std::vector<float>{4, 5, 6, 7}));
-  // On another device, the session has memory of its own.
+  // On another device, the session has memory of its own, and from then on.
   App other(first_device());
-  ASSERT_EQ(reprise_session_reopen(session.get(), other.device.get(), &error_), REPRISE_OK)
+  uint64_t held = 0;
+  for (reprise_device* device : {other.device.get(), app_.device.get()}) {
+    ASSERT_EQ(reprise_session_reopen(session.get(), device, &error_), REPRISE_OK) << error_.message;
+    ASSERT_EQ(run_once(session.get(), x_, y, &error_), REPRISE_OK) << error_.message;
+    EXPECT_EQ(y, (std::vector<float>{4, 5, 6, 7}));
+    reprise_session_info info = REPRISE_SESSION_INFO_INIT;
+    ASSERT_EQ(reprise_session_get_info(session.get(), &info, &error_), REPRISE_OK);
+    if (device == app_.device.get()) EXPECT_EQ(info.device_bytes, held);
+    held = info.device_bytes;
+  }
+}
+
+TEST_F(Misuse, ArenasBelongToOneDevice) {
+  if (soak_devices().empty()) GTEST_SKIP() << "there is no device but the host";
+  App host("host");
+  reprise_arena* made = nullptr;
+  ASSERT_EQ(reprise_arena_create(host.device.get(), &made, &error_), REPRISE_OK);
+  const Handle<reprise_arena, reprise_arena_free> arena(made);
+  reprise_session_options options = REPRISE_SESSION_OPTIONS_INIT;
+  options.arena = made;
+  EXPECT_TRUE(host.make_session(&options, &error_)) << error_.message;
+  EXPECT_FALSE(app_.make_session(&options, &error_));
+  EXPECT_NE(std::string(error_.message).find("belongs to the host"), std::string::npos)
       << error_.message;
-  ASSERT_EQ(run_once(session.get(), x_, y, &error_), REPRISE_OK) << error_.message;
-  EXPECT_EQ(y, (std::vector<float>{4, 5, 6, 7}));
 }
 
 }  // namespace

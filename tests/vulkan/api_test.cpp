@@ -87,6 +87,14 @@ TEST_P(Api, DeviceBuffersAreUsedInPlace) {
   EXPECT_EQ(out->read(y.data(), 8).status, REPRISE_OK);
   EXPECT_EQ(y, (std::vector<float>{7, 8}));
   EXPECT_EQ(out->read(y.data(), 8, 60).status, REPRISE_USAGE);
+  reprise_tensor halves = input;
+  halves.dtype = REPRISE_F16;
+  reprise_error error{};
+  EXPECT_EQ(reprise_session_run(created, &halves, 1, &output, 1, nullptr, &stats, &error),
+            REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(error.message).find("input 'x' is f16 [2], expected f32"),
+            std::string::npos)
+      << error.message;
 }
 
 TEST_P(Api, PackagesAndSessionsDescribeThemselves) {
