@@ -150,6 +150,10 @@ Result<BackendOptions> to_options(const reprise_device_options& o) {
                                         "reprise_vulkan_device"));
     RP_TRY(check_reserved(v.reserved, "reprise_vulkan_device"));
     if (!v.device) return Status(Code::Usage, "reprise_vulkan_device: `device` is null");
+    if (!v.lock_queue != !v.unlock_queue) {
+      return Status(Code::Usage,
+                    "reprise_vulkan_device: `lock_queue` or `unlock_queue` is null; set both");
+    }
     borrow(v, out.vulkan);
   }
   if (o.cuda) {

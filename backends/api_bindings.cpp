@@ -67,6 +67,8 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   if (t.image) return {};
   if (t.buffer) {
     const int32_t number = dtype_number(t);
+    if (number == REPRISE_STRING)
+      return invalid_input("input '" + b.name + "' has strings, which cannot be in a buffer");
     if (reprise_dtype_size(static_cast<reprise_dtype>(number)) == 0)
       return invalid_input("input '" + b.name + "' has the unknown dtype " +
                            std::to_string(number));

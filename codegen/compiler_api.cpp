@@ -1,6 +1,9 @@
 // The C interface of the compiler.
 #include "codegen/compiler.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "codegen/autotune/autotune.h"
 #include "codegen/compile_model.h"
 #include "reprise/compiler.h"
@@ -120,11 +123,17 @@ Result<std::shared_ptr<const package::Package>> tune(const char* onnx_path,
   RP_ASSIGN(const std::shared_ptr<reprise_device> device, find_handle(tuning.device));
   if (!device->device) return Status(Code::Usage, "the host has no schedules to choose from");
   if (tuning.input_count > 0 && !tuning.inputs) return Status(Code::Usage, "inputs is null");
+  if (!(tuning.seconds >= 0)) return Status(Code::Usage, "seconds is negative or not a number");
   RP_TRY(check_array(tuning.inputs, tuning.input_count, "reprise_tensor"));
   std::vector<reprise_tensor> inputs;
   for (size_t i = 0; i < tuning.input_count; ++i) {
     RP_ASSIGN(const auto t, read_struct(element(tuning.inputs, i),
                                         reprise_tensor REPRISE_TENSOR_INIT, "reprise_tensor"));
+    const auto same_name = [&t](const reprise_tensor& other) {
+      return t.name && other.name && std::string_view(t.name) == other.name;
+    };
+    if (std::ranges::any_of(inputs, same_name))
+      return invalid_input("input '" + std::string(t.name) + "' is given twice");
     inputs.push_back(t);
   }
   AutotuneOptions o;

@@ -185,10 +185,17 @@ Status DeviceSession::full() const {
             "a run of this session is in flight, and runs of a session with states take turns; "
             "wait for it"};
   }
+  if (base_.options.arena) {
+    return {Code::Busy,
+            "a run of this session is in flight, and runs of a session with an arena take turns; "
+            "wait for it"};
+  }
+  const uint32_t most = base_.options.max_in_flight;
   return {Code::Busy,
-          std::to_string(base_.options.max_in_flight) +
-              " runs of this session are in flight, which is its limit; wait for one of "
-              "them, or create the session with a larger one"};
+          (most == 1 ? "a run of this session is in flight"
+                     : std::to_string(most) + " runs of this session are in flight") +
+              std::string(", which is its limit; wait for one of them, or create the session with "
+                          "a larger one")};
 }
 
 // For a run object: as acquire(), but fails instead of waiting.

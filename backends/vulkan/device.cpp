@@ -64,7 +64,12 @@ Status adopt_transfer_queues(Driver& d, const BorrowedVulkan& b, bool hidden) {
   return {};
 }
 
-void adopt_device(Driver& d, const BorrowedVulkan& b) {
+Status adopt_device(Driver& d, const BorrowedVulkan& b) {
+  const auto& families = d.physical.families;
+  if (b.queue_family >= families.size() || (families[b.queue_family] & VK_QUEUE_COMPUTE_BIT) == 0) {
+    return {Code::Usage, "reprise_vulkan_device: `queue_family` " + std::to_string(b.queue_family) +
+                             " is none of the device's families with compute queues"};
+  }
   d.device = static_cast<VkDevice>(b.device);
   d.queue = static_cast<VkQueue>(b.queue);
   d.queue_family = b.queue_family;
@@ -81,6 +86,7 @@ void adopt_device(Driver& d, const BorrowedVulkan& b) {
   f.matrices.clear();  // it is unknown whether the application enabled them
   d.physical.min_subgroup_size = d.physical.max_subgroup_size = 0;
   d.physical.full_subgroups = false;
+  return {};
 }
 
 }  // namespace
@@ -107,7 +113,7 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   d->runs.patience_ns = options.patience_ns;
   d->instance->fn().memory_properties(d->physical.handle, &d->memory);
   if (options.vulkan.device) {
-    adopt_device(*d, options.vulkan);
+    RP_TRY(adopt_device(*d, options.vulkan));
     RP_TRY(adopt_transfer_queues(*d, options.vulkan, options.hidden.transfer_queues));
   } else {
     RP_TRY(create_device(*d));

@@ -48,6 +48,7 @@ class VulkanDevice final : public Device {
   Status make_pipeline_layout();
   Status make_pipeline_cache();
   void save_pipeline_cache();
+  void write_pipeline_cache(const Log& log);
   CacheKey cache_key() const;
   Status check_code(const plan::KernelCode& code) const;
   Result<std::unique_ptr<VulkanKernel>> create_kernel(const plan::KernelCode& code);

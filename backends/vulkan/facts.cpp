@@ -329,13 +329,14 @@ QueueFamilies QueueFamilies::choose(std::span<const VkQueueFamilyProperties> fam
 void PhysicalDevice::choose_queues(const Instance& instance) {
   uint32_t n = 0;
   instance.fn().queue_families(handle, &n, nullptr);
-  std::vector<VkQueueFamilyProperties> families(n);
-  instance.fn().queue_families(handle, &n, families.data());
-  queues = QueueFamilies::choose(families);
+  std::vector<VkQueueFamilyProperties> all(n);
+  instance.fn().queue_families(handle, &n, all.data());
+  queues = QueueFamilies::choose(all);
+  for (const VkQueueFamilyProperties& f : all) families.push_back(f.queueFlags);
   if (queues.compute == QueueFamilies::kNone) {
     info.reason = "the device has no compute queue";
   } else {
-    timestamp_bits = families[queues.compute].timestampValidBits;
+    timestamp_bits = all[queues.compute].timestampValidBits;
   }
 }
 

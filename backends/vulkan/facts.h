@@ -45,6 +45,7 @@ struct PhysicalDevice {
   DeviceInfo info;
   std::vector<const char*> extensions;  // to enable; string literals
   QueueFamilies queues;
+  std::vector<VkQueueFlags> families;  // what the queues of each family can do
   uint32_t timestamp_bits = 0;
   // The subgroup sizes that a pipeline may require; both 0 if the device has no such control.
   uint32_t min_subgroup_size = 0, max_subgroup_size = 0;

@@ -44,6 +44,10 @@ Status check_format(const DeviceImage& image, ImageFormat format) {
   std::string known;
   for (const FormatName& f : kFormats)
     if (f.as == wanted) known += (known.empty() ? "" : " or ") + std::string(f.name);
+  if (format == ImageFormat::Nv12 && found && found->as == ImageFormat::R8) {
+    return invalid_input(
+        "the VkImage has the format VK_FORMAT_R8_UNORM, in which nv12 needs a `second` image");
+  }
   return invalid_input("the VkImage has the format " +
                        (found ? found->name : "number " + std::to_string(image.format)) +
                        ", but the model was compiled for " + std::string(name_of(format)) +
@@ -261,6 +265,12 @@ Status check_image(const Driver& driver, const DeviceImage& image, ImageFormat f
     return {Code::Usage, std::string("the VkImage needs VK_IMAGE_USAGE_TRANSFER_") +
                              (written ? "DST" : "SRC") +
                              "_BIT; create it with that usage, and pass its usage"};
+  }
+  for (const uint32_t family : {image.acquire_from, image.release_to}) {
+    // Families outside of Vulkan have the largest numbers.
+    if (family < driver.physical.families.size() || family >= VK_QUEUE_FAMILY_FOREIGN_EXT) continue;
+    return {Code::Usage, "the device has no queue family " + std::to_string(family) +
+                             " to acquire the VkImage from or to release it to"};
   }
   if (image.second != 0 && format != ImageFormat::Nv12)
     return {Code::Usage, "only nv12 has a second image"};

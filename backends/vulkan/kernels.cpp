@@ -57,6 +57,16 @@ Status VulkanDevice::make_pipeline_cache() {
 
 void VulkanDevice::save_pipeline_cache() {
   if (cache_dir_.empty()) return;
+  // The application may create another session in the call that takes the message.
+  std::vector<std::pair<Severity, std::string>> messages;
+  write_pipeline_cache([&](Severity severity, const std::string& message) {
+    messages.emplace_back(severity, message);
+  });
+  for (const auto& [severity, message] : messages)
+    if (driver_->log) driver_->log(severity, message);
+}
+
+void VulkanDevice::write_pipeline_cache(const Log& log) {
   const std::lock_guard lock(cache_mutex_);
   size_t n = 0;
   const auto get = driver_->vk.vkGetPipelineCacheData;
@@ -66,7 +76,7 @@ void VulkanDevice::save_pipeline_cache() {
   data.resize(n);
   const uint64_t hash = package::hash_bytes(data);
   if (hash == saved_hash_) return;
-  save_cache(cache_dir_, cache_key(), data, driver_->log);
+  save_cache(cache_dir_, cache_key(), data, log);
   saved_hash_ = hash;
 }
 

@@ -6,8 +6,10 @@
 #include <set>
 
 #include "codegen/autotune/choice_cache.h"
+#include "codegen/autotune/wrong_alone.h"
 #include "codegen/compile_context.h"
 #include "codegen/compiler.h"
+#include "codegen/progress.h"
 #include "runtime/base/compare.h"
 #include "runtime/base/timing.h"
 #include "runtime/check.h"
@@ -163,6 +165,7 @@ class Tuner {
       if (c > 1 && over_budget()) break;
       report_progress("schedules " + std::to_string(c + 1) + " of " + std::to_string(most));
       RP_TRY(make_trial(c, first));
+      RP_TRY(reprise::report_progress(compile_, "candidates", c + 1, most));
     }
     return {};
   }
@@ -182,6 +185,7 @@ class Tuner {
     } else {
       const Result<TunedPackage> model = build(choice);
       if (!model.ok()) {
+        if (model.status().code() == Code::Cancelled) return model.status();
         t.reason = model.status().message();
         trials_.push_back(std::move(t));
         return {};
@@ -294,6 +298,8 @@ class Tuner {
       for (Trial& t : trials_) {
         if (!t.session) continue;
         const Result<std::vector<double>> us = launch_times(*t.session);
+        RP_TRY(reprise::report_progress(compile_, "measuring", static_cast<size_t>(round) + 1,
+                                        static_cast<size_t>(options_.rounds)));
         if (!us.ok()) {
           if (&t == &trials_[0]) return us.status();
           RP_TRY(reject(t, us.status().message()));
@@ -376,23 +382,10 @@ class Tuner {
     const auto package = with_faults(0, model->package);
     if (package->variants.empty()) return "it has no variant for the device";
     const package::Variant& v = package->variants[0];
-    std::string wrong = check_alone(v);
-    for (size_t b = 0; wrong.empty() && b < v.bodies.size(); ++b) wrong = check_alone(v.bodies[b]);
+    std::string wrong = wrong_alone(*device_, v);
+    for (size_t b = 0; wrong.empty() && b < v.bodies.size(); ++b)
+      wrong = wrong_alone(*device_, v.bodies[b]);
     return wrong;
-  }
-
-  std::string check_alone(const package::CompiledPlan& p) {
-    const auto kernels = device_->create_kernels(p.plan.kernels);
-    if (!kernels.ok()) return kernels.status().message();
-    const auto checks = check_kernels(*device_, p, *kernels);
-    if (!checks.ok()) return checks.status().message();
-    for (const KernelCheck& c : *checks) {
-      if (c.verdict == KernelVerdict::Pass) continue;
-      return "kernel '" + c.kernel + "' " +
-             (c.verdict == KernelVerdict::Skipped ? std::string("cannot be compared alone")
-                                                  : "is wrong by itself: " + c.reason);
-    }
-    return {};
   }
 
   /// All choices are from the cache, and may have been made for other models. Checks that they are

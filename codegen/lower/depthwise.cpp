@@ -69,14 +69,13 @@ class DepthwiseKernel {
     const Expr units = element_count(units_shape_);
     const Expr groups = Expr::ceildiv(units, workgroup);
     const Value id = linear_invocation(b_, groups, workgroup);
-    const bool exact = units.is_const() && units.value() % workgroup == 0;
     const auto unit = [&]() -> Status {
       const Index at = place(ev_.unflatten(ev_.symbol(id, units), units_shape_));
       shaders::LocalGrid acc(b_, "acc", kernel::vec(kernel::kF32, lanes_), 1, s_.width, 0);
       RP_TRY(accumulate(at, acc));
       return store(at, acc);
     };
-    RP_TRY(ev_.guard(exact ? Val{} : id < ev_.value(units), unit));
+    RP_TRY(guard_units(ev_, id, units, workgroup, unit));
     return finish(ev_, b_, group_, groups, s_.describe());
   }
 

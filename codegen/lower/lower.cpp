@@ -42,6 +42,13 @@ Value linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
   return group * workgroup + local;
 }
 
+Status guard_units(Evaluator& ev, Value id, const Expr& units, int64_t per_group,
+                   const std::function<Status()>& body) {
+  const bool exact =
+      units.is_const() && units.value() % per_group == 0 && units.value() / per_group <= kGridLimit;
+  return ev.guard(exact ? Val{} : id < ev.value(units), body);
+}
+
 Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const Index& index) {
   const Shape& shape = ev.graph().value(v).shape;
   return shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);

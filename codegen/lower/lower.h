@@ -116,6 +116,10 @@ std::array<Expr, 3> linear_grid(const Expr& groups);
 Value linear_workgroup(kernel::Builder& b, const Expr& groups);
 /// Linear id of the invocation, with one-dimensional workgroups of `workgroup`.
 Value linear_invocation(kernel::Builder& b, const Expr& groups, uint32_t workgroup);
+/// Runs `body` where a linear id, of an invocation or a workgroup, is below `units`. The grid has
+/// others if `per_group` units of a workgroup do not divide them, or if it has a second dimension.
+Status guard_units(Evaluator& ev, Value id, const Expr& units, int64_t per_group,
+                   const std::function<Status()>& body);
 /// The index into output v of the element at an index into the group's domain.
 Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const Index& index);
 /// Binds the anchor's result at `index` (over the group's domain) and stores every output there.

@@ -69,9 +69,7 @@ Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::s
   const Expr groups = Expr::ceildiv(tiles, units);
   const Value id =
       units == 1 ? linear_workgroup(b_, groups) : linear_invocation(b_, groups, tile.workgroup);
-  const bool exact = tiles.is_const() && tiles.value() % units == 0;
-  RP_TRY(ev_.guard(exact ? Val{} : id < ev_.value(tiles),
-                   [&] { return write_unit(id, tiles, tile, work); }));
+  RP_TRY(guard_units(ev_, id, tiles, units, [&] { return write_unit(id, tiles, tile, work); }));
   return finish(ev_, b_, group_, groups, std::move(schedule));
 }
 

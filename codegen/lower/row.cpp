@@ -85,10 +85,8 @@ class RowKernel {
     const Value group_id = linear_workgroup(b_, groups);
     local_ = b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32);
     const Value unit = shared() ? group_id : group_id * kRowsPerGroup + local_;
-    const bool exact = units.is_const() &&
-                       (shared() ? units.value() <= 65535 : units.value() % kRowsPerGroup == 0);
-    RP_TRY(ev_.guard(exact ? Val{} : unit < ev_.value(units),
-                     [&] { return write_rows(ev_.symbol(unit, units), vectors); }));
+    RP_TRY(guard_units(ev_, unit, units, shared() ? 1 : kRowsPerGroup,
+                       [&] { return write_rows(ev_.symbol(unit, units), vectors); }));
     return finish(ev_, b_, group_, groups, s_.describe());
   }
 

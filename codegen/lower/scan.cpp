@@ -124,10 +124,8 @@ class ScanKernel {
     const Value group_id = linear_workgroup(b_, groups);
     local_ = b_.convert(b_.builtin(Builtin::LocalIndex), kernel::Ty::I32);
     const Value unit = shared ? group_id : group_id * s_.workgroup + local_;
-    const bool exact =
-        units.is_const() && (shared ? units.value() <= 65535 : units.value() % s_.workgroup == 0);
-    RP_TRY(ev_.guard(exact ? Val{} : unit < ev_.value(units),
-                     [&] { return scan(ev_.symbol(unit, units)); }));
+    RP_TRY(guard_units(ev_, unit, units, shared ? 1 : s_.workgroup,
+                       [&] { return scan(ev_.symbol(unit, units)); }));
     return finish(ev_, b_, group_, groups, s_.describe());
   }
 

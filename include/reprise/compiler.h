@@ -46,9 +46,10 @@ typedef struct reprise_compile_options {
   /* If set, called after each part of the work: a compiler pass, whose name is `what`, a group of
    * nodes that was lowered ("lowering"), a kernel whose probe was made ("probes", which each
    * variant counts anew), the plan of a variant ("variants"), and a kernel that NVRTC has compiled
-   * ("kernels"). `total` is 0 if the number of parts is unknown. Calls never overlap, but threads
-   * of the compiler may make them. Returns 0 to go on; any other value ends the call with
-   * REPRISE_CANCELLED. */
+   * ("kernels"). While schedules are chosen, a candidate ("candidates") and a round of measuring
+   * ("measuring") are parts, too. `total` is 0 if the number of parts is unknown. Calls never
+   * overlap, but threads of the compiler may make them. Returns 0 to go on; any other value ends
+   * the call with REPRISE_CANCELLED. */
   int32_t (*progress)(void* user, const char* what, uint64_t done, uint64_t total);
   void* progress_user;
   const reprise_executor* executor; /* if not null: compiles on these threads, not on new ones */

@@ -134,8 +134,8 @@ typedef struct reprise_vulkan_device {
   int32_t storage8;  /* storageBuffer8BitAccess and shaderInt8 */
   int32_t storage16; /* storageBuffer16BitAccess and shaderInt16 */
   int32_t shader_float64;
-  /* Called around each submission, so that the application can use the queue as well. May be null.
-   */
+  /* Called around each submission, so that the application can use the queue as well. Both may be
+   * null. */
   void (*lock_queue)(void* user);
   void (*unlock_queue)(void* user);
   void* user;
@@ -253,12 +253,13 @@ typedef struct reprise_device_options {
   /* Called from any thread; may be null. */
   void (*log)(void* user, reprise_severity severity, const char* message);
   void* log_user;
-  const reprise_vulkan_device* vulkan; /* if not null: borrow it; its `device` must be set */
-  const reprise_cuda_device* cuda;     /* if not null: borrow it; its `context` must be set */
-  const reprise_package* package;      /* if not null: "auto" skips devices that no variant fits */
-  const reprise_executor* executor;    /* if not null: builds kernels, and `threads` is not used */
-  uint64_t memory_budget;              /* see reprise_device_set_memory_budget */
-  uint32_t hidden_features;            /* bits of reprise_hidden_features */
+  /* If not null: borrow it; its `device` must be set. A number in the id is not used then. */
+  const reprise_vulkan_device* vulkan;
+  const reprise_cuda_device* cuda;  /* if not null: borrow it; its `context` must be set */
+  const reprise_package* package;   /* if not null: "auto" skips devices that no variant fits */
+  const reprise_executor* executor; /* if not null: builds kernels, and `threads` is not used */
+  uint64_t memory_budget;           /* see reprise_device_set_memory_budget */
+  uint32_t hidden_features;         /* bits of reprise_hidden_features */
   uint32_t reserved;
   const reprise_allocator* allocator; /* if not null: allocates the memory of the device, and that
                                        * of tensors on the host */

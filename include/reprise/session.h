@@ -220,8 +220,9 @@ typedef struct reprise_results reprise_results;
  * `results` if that is not null. Outputs must not share memory with each other. An output in a
  * buffer must not share memory with an input; an output in host memory may be where an input is.
  *
- * A run on a device allocates nothing on the heap if an earlier run had the same sizes, the caller
- * gives all outputs, and no node runs on the host. */
+ * A run on a device allocates nothing on the heap if the run before it had the same sizes, the
+ * caller gives all outputs in memory without a row pitch, no tensor is an image, no node runs on
+ * the host, and slice_us is 0. */
 REPRISE_API reprise_status reprise_session_run(reprise_session* session,
                                                const reprise_tensor* inputs, size_t input_count,
                                                reprise_tensor* outputs, size_t output_count,
@@ -335,8 +336,8 @@ REPRISE_API reprise_status reprise_run_wait(reprise_run* run, reprise_results** 
  * What the device has begun is not interrupted: a run that is one submission succeeds. If the run
  * is not in flight, this does nothing. */
 REPRISE_API reprise_status reprise_run_cancel(reprise_run* run, reprise_error* error);
-/* If the run was submitted and is in flight, waits for the device; its outputs have no defined
- * value then. */
+/* If the run was submitted and is in flight, waits for the device; its outputs, and the states that
+ * it updates in place, have no defined value then. */
 REPRISE_API void reprise_run_free(reprise_run* run);
 
 /* --- states ---

@@ -72,8 +72,9 @@ typedef enum reprise_dtype {
   REPRISE_U64 = 12,
   REPRISE_BOOL = 13,   /* one byte, 0 or 1 */
   REPRISE_STRING = 14, /* a reprise_string; in host memory only */
-  /* Types of fewer bits. Each element has a byte of its own, of whose bits those above the
-   * element's are not read; in results they repeat an integer's sign or are zero. */
+  /* Types of fewer bits. Each element has a byte of its own. Bits above the element's repeat an
+   * integer's sign or are zero in results; in inputs, operators that compute do not read them, and
+   * those that only move elements keep them. */
   REPRISE_I4 = 15,
   REPRISE_U4 = 16,
   REPRISE_I2 = 17,

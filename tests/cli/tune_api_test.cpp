@@ -1,6 +1,10 @@
 // Tuning through the public interface.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <limits>
+#include <string_view>
+
 #include "reprise/compiler.h"
 #include "tests/support/tuning.h"
 
@@ -54,6 +58,33 @@ TEST(TuneApi, APackageHasTheMeasuredSchedules) {
       << error.message;
   EXPECT_NE(said.find("schedules 1 of"), std::string::npos) << said;
   reprise_package_free(package);
+
+  // Measuring can be cancelled.
+  tuning.cache_dir = nullptr;
+  reprise_compile_options options = REPRISE_COMPILE_OPTIONS_INIT;
+  for (const char* part : {"candidates", "measuring"}) {
+    options.progress_user = const_cast<char*>(part);
+    options.progress = [](void* user, const char* what, uint64_t, uint64_t) {
+      return std::string_view(what) == static_cast<const char*>(user) ? 1 : 0;
+    };
+    EXPECT_EQ(reprise_tune_file(path.c_str(), &options, &tuning, &package, &error),
+              REPRISE_CANCELLED);
+    EXPECT_NE(std::string(error.message).find(part), std::string::npos) << error.message;
+  }
+  for (const double seconds : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    tuning.seconds = seconds;
+    EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error), REPRISE_USAGE);
+  }
+  tuning.seconds = 0.001;
+  const std::array<reprise_tensor, 2> twice{x, x};
+  tuning.inputs = twice.data();
+  tuning.input_count = 2;
+  EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error),
+            REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(error.message).find("'x' is given twice"), std::string::npos)
+      << error.message;
+  tuning.inputs = &x;
+  tuning.input_count = 1;
 
   x.bytes -= 1;
   tuning.cache_dir = nullptr;  // so that it measures again

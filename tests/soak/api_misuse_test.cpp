@@ -392,7 +392,9 @@ TEST_F(Misuse, ArenasOutliveTheirHandles) {
     EXPECT_EQ(y, (std::vector<float>{4, 5, 6, 7}));
     reprise_session_info info = REPRISE_SESSION_INFO_INIT;
     ASSERT_EQ(reprise_session_get_info(session.get(), &info, &error_), REPRISE_OK);
-    if (device == app_.device.get()) EXPECT_EQ(info.device_bytes, held);
+    if (device == app_.device.get()) {
+      EXPECT_EQ(info.device_bytes, held);
+    }
     held = info.device_bytes;
   }
 }
@@ -402,11 +404,11 @@ TEST_F(Misuse, ArenasBelongToOneDevice) {
   App host("host");
   reprise_arena* made = nullptr;
   ASSERT_EQ(reprise_arena_create(host.device.get(), &made, &error_), REPRISE_OK);
-  const Handle<reprise_arena, reprise_arena_free> arena(made);
   reprise_session_options options = REPRISE_SESSION_OPTIONS_INIT;
   options.arena = made;
   EXPECT_TRUE(host.make_session(&options, &error_)) << error_.message;
   EXPECT_FALSE(app_.make_session(&options, &error_));
+  reprise_arena_free(made);
   EXPECT_NE(std::string(error_.message).find("belongs to the host"), std::string::npos)
       << error_.message;
 }

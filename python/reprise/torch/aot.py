@@ -18,7 +18,7 @@ from torch._dynamo.backends.registry import (
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
-from . import engine
+from . import engine, whole
 from .compiler import Job, compile_graph
 from .decompositions import attention_forms, decompositions
 from .options import Options
@@ -55,7 +55,7 @@ def compile_module(
             min_cut_rematerialization_partition, compiler="inductor"
         ),
     )
-    with attention_forms():
+    with attention_forms(), whole.resampling():
         return trace(gm, example_inputs)
 
 

@@ -1,13 +1,80 @@
-"""Formulas of pooling, padding and interpolation: products with a matrix for each axis."""
+"""Formulas of pooling, padding and interpolation, one axis after another.
+
+An element that is not finite must not spoil results that do not read it, so sums are of windows
+and not products with matrices of zeros.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .formulas import aten, formula
+from .symbols import Size
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Which places of an axis each element of a result reads: up to `longest` from `first` on."""
+
+    first: torch.Tensor
+    last: torch.Tensor
+    longest: Size
+
+    def places(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns what each window reads, [windows, longest], and which of that counts."""
+        first = self.first.unsqueeze(-1)
+        at = first + torch.arange(self.longest)
+        inside = at <= self.last.unsqueeze(-1)
+        return torch.where(inside, at, first), inside
+
+    def total(
+        self, x: torch.Tensor, axis: int, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Returns the sums of windows, weighted by [windows, longest].
+
+        An element that is not finite spoils no window that does not read it, or not by any weight.
+        """
+        places, counts = self.places()
+        moved = x.movedim(axis, -1)
+        read = moved.index_select(-1, places.reshape(-1))
+        read = read.reshape([*moved.shape[:-1], *places.shape])
+        if weights is not None:
+            read, counts = read * weights, counts & (weights != 0)
+        return torch.where(counts, read, 0).sum(-1).movedim(-1, axis)
+
+
+def _taps(mode: str, corners: bool | None, scale: float) -> Callable[[int], range]:
+    """Returns which elements an element of an interpolation reads, or one more on each side."""
+    before, after = {"cubic": (1, 2), "linear": (0, 1)}.get(mode, (0, 0))
+
+    def read(number: int) -> range:
+        place = number * scale
+        if mode == "exact" or (mode in ("linear", "cubic") and not corners):
+            place = (number + 0.5) * scale - (0.0 if mode == "exact" else 0.5)
+        begin = math.floor(place)
+        return range(begin - before - 1, begin + after + 2)
+
+    return read
+
+
+def _readers(matrix: torch.Tensor, read: Callable[[int], range]) -> _Windows:
+    """Returns which results, the rows of an interpolation's matrix, read each element."""
+    out, size = (int(d) for d in matrix.shape)
+    first, last = [out] * size, [-1] * size
+    for number in range(out):
+        for at in read(number):
+            clamped = min(max(at, 0), size - 1)
+            first[clamped] = min(first[clamped], number)
+            last[clamped] = max(last[clamped], number)
+    longest = max(b - a + 1 for a, b in zip(first, last, strict=True))
+    reads = (matrix != 0).to(torch.int32)
+    last_one = out - 1 - reads.flip(0).argmax(0)
+    return _Windows(reads.argmax(0), last_one, max(longest, 1))
 
 
 def _interpolation(
@@ -27,6 +94,13 @@ def _interpolation(
     return nearest(identity, [out], scale)[:, 0].t()
 
 
+def _step(size: int, out: int, corners: bool | None, scale: float | None) -> float:
+    """How far the elements that two neighbours read are apart."""
+    if corners:
+        return (size - 1) / (out - 1) if out > 1 else 0.0
+    return 1 / scale if scale else size / out
+
+
 def _upsample_backward(
     mode: str, rank: int, has_corners: bool
 ) -> Callable[..., torch.Tensor]:
@@ -40,11 +114,13 @@ def _upsample_backward(
         scales = list(rest[1:] if has_corners else rest) + [None] * rank
         result = grad
         for i in range(rank):
-            axis = 2 + i
-            matrix = _interpolation(
-                int(input_size[axis]), int(output_size[i]), mode, corners, scales[i]
-            ).to(grad.dtype)
-            result = torch.matmul(result.movedim(axis, -1), matrix).movedim(-1, axis)
+            axis, out = 2 + i, int(output_size[i])
+            size = int(input_size[axis])
+            matrix = _interpolation(size, out, mode, corners, scales[i]).to(grad.dtype)
+            taps = _taps(mode, corners, _step(size, out, corners, scales[i]))
+            readers = _readers(matrix, taps)
+            weights = matrix.t().gather(1, readers.places()[0])
+            result = readers.total(result, axis, weights)
         return result
 
     return gradient
@@ -69,27 +145,42 @@ for _mode, _names, _corners in (
             formula(f"{_name}_backward")(_upsample_backward(_mode, _rank, _corners))
 
 
-def _averaging(size: int, out: int, dtype: torch.dtype) -> torch.Tensor:
-    """The matrix [out, size] of adaptive average pooling along one axis."""
-    number, at = torch.arange(out).unsqueeze(-1), torch.arange(size)
-    start = number * size // out
-    end = ((number + 1) * size + out - 1) // out
-    inside = ((at >= start) & (at < end)).to(dtype)
-    return inside / (end - start).to(dtype)
+def _pool_windows(size: Any, out: Any) -> _Windows:
+    """The windows of adaptive pooling along one axis, of sizes that are ints or SymInts."""
+    number = torch.arange(out)
+    first = number * size // out
+    last = ((number + 1) * size + out - 1) // out - 1
+    longest = size // out + 2 if out else 1  # at most
+    if isinstance(size, int) and isinstance(out, int):
+        longest = max(
+            (((o + 1) * size + out - 1) // out - o * size // out for o in range(out)),
+            default=1,
+        )
+    return _Windows(first, last, longest)
+
+
+def _lengths(size: Size, out: Size, axis: int, dtype: torch.dtype) -> torch.Tensor:
+    """The lengths of these windows, which broadcast along an axis that is counted from the end."""
+    windows = _pool_windows(size, out)
+    lengths = (windows.last - windows.first + 1).to(dtype)
+    return lengths.reshape([-1] + [1] * (-1 - axis))
 
 
 @formula("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def _adaptive_average(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
     rank = len(output_size)
-    sizes = [int(s) for s in x.shape[-rank:]]
     outs = [int(s) for s in output_size]
-    if all(s % o == 0 for s, o in zip(sizes, outs, strict=True)) and rank == 2:
+    if all(o == 1 for o in outs):
+        return x.mean(list(range(-rank, 0)), keepdim=True)
+    sizes = list(x.shape[-rank:])
+    known = rank == 2 and all(isinstance(s, int) for s in sizes)
+    if known and all(s % o == 0 for s, o in zip(sizes, outs, strict=True)):
         return aten.avg_pool2d(x, [s // o for s, o in zip(sizes, outs, strict=True)])  # type: ignore[no-any-return]
     result = x
     for i in range(rank):
-        matrix = _averaging(sizes[i], outs[i], x.dtype)
         axis = i - rank
-        result = torch.matmul(result.movedim(axis, -1), matrix.t()).movedim(-1, axis)
+        total = _pool_windows(sizes[i], outs[i]).total(result, axis)
+        result = total / _lengths(sizes[i], outs[i], axis, x.dtype)
     return result
 
 
@@ -108,8 +199,10 @@ def _adaptive_average_backward(
 ) -> torch.Tensor:
     result = grad
     for axis in range(-rank, 0):
-        matrix = _averaging(int(x.shape[axis]), int(grad.shape[axis]), x.dtype)
-        result = torch.matmul(result.movedim(axis, -1), matrix).movedim(-1, axis)
+        size, out = x.shape[axis], grad.shape[axis]
+        share = result / _lengths(size, out, axis, x.dtype)
+        # The windows that have an element are those of pooling in the other direction.
+        result = _pool_windows(out, size).total(share, axis)
     return result
 
 
@@ -128,14 +221,10 @@ def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Any:
 
 def _window_places(size: int, out: int) -> torch.Tensor:
     """Which elements each window of an axis has; short windows repeat their first one."""
-    number = torch.arange(out).unsqueeze(-1)
-    start = number * size // out
-    end = ((number + 1) * size + out - 1) // out
-    longest = max(
-        ((o + 1) * size + out - 1) // out - o * size // out for o in range(out)
-    )
-    at = start + torch.arange(longest)
-    return torch.where(at < end, at, start)
+    windows = _pool_windows(size, out)
+    first = windows.first.unsqueeze(-1)
+    at = first + torch.arange(windows.longest)
+    return torch.where(at <= windows.last.unsqueeze(-1), at, first)
 
 
 def _adaptive_max_windows(x: torch.Tensor, sizes: list[int], outs: list[int]) -> Any:
