@@ -128,14 +128,16 @@ class Entry:
     def _compare(
         self, given: Any, results: tuple[Any, Any], dtype: torch.dtype, what: str, gradient: bool
     ) -> None:  # fmt: skip
-        """Compares values, in float16 also with those of eager in float32, which rounds less."""
+        """Compares values with eager's, or with those of eager in a wider dtype, which rounds less."""
         name = self.info.name
         wide = None
-        if dtype == torch.float16:
-            # Some refuse float32 here, because an argument names the dtype.
+        if dtype in _WIDER:
+            # Some refuse it here, because an argument names the dtype.
             with contextlib.suppress(Exception):
-                found = self._expected(_widened(given), gradient)[int(gradient)]
-                wide = _narrowed(found)
+                found = self._expected(
+                    _converted(given, dtype, _WIDER[dtype]), gradient
+                )
+                wide = _converted(found[int(gradient)], _WIDER[dtype], dtype)
         listed = [*results, wide]
         for i, found in enumerate(listed):
             if found is None:
@@ -275,22 +277,18 @@ class Entry:
                     self.reasons.append(text)
 
 
-def _widened(given: Any) -> Any:
-    def widen(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or leaf.dtype != torch.float16:
+_WIDER = {torch.float16: torch.float32, torch.float32: torch.float64}
+
+
+def _converted(given: Any, source: torch.dtype, to: torch.dtype) -> Any:
+    """Gives the tensors of one dtype another."""
+
+    def convert(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.dtype != source:
             return leaf
-        return leaf.detach().float().requires_grad_(leaf.requires_grad)
+        return leaf.detach().to(to).requires_grad_(leaf.requires_grad)
 
-    return pytree.tree_map(widen, given)
-
-
-def _narrowed(given: Any) -> Any:
-    def narrow(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float32:
-            return leaf.detach().half()
-        return leaf
-
-    return pytree.tree_map(narrow, given)
+    return pytree.tree_map(convert, given)
 
 
 def _spread(samples: Any) -> Iterator[Any]:
