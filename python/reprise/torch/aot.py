@@ -15,6 +15,7 @@ from torch._dynamo.backends.registry import (
     lookup_backend,
     register_backend,
 )
+from torch._functorch import config as functorch_config
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
@@ -55,7 +56,9 @@ def compile_module(
             min_cut_rematerialization_partition, compiler="inductor"
         ),
     )
-    with attention_forms(), whole.resampling():
+    # Memory of intermediate results is not used again, so backward may run twice.
+    keep = functorch_config.patch(donated_buffer=False)
+    with attention_forms(), whole.resampling(), keep:
         return trace(gm, example_inputs)
 
 

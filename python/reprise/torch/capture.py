@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 from torch._functorch.aot_autograd import aot_export_module
+from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import reprise
 
-from . import proto
+from . import proto, whole
 from .decompositions import attention_forms, decompositions
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
@@ -108,28 +109,55 @@ def _check_names(names: Sequence[str]) -> None:
         )
 
 
-def _untied(module: torch.nn.Module) -> torch.nn.Module:
-    """Makes a graph read each tensor under the first of its names, and frees unused parameters.
+def _prepared(
+    module: torch.nn.Module, arguments: Sequence[torch.Tensor]
+) -> torch.nn.Module:
+    """Makes a graph read each tensor under the first of its names, and freezes some parameters.
 
     AOTAutograd would take other names for constants, and refuses parameters without a gradient.
     """
     assert isinstance(module, GraphModule)
     first = {id(p): n for n, p in module.named_parameters()}
     first.update({id(b): n for n, b in module.named_buffers()})
-    used = set()
     for node in module.graph.find_nodes(op="get_attr"):
         value: Any = module
         for part in str(node.target).split("."):
             value = getattr(value, part, None)
         node.target = first.get(id(value), node.target)
-        used.add(node.target)
     module.recompile()
+    moving = _with_gradient(module, arguments)
     for name, parameter in list(module.named_parameters(remove_duplicate=False)):
-        if name not in used:
+        if name not in moving:
             owner, _, own = name.rpartition(".")
             frozen = torch.nn.Parameter(parameter.detach(), requires_grad=False)
             setattr(module.get_submodule(owner), own, frozen)
     return module
+
+
+def _with_gradient(
+    module: torch.nn.Module, arguments: Sequence[torch.Tensor]
+) -> set[str]:
+    """Returns the names of the parameters on which the loss depends. Nothing is computed."""
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+
+        def fake(tensor: torch.Tensor) -> torch.Tensor:
+            return mode.from_tensor(tensor.detach())
+
+        parameters = {
+            n: fake(p).requires_grad_(p.requires_grad)
+            for n, p in module.named_parameters(remove_duplicate=False)
+        }
+        buffers = {n: fake(b) for n, b in module.named_buffers(remove_duplicate=False)}
+        given = tuple(fake(a) for a in arguments)
+        own = {**parameters, **buffers}
+        (loss,) = torch.func.functional_call(module, own, given, tie_weights=False)
+        trained = {n: p for n, p in parameters.items() if p.requires_grad}
+        if not loss.requires_grad:
+            raise reprise.UsageError(
+                "the loss of the training step depends on no parameter that needs a gradient"
+            )
+        found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+    return {n for n, g in zip(trained, found, strict=True) if g is not None}
 
 
 class _Tracer:
@@ -149,12 +177,12 @@ class _Tracer:
 
     def joint(self, arguments: Sequence[torch.Tensor]) -> None:
         """Makes the graph of loss and gradients."""
-        with attention_forms():
+        with attention_forms(), whole.resampling():
             # The graph of an export has no branches that ask tensors for their values.
             program = torch.export.export(self._wrapped, tuple(arguments))
             self._graph, signature = aot_export_module(
-                _untied(program.module(check_guards=False)), tuple(arguments), trace_joint=True,
-                output_loss_index=0, decompositions=decompositions(),
+                _prepared(program.module(check_guards=False), arguments), tuple(arguments),
+                trace_joint=True, output_loss_index=0, decompositions=decompositions(),
             )  # fmt: skip
         backward = signature.backward_signature
         assert isinstance(self._graph, GraphModule) and backward is not None

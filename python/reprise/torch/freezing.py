@@ -29,24 +29,32 @@ def with_constants(gm: GraphModule, values: dict[int, torch.Tensor]) -> GraphMod
 
 
 class Frozen:
-    """Compiles a graph with the values that its parameters have, and again after they change."""
+    """Compiles a graph with the values that its parameters have, and again after they change.
+
+    An argument that two calls in a row find changed, such as a statistic that the graph itself
+    updates, is no constant from then on.
+    """
 
     def __init__(
         self, gm: GraphModule, static: Sequence[int],
         compile_graph: Callable[[GraphModule], Callable[..., Any]],
     ) -> None:  # fmt: skip
         self._gm, self._static, self._compile = gm, list(static), compile_graph
-        self._snapshots: list[Snapshot] = []
+        self._snapshots: dict[int, Snapshot] = {}
+        self._changed: set[int] = set()  # since the call before the last one
         self._compiled: Callable[..., Any] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        tensors = [arguments[i] for i in self._static]
         with self._lock:
-            known = zip(self._snapshots, tensors, strict=False)
-            if self._compiled is None or not all(seen.is_of(t) for seen, t in known):
-                self._snapshots = [Snapshot(t) for t in tensors]
-                values = dict(zip(self._static, tensors, strict=True))
+            seen = self._snapshots
+            changed = {i for i, s in seen.items() if not s.is_of(arguments[i])}
+            if self._compiled is None or changed:
+                twice = changed & self._changed
+                self._static = [i for i in self._static if i not in twice]
+                values = {i: arguments[i] for i in self._static}
+                self._snapshots = {i: Snapshot(t) for i, t in values.items()}
                 self._compiled = self._compile(with_constants(self._gm, values))
+            self._changed = changed
             compiled = self._compiled
         return compiled(*arguments)

@@ -13,6 +13,7 @@ import torch
 import torch._dynamo
 import torch.nn.functional as F
 from reprise.torch import backend, explain, report
+from reprise.torch.tally import counters
 from torch import nn
 
 DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")
@@ -228,6 +229,36 @@ class Behaviour(Case):
             self.close(run(x), model(x))
         run(x).sum().backward()
         self.assertIsNotNone(model.first.weight.grad)
+
+    def test_backward_may_run_again(self) -> None:
+        mine = Mlp()
+        theirs = copy.deepcopy(mine)
+        run = torch.compile(mine, backend=backend, options=OPTIONS)
+        x = torch.randn(8, 16)
+        run(x).sum().backward()
+        mine.zero_grad()
+        for program in (run, theirs):
+            loss = program(x).square().mean()
+            loss.backward(retain_graph=True)
+            loss.backward()
+        for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
+            assert a.grad is not None and b.grad is not None
+            self.close(a.grad, b.grad)
+
+    def test_frozen_statistics_that_change(self) -> None:
+        """A frozen graph that updates statistics is not compiled again in every call."""
+        mine = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+        theirs = copy.deepcopy(mine)
+        run = torch.compile(mine, backend=backend, options={**OPTIONS, "freeze": True})
+        with torch.no_grad():
+            for i in range(6):
+                x = torch.randn(2, 3, 6, 6)
+                if i == 3:
+                    before = counters.compiled + counters.from_memory
+                self.close(run(x), theirs(x))
+        self.assertEqual(counters.compiled + counters.from_memory, before)
+        for name, value in theirs.state_dict().items():
+            self.close(mine.state_dict()[name], value)
 
     def test_indices_that_eager_refuses_are_errors(self) -> None:
         x, line = torch.arange(24.0).view(6, 4), torch.ones(1, 4)

@@ -247,6 +247,43 @@ def _sampling() -> Iterator[Sample]:
             lambda x, m=mode: F.interpolate(x, (3, 9), mode=m, antialias=True),
             (image.clone().requires_grad_(),), 1e-5,
         )  # fmt: skip
+    for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+        for given in ({"size": (3, 9)}, {"scale_factor": (2.0, 1.5)}):
+            yield (
+                f"interpolate {mode}, {given}",
+                lambda x, m=mode, g=given: F.interpolate(x, mode=m, **g),
+                (image.clone().requires_grad_(),), 1e-5,
+            )  # fmt: skip
+    spoiled = torch.randn(1, 2, 7, 7)
+    spoiled[0, 0, 0, 0], spoiled[0, 1, 6, 3] = INF, NAN
+    for name, pool in {
+        "adaptive": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+        "area": lambda x: F.interpolate(x, size=(4, 3), mode="area"),
+    }.items():
+        yield f"{name}, not finite", pool, (spoiled,), 1e-5
+        yield (
+            f"{name}, gradient not finite",
+            lambda x, w, p=pool: p(x) * w[..., : p(x).shape[-2], : p(x).shape[-1]],
+            (torch.randn(1, 2, 7, 7, requires_grad=True), spoiled.repeat(1, 1, 2, 2)), 1e-5,
+        )  # fmt: skip
+
+
+def _views() -> Iterator[Sample]:
+    x = torch.randn(2, 6, 4)
+
+    def chunks(x: torch.Tensor) -> torch.Tensor:
+        turned = (x * 2).transpose(0, 1)
+        size = (turned.shape[0] - 1, *turned.shape[1:])
+        return turned.as_strided(size, turned.stride()) + 1
+
+    yield "as_strided of a transposed tensor", chunks, (x.requires_grad_(),), 1e-6
+    number = torch.randn(3, dtype=torch.complex64)
+    yield (
+        "imag of a conjugate",
+        lambda x, y: (x * y).conj().imag,
+        (number, number),
+        1e-6,
+    )
 
 
 def _words() -> Iterator[Sample]:
@@ -311,7 +348,7 @@ def _vision() -> Iterator[Sample]:
 
 
 FAMILIES = {
-    "vision": _vision,
+    "vision": _vision, "views": _views,
     "words": _words, "experts": _experts,
     "polynomials": _polynomials, "bits": _bits, "groups": _groups, "integers": _integers,
     "complex": _complex, "matrices": _matrices, "sampling": _sampling,

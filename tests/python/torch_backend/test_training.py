@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import reprise
 import torch
+import torch.nn.functional as F
 from reprise.torch import TrainStep
 from torch import nn
 
@@ -169,6 +170,31 @@ class Training(unittest.TestCase):
             for name in CASES:
                 with self.subTest(name, device=device):
                     self.check(name, device)
+
+    def test_parameters_without_a_gradient_stay(self) -> None:
+        class Partly(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.used, self.unused = nn.Linear(4, 2), nn.Linear(3, 3)
+                self.scale = nn.Parameter(torch.ones(2))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return self.used(x) * self.scale.detach()
+
+        model = Partly()
+        before = {n: p.detach().clone() for n, p in model.named_parameters()}
+        optimiser = torch.optim.AdamW(model.parameters(), 0.1)
+        step = TrainStep(model, F.mse_loss, optimiser, options={"device": "host"})
+        step(torch.randn(5, 4), torch.randn(5, 2))
+        step.synchronize()
+        for name, parameter in model.named_parameters():
+            moved = not torch.equal(parameter, before[name])
+            self.assertEqual(moved, name.startswith("used"), name)
+        with self.assertRaisesRegex(reprise.UsageError, "depends on no parameter"):
+            TrainStep(
+                model, lambda y, t: (y.detach() - t).sum(), optimiser,
+                options={"device": "host"},
+            )(torch.randn(5, 4), torch.randn(5, 2))  # fmt: skip
 
     def test_is_one_recording(self) -> None:
         model = _mlp()

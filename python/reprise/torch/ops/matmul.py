@@ -103,10 +103,13 @@ def _convolution_backward(
     results: list[Value | None] = [None, None, None]
     if transposed:
         if mask[0]:
-            results[0] = _forward(g, grad, weight, form)
+            found = _forward(g, grad, weight, form)
             for i, extra in enumerate(_spatial(output_padding, rank)):
-                if extra >= form.stride[i]:  # the gradient of the padding fills windows of its own
-                    results[0] = g.slice(results[0], 2 + i, 0, x.shape[2 + i])
+                if (
+                    extra >= form.stride[i]
+                ):  # the padding's gradient fills further windows
+                    found = g.slice(found, 2 + i, 0, x.shape[2 + i])
+            results[0] = found
         if mask[1]:
             results[1] = _weight_gradient(g, x, grad, weight, form)
     else:

@@ -21,7 +21,7 @@ _DIRECT = {
 }  # fmt: skip
 #: Operators of ONNX that also take integers, and leave them as they are where `True`.
 _ANY_NUMBER = {
-    "abs": ("Abs", False), "neg": ("Neg", False),
+    "abs": ("Abs", False), "neg": ("Neg", False), "_neg_view": ("Neg", False),
     "ceil": ("Ceil", True), "floor": ("Floor", True), "relu": ("Relu", False),
 }  # fmt: skip
 

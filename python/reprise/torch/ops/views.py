@@ -8,6 +8,7 @@ import torch
 
 from ..errors import Unsupported
 from ..graph import Graph, Operand, Value
+from ..results import memory_order
 from ..symbols import Size, expression, static
 from ..table import row
 from .common import known, known_shape, numel
@@ -180,8 +181,6 @@ def _strided_places(
 ) -> torch.Tensor:
     """Returns which elements of the flat tensor a view by strides has."""
     base = g.fake
-    if base is not None and not base.is_contiguous():
-        raise Unsupported("it views a tensor whose elements are not in C order")
     dims = [known(s, "a dim") for s in size]
     start = known(offset or 0, "an offset")
     if base is not None and offset is None:
@@ -198,6 +197,16 @@ def _strided_places(
     return index
 
 
+def _order_in_memory(g: Graph, x: Value) -> list[int]:
+    """Returns the dims in the order of memory, in which the elements must be dense."""
+    if g.fake is None:
+        return list(range(x.rank))
+    order = memory_order(g.fake)
+    if not g.fake.permute(order).is_contiguous():
+        raise Unsupported("it views a tensor whose elements are not dense in memory")
+    return list(order)
+
+
 @row("aten.as_strided.default", "aten.as_strided_copy.default")
 def _as_strided(
     g: Graph,
@@ -206,9 +215,10 @@ def _as_strided(
     stride: Sequence[Size],
     offset: Size | None = None,
 ) -> Value:
-    """Gathers from the flat tensor. A base whose elements are not in C order is refused."""
+    """Gathers from the tensor as it lies in memory."""
     index = _strided_places(g, x, size, stride, offset)
-    return g.op("Gather", g.reshape(x, [numel(x.shape)]), g.constant(index), axis=0)
+    flat = g.reshape(g.transpose(x, _order_in_memory(g, x)), [numel(x.shape)])
+    return g.op("Gather", flat, g.constant(index), axis=0)
 
 
 @row("aten.as_strided_scatter.default")
@@ -219,10 +229,12 @@ def _as_strided_scatter(
     index = _strided_places(g, x, size, stride, offset).reshape(-1)
     if len(set(index.tolist())) != index.numel():
         raise Unsupported("it writes an element several times")
-    flat = g.reshape(x, [numel(x.shape)])
+    order = _order_in_memory(g, x)
+    flat = g.reshape(g.transpose(x, order), [numel(x.shape)])
     lines = g.reshape(source, [index.numel()])
     written = _put_lines(g, flat, lines, 0, index.tolist())
-    return g.reshape(written, x.shape)
+    in_memory = g.reshape(written, [x.shape[a] for a in order])
+    return g.transpose(in_memory, [order.index(a) for a in range(x.rank)])
 
 
 def _known_numel(x: Value) -> int:
