@@ -15,7 +15,6 @@ from torch._dynamo.backends.registry import (
     lookup_backend,
     register_backend,
 )
-from torch._functorch import config as functorch_config
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
@@ -41,6 +40,8 @@ def compile_module(
         kind: str,
     ) -> Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]:
         def run(graph: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            if kind == "forward":
+                _allow_backward_twice()
             static = _static_inputs() if kind != "backward" else frozenset()
             freeze = chosen.freeze and kind == "inference"
             return compile_graph(graph, Job(opened, kind, static), freeze)
@@ -56,9 +57,7 @@ def compile_module(
             min_cut_rematerialization_partition, compiler="inductor"
         ),
     )
-    # Memory of intermediate results is not used again, so backward may run twice.
-    keep = functorch_config.patch(donated_buffer=False)
-    with attention_forms(), whole.resampling(), keep:
+    with attention_forms(), whole.resampling():
         return trace(gm, example_inputs)
 
 
@@ -83,3 +82,10 @@ def _static_inputs() -> frozenset[int]:
     if context is None or context.fw_metadata is None:
         return frozenset()
     return frozenset(context.fw_metadata.static_input_indices)
+
+
+def _allow_backward_twice() -> None:
+    """Tells AOTAutograd that backward does not overwrite what forward has saved."""
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
