@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "runtime/session.h"
 #include "runtime/base/status.h"
+#include "runtime/session.h"
 
 namespace reprise {
 

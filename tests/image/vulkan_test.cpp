@@ -25,13 +25,7 @@ class ImagesOnVulkan : public testing::TestWithParam<size_t> {
  protected:
   void SetUp() override {
     app = std::make_unique<Application>(GetParam());
-    const Application::Handles h = app->handles();
-    reprise_vulkan_device lent = REPRISE_VULKAN_DEVICE_INIT;
-    lent.instance = h.instance;
-    lent.physical_device = h.physical_device;
-    lent.device = h.device;
-    lent.queue = h.queue;
-    lent.queue_family = h.queue_family;
+    reprise_vulkan_device lent = this->lent();
     reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
     options.vulkan = &lent;
     auto opened = Device::open("vulkan", &options);
@@ -46,6 +40,16 @@ class ImagesOnVulkan : public testing::TestWithParam<size_t> {
     app.reset();
   }
 
+  reprise_vulkan_device lent() const {
+    const Application::Handles h = app->handles();
+    reprise_vulkan_device lent = REPRISE_VULKAN_DEVICE_INIT;
+    lent.instance = h.instance;
+    lent.physical_device = h.physical_device;
+    lent.device = h.device;
+    lent.queue = h.queue;
+    lent.queue_family = h.queue_family;
+    return lent;
+  }
   std::unique_ptr<Session> session(const Package& package, const Device& on) {
     auto s = Session::create(package, on);
     EXPECT_TRUE(s) << s.error().message;
@@ -465,6 +469,8 @@ TEST_P(ImagesOnVulkan, MistakesAreNamed) {
   refused(*s, with(good, &I::image, uint64_t{0}), target, REPRISE_USAGE, "null");
   refused(*s, with(good, &I::second, good.image), target, REPRISE_USAGE, "nv12");
   refused(*s, with(good, &I::struct_size, size_t{0}), target, REPRISE_USAGE, "struct_size");
+  refused(*s, with(good, &I::acquire_from, 77U), target, REPRISE_USAGE, "queue family 77");
+  refused(*s, good, with(target, &I::release_to, 77U), REPRISE_USAGE, "queue family 77");
   refused(*tensors, good, target, REPRISE_INVALID_INPUT, "not an image");
   refused(*on_host, good, target, REPRISE_INVALID_INPUT, "host");
   const auto own = Device::open("vulkan:" + std::to_string(GetParam()));
@@ -483,10 +489,33 @@ TEST_P(ImagesOnVulkan, MistakesAreNamed) {
       reprise_session_run(session(planes, *device)->get(), &x, 1, nullptr, 0, nullptr, nullptr, &e),
       REPRISE_INVALID_INPUT);
   EXPECT_NE(std::string(e.message).find("even"), std::string::npos) << e.message;
+  const reprise_vulkan_image alone = with(good, &I::format, kR8);
+  x = Tensor("x", alone).raw();
+  EXPECT_EQ(
+      reprise_session_run(session(planes, *device)->get(), &x, 1, nullptr, 0, nullptr, nullptr, &e),
+      REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(e.message).find("`second`"), std::string::npos) << e.message;
   // After all that, the session works.
   both = Tensor("x", good).raw();
   EXPECT_EQ(reprise_session_run(s->get(), &both, 1, &y, 1, nullptr, nullptr, &e), REPRISE_OK)
       << e.message;
+}
+
+TEST_P(ImagesOnVulkan, MistakesOfLendingAreNamed) {
+  const auto refused = [](reprise_vulkan_device lent, const char* part) {
+    reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+    options.vulkan = &lent;
+    const auto opened = Device::open("vulkan", &options);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().status, REPRISE_USAGE);
+    EXPECT_NE(opened.error().message.find(part), std::string::npos) << opened.error().message;
+  };
+  reprise_vulkan_device given = lent();
+  given.queue_family = 77;
+  refused(given, "`queue_family` 77");
+  given = lent();
+  given.lock_queue = [](void*) {};
+  refused(given, "`unlock_queue`");
 }
 
 TEST(ImagePackages, AreDescribed) {
