@@ -92,7 +92,7 @@ TEST_P(Api, DeviceBuffersAreUsedInPlace) {
   reprise_error error{};
   EXPECT_EQ(reprise_session_run(created, &halves, 1, &output, 1, nullptr, &stats, &error),
             REPRISE_INVALID_INPUT);
-  EXPECT_NE(std::string(error.message).find("input 'x' is f16 [2], expected f32"),
+  EXPECT_NE(std::string(error.message).find("input 'x' is float16[2], expected float32"),
             std::string::npos)
       << error.message;
 }
