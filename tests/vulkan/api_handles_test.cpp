@@ -31,7 +31,9 @@ class SlowSession final : public Session {
       changed.wait(lock, [&] { return this->*flag; });
     }
   };
-  explicit SlowSession(Gate& gate) : gate_(gate) {}
+  explicit SlowSession(Gate& gate) : gate_(gate) {
+    io_.outputs.push_back({"y", DType::F32, {Expr(1)}});
+  }
   ~SlowSession() override { gate_.set(&Gate::destroyed); }
   Status run_into(std::span<const Binding>, std::span<const Binding>,
                   std::vector<HostTensor>& results, RunStats*) override {
