@@ -33,8 +33,7 @@ Status check_input_and_output(const Binding& in, const Binding& out) {
   return {};
 }
 
-}  // namespace
-
+/// Whether two parts of images, given with all their planes, have pixels in common.
 bool same_pixels(const DeviceImage& a, const DeviceImage& b) {
   if (a.mip_level != b.mip_level || a.layer != b.layer) return false;
   for (const uint64_t image : {a.handle, a.second})
@@ -42,21 +41,29 @@ bool same_pixels(const DeviceImage& a, const DeviceImage& b) {
   return false;
 }
 
+bool is_image(const Binding* b) {
+  return b && b->image;
+}
+
+}  // namespace
+
 Status check_shared_images(std::span<const Binding* const> inputs,
                            std::span<const Binding* const> outputs) {
   const auto shared = [](const Binding* a, const Binding* b) {
-    return a && b && a->image && b->image && same_pixels(*a->image, *b->image);
+    return is_image(b) && same_pixels(*a->image, *b->image);
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
-    for (size_t j = 0; j < i; ++j)
-      if (shared(inputs[j], inputs[i])) RP_TRY(check_inputs(*inputs[j], *inputs[i]));
+    if (!is_image(inputs[i])) continue;
+    for (const Binding* before : inputs.first(i))
+      if (shared(inputs[i], before)) RP_TRY(check_inputs(*before, *inputs[i]));
     for (const Binding* out : outputs)
       if (shared(inputs[i], out)) RP_TRY(check_input_and_output(*inputs[i], *out));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (shared(outputs[j], outputs[i])) {
-        return invalid_input("the outputs '" + outputs[j]->name + "' and '" + outputs[i]->name +
+    if (!is_image(outputs[i])) continue;
+    for (const Binding* before : outputs.first(i)) {
+      if (shared(outputs[i], before)) {
+        return invalid_input("the outputs '" + before->name + "' and '" + outputs[i]->name +
                              "' are the same image; bind an image of its own to every output");
       }
     }

@@ -8,9 +8,6 @@
 
 namespace reprise {
 
-/// Whether two parts of images, given with all their planes, have pixels in common.
-bool same_pixels(const DeviceImage& a, const DeviceImage& b);
-
 /// Several inputs may read one image if they state its layouts and owners alike. An output may be
 /// written to an image that an input reads, in the layout in which the input leaves it. An output
 /// cannot share an image with another output. Null bindings are left out.

@@ -124,8 +124,8 @@ class Writer {
     return layout(i.final_layout != 0 ? i.final_layout : i.layout);
   }
 
-  /// A barrier for each part of an image. Several inputs may read the same part, and state the same
-  /// of it. `fill` returns whether an image needs a barrier.
+  /// A barrier for each part of an image, also if several inputs read it: they describe it alike.
+  /// `fill` returns whether an image needs a barrier.
   template <typename F>
   std::vector<VkImageMemoryBarrier> barriers(const F& fill) const {
     std::vector<VkImageMemoryBarrier> list;
@@ -267,7 +267,7 @@ Status check_image(const Driver& driver, const DeviceImage& image, ImageFormat f
                              "_BIT; create it with that usage, and pass its usage"};
   }
   for (const uint32_t family : {image.acquire_from, image.release_to}) {
-    // Families outside of Vulkan have the largest numbers.
+    // VK_QUEUE_FAMILY_FOREIGN_EXT, _EXTERNAL and _IGNORED are the largest numbers.
     if (family < driver.physical.families.size() || family >= VK_QUEUE_FAMILY_FOREIGN_EXT) continue;
     return {Code::Usage, "the device has no queue family " + std::to_string(family) +
                              " to acquire the VkImage from or to release it to"};

@@ -18,9 +18,9 @@ from torch._dynamo.backends.registry import (
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
-from . import engine, whole
+from . import engine
 from .compiler import Job, compile_graph
-from .decompositions import attention_forms, decompositions
+from .decompositions import decompositions, traced_forms
 from .options import Options
 
 
@@ -57,7 +57,7 @@ def compile_module(
             min_cut_rematerialization_partition, compiler="inductor"
         ),
     )
-    with attention_forms(), whole.resampling():
+    with traced_forms():
         return trace(gm, example_inputs)
 
 

@@ -16,8 +16,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import reprise
 
-from . import proto, whole
-from .decompositions import attention_forms, decompositions
+from . import proto
+from .decompositions import decompositions, traced_forms
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
 from .lowering import Names, lower, source_of
@@ -177,7 +177,7 @@ class _Tracer:
 
     def joint(self, arguments: Sequence[torch.Tensor]) -> None:
         """Makes the graph of loss and gradients."""
-        with attention_forms(), whole.resampling():
+        with traced_forms():
             # The graph of an export has no branches that ask tensors for their values.
             program = torch.export.export(self._wrapped, tuple(arguments))
             self._graph, signature = aot_export_module(

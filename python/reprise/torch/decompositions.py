@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import counting, experts, factorisations, losses, resampling, sampling  # noqa: F401  (they register formulas)
+from . import counting, experts, factorisations, losses, resampling, sampling, whole  # noqa: F401  (they register formulas)
 from .formulas import FORMULAS, formulas_of_others
 
 #: Beyond core ATen: layers whose formulas fuse better than a kernel of their own.
@@ -19,9 +19,7 @@ _ALSO = (
 
     "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
     "_native_batch_norm_legit_functional", "native_layer_norm", "native_group_norm",
-    "native_dropout", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
-    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
-    "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+    "native_dropout", *whole.RESAMPLING,
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d", "reflection_pad1d_backward",
     "reflection_pad2d_backward", "reflection_pad3d_backward", "logaddexp", "logaddexp2", "trace",
@@ -75,9 +73,13 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
     return table
 
 
-def attention_forms() -> AbstractContextManager[None]:
-    """In this block, attention is traced as the operator that has a row, or as its formula.
+@contextlib.contextmanager
+def traced_forms() -> Iterator[None]:
+    """In this block, attention and resampling are traced as operators that have a row or a formula.
 
-    The formula is for what the operator does not take, such as dropout and gradients of masks.
+    Attention is its formula for what the operator does not take, such as dropout and gradients of
+    masks.
     """
-    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+    forms = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    with sdpa_kernel(forms), whole.resampling():
+        yield

@@ -47,8 +47,8 @@ class Frozen:
 
     def __call__(self, *arguments: Any) -> Any:
         with self._lock:
-            seen = self._snapshots
-            changed = {i for i, s in seen.items() if not s.is_of(arguments[i])}
+            known = self._snapshots.items()
+            changed = {i for i, seen in known if not seen.is_of(arguments[i])}
             if self._compiled is None or changed:
                 twice = changed & self._changed
                 self._static = [i for i in self._static if i not in twice]

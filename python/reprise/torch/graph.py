@@ -20,7 +20,7 @@ from .symbols import Size, expression, static
 #: The newest version of ai.onnx whose operators rows use.
 OPSET = 26
 _DOMAINS = {"": OPSET, "com.microsoft": 1}
-#: What operators of floats in expressions of sizes are. FloatPow and Pow have two operands.
+#: The operators of ONNX for those of floats in expressions of sizes.
 _FLOAT_OPERATORS = {
     "Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div", "IntTrueDiv": "Div", "Pow": "Pow",
     "FloatPow": "Pow", "Max": "Max", "Min": "Min", "OpaqueUnaryFn_sqrt": "Sqrt",
@@ -370,25 +370,25 @@ class Graph:
             return self._symbol(expr)
         name = type(expr).__name__
         if name == "Pow" and expr.args[1].is_Integer and expr.args[1] > 0:
-            return self._fold("Mul", [expr.args[0]] * int(expr.args[1]))
+            return self._fold("Mul", [self.size_of(expr.args[0])] * int(expr.args[1]))
         op = {
             "Add": "Add", "Mul": "Mul", "Max": "Max", "Min": "Min", "FloorDiv": "Div",
             "CleanDiv": "Div", "IntTrueDiv": "Div", "Mod": "Mod", "PythonMod": "Mod",
         }.get(name)  # fmt: skip
         if op is None:
             raise Unsupported(f"the size {expr} has a form that is not supported")
-        return self._fold(op, list(expr.args))
+        return self._fold(op, [self.size_of(e) for e in expr.args])
 
-    def _fold(self, op: str, terms: list[sympy.Expr]) -> Value:
-        total = self.size_of(terms[0])
+    def _fold(self, op: str, terms: list[Value]) -> Value:
+        total = terms[0]
         for term in terms[1:]:
-            total = self.op(op, total, self.size_of(term))
+            total = self.op(op, total, term)
         return total
 
     def _float_of(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
         """Returns the value of a number made of sizes as a 0-d tensor."""
         name = type(expr).__name__
-        if expr.is_number and not expr.free_symbols:
+        if expr.is_number:
             return self.constant(torch.tensor(float(expr), dtype=dtype))
         if expr.is_integer:
             return self.cast(self.size_of(expr), dtype)
@@ -398,10 +398,7 @@ class Graph:
         if op is None:
             raise Unsupported(f"the number {expr} has a form that is not supported")
         terms = [self._float_of(e, dtype) for e in expr.args]
-        total = self.op(op, *terms[:2])
-        for term in terms[2:]:
-            total = self.op(op, total, term)
-        return total
+        return self.op(op, *terms) if len(terms) == 1 else self._fold(op, terms)
 
     # Operators that many rows use
 

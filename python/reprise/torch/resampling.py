@@ -26,7 +26,10 @@ class _Windows:
     longest: Size
 
     def places(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns what each window reads, [windows, longest], and which of that counts."""
+        """Returns what each window reads, [windows, longest], and which of that counts.
+
+        Short windows repeat their first element, which then does not count.
+        """
         first = self.first.unsqueeze(-1)
         at = first + torch.arange(self.longest)
         inside = at <= self.last.unsqueeze(-1)
@@ -37,7 +40,7 @@ class _Windows:
     ) -> torch.Tensor:
         """Returns the sums of windows, weighted by [windows, longest].
 
-        An element that is not finite spoils no window that does not read it, or not by any weight.
+        An element that is not finite affects only the windows that read it with a weight.
         """
         places, counts = self.places()
         moved = x.movedim(axis, -1)
@@ -219,18 +222,10 @@ def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Any:
     return pool(x, [s // o for s, o in zip(sizes, outs, strict=True)])
 
 
-def _window_places(size: int, out: int) -> torch.Tensor:
-    """Which elements each window of an axis has; short windows repeat their first one."""
-    windows = _pool_windows(size, out)
-    first = windows.first.unsqueeze(-1)
-    at = first + torch.arange(windows.longest)
-    return torch.where(at <= windows.last.unsqueeze(-1), at, first)
-
-
 def _adaptive_max_windows(x: torch.Tensor, sizes: list[int], outs: list[int]) -> Any:
     """Windows of different sizes: gathers their elements, and takes the largest of each."""
     rank, lead = len(sizes), list(x.shape[: -len(sizes)])
-    places = [_window_places(s, o) for s, o in zip(sizes, outs, strict=True)]
+    places = [_pool_windows(s, o).places()[0] for s, o in zip(sizes, outs, strict=True)]
     wide = x
     for i, place in enumerate(places):
         wide = wide.index_select(len(lead) + i, place.reshape(-1))

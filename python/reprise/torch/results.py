@@ -87,7 +87,8 @@ def memory_order(fake: torch.Tensor) -> tuple[int, ...]:
     expected = sympy.Integer(1)
     for axis in reversed(order):
         if sizes[axis] != 1:
-            if sympy.expand(strides[axis] - expected) != 0:
+            stride = strides[axis]
+            if stride != expected and sympy.expand(stride - expected) != 0:
                 return identity
             expected *= sizes[axis]
     return tuple(order)

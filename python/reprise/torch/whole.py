@@ -14,7 +14,8 @@ import torch
 from torch._C import DispatchKey
 from torch._decomp.decompositions import upsample_compute_output_size
 
-_NAMES = (
+#: Operators that have a formula each, and a formula of their gradient.
+RESAMPLING = (
 
     "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
@@ -41,7 +42,7 @@ def resampling() -> Iterator[None]:
     """In this block, autograd sees the operators of PyTorch's resampling."""
     kept: list[tuple[Any, dict[Any, Any]]] = []
     try:
-        for name in _NAMES:
+        for name in RESAMPLING:
             packet = getattr(torch.ops.aten, name, None)
             if packet is None:
                 continue
