@@ -21,9 +21,12 @@ struct DeviceImage {
   uint32_t width = 0, height = 0;     // of the mip level
   uint32_t mip_level = 0, layer = 0;  // of an array
   uint32_t layout = 0;                // VkImageLayout in which the run finds it
-  uint32_t final_layout = 0;          // in which the run leaves it; 0: the same
+  uint32_t final_layout = 0;          // in which the run is to leave it; 0: the same
   uint32_t acquire_from = kIgnored;   // queue family that releases it to the run
   uint32_t release_to = kIgnored;     // queue family that acquires it after the run
+
+  /// The VkImageLayout in which the run leaves it.
+  uint32_t left_in() const { return final_layout != 0 ? final_layout : layout; }
 
   friend bool operator==(const DeviceImage&, const DeviceImage&) = default;
 };

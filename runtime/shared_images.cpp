@@ -6,13 +6,9 @@ namespace reprise {
 namespace {
 
 /// The layout in which a run leaves an image.
-uint32_t left_in(const DeviceImage& i) {
-  return i.final_layout != 0 ? i.final_layout : i.layout;
-}
-
 Status check_inputs(const Binding& a, const Binding& b) {
   const DeviceImage &x = *a.image, &y = *b.image;
-  if (x.layout == y.layout && left_in(x) == left_in(y) && x.acquire_from == y.acquire_from &&
+  if (x.layout == y.layout && x.left_in() == y.left_in() && x.acquire_from == y.acquire_from &&
       x.release_to == y.release_to)
     return {};
   return invalid_input("the inputs '" + a.name + "' and '" + b.name +
@@ -24,9 +20,9 @@ Status check_input_and_output(const Binding& in, const Binding& out) {
   const DeviceImage &x = *in.image, &y = *out.image;
   const std::string both =
       "the output '" + out.name + "' is written to the image of the input '" + in.name + "'; ";
-  if (y.layout != 0 && y.layout != left_in(x)) {
+  if (y.layout != 0 && y.layout != x.left_in()) {
     return invalid_input(both + "the layout of the output must be the one in which the input " +
-                         "leaves the image, number " + std::to_string(left_in(x)));
+                         "leaves the image, number " + std::to_string(x.left_in()));
   }
   if (x.release_to != DeviceImage::kIgnored || y.acquire_from != DeviceImage::kIgnored)
     return invalid_input(both + "only the input can acquire it and only the output can release it");

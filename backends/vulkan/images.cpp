@@ -120,9 +120,6 @@ class Writer {
   VkAccessFlags access() const {
     return to_tensor_ ? VK_ACCESS_TRANSFER_READ_BIT : VK_ACCESS_TRANSFER_WRITE_BIT;
   }
-  static VkImageLayout final_layout(const DeviceImage& i) {
-    return layout(i.final_layout != 0 ? i.final_layout : i.layout);
-  }
 
   /// A barrier for each part of an image, also if several inputs read it: they describe it alike.
   /// `fill` returns whether an image needs a barrier.
@@ -199,7 +196,7 @@ class Writer {
               b.srcAccessMask = to_tensor_ ? VkAccessFlags{0} : access();
               b.dstAccessMask = kAnyAccess;
               b.oldLayout = during();
-              b.newLayout = final_layout(i);
+              b.newLayout = layout(i.left_in());
               return true;
             }));
   }
@@ -208,7 +205,7 @@ class Writer {
     barrier(VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, nullptr,
             barriers([&](const DeviceImage& i, VkImageMemoryBarrier& b) {
               b.srcAccessMask = kAnyAccess;
-              b.oldLayout = b.newLayout = final_layout(i);
+              b.oldLayout = b.newLayout = layout(i.left_in());
               b.srcQueueFamilyIndex = driver_.queue_family;
               b.dstQueueFamilyIndex = i.release_to;
               return is_other(i.release_to);
@@ -285,8 +282,8 @@ Status check_image(const Driver& driver, const DeviceImage& image, ImageFormat f
   const bool undefined = image.layout == VK_IMAGE_LAYOUT_UNDEFINED;
   if (undefined && !written)
     return {Code::Usage, "the VkImage has the layout UNDEFINED, in which it has no pixels"};
-  const uint32_t left_in = image.final_layout != 0 ? image.final_layout : image.layout;
-  if (left_in == VK_IMAGE_LAYOUT_UNDEFINED || left_in == VK_IMAGE_LAYOUT_PREINITIALIZED) {
+  if (image.left_in() == VK_IMAGE_LAYOUT_UNDEFINED ||
+      image.left_in() == VK_IMAGE_LAYOUT_PREINITIALIZED) {
     return {Code::Usage,
             "the VkImage needs the layout in which the run is to leave it, and that cannot be "
             "UNDEFINED or PREINITIALIZED"};

@@ -19,6 +19,7 @@ using graph::Node;
 using graph::ValueId;
 using kernel::Builder;
 using kernel::Builtin;
+using kernel::lost;
 using kernel::ScalarOp;
 using kernel::Ty;
 using kernel::Type;
@@ -253,13 +254,6 @@ class RowKernel {
                        b_.add(b_.local_load(a.error), lost({b_, before}, {b_, x}, {b_, sum})));
     }
     return {};
-  }
-
-  /// What rounding took from sum = x + y, exactly unless the sum overflows (Knuth, The Art of
-  /// Computer Programming, volume 2, section 4.2.2).
-  static Value lost(const Value& x, const Value& y, const Value& sum) {
-    const Value added = sum - x;
-    return (x - (sum - added)) + (y - added);
   }
 
   /// Stores the element of v that was computed for a row and a column. Scratch memory has an

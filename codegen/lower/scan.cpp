@@ -4,6 +4,7 @@
 // totals in shared memory, and each invocation then computes its segment from the total before it.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "codegen/lower/cost.h"
 #include "codegen/lower/lower.h"
@@ -15,6 +16,7 @@ using graph::Node;
 using graph::ValueId;
 using kernel::Builder;
 using kernel::Builtin;
+using kernel::lost;
 using kernel::ScalarOp;
 using kernel::Type;
 
@@ -24,6 +26,8 @@ namespace {
 constexpr double kCheapFlops = 4;
 /// Sums of up to 2^32 elements times this do not overflow.
 constexpr float kScale = 0x1p-32F;
+/// Sums of more elements than this are compensated.
+constexpr int64_t kShortSum = 16;
 
 /// The lines of a group's domain.
 struct Lines {
@@ -83,6 +87,7 @@ struct Line {
   Index index;  // of its elements, without the axis
   Expr step;    // the symbol of the step in the loop over its elements
   int sum;      // the local that holds the sum so far
+  int error;    // what rounding took from it (Kahan, Communications of the ACM, 1965); -1: none
   int scaled;   // the same for elements times kScale; -1: none
 };
 
@@ -114,6 +119,8 @@ class ScanKernel {
     limit_loops(ev_, target, shared ? LoopForm::Short : form);
     stores_input_ = s_.per_line > 1 && prologue_flops(g, group) > kCheapFlops;
     scales_ = s_.per_line > 1 && sum && type_.ty == kernel::Ty::F32;
+    const bool is_long = !segment_.is_const() || segment_.value() * element_lanes() > kShortSum;
+    compensates_ = is_long && sum && type_.ty == kernel::Ty::F32;
   }
 
   Result<Lowered> build() {
@@ -138,7 +145,21 @@ class ScanKernel {
 
   int element_lanes() const { return s_.of_lines ? 1 : s_.lanes; }
 
-  void add(int sum, Val element) { b_.local_store(sum, combined(b_.local_load(sum), element)); }
+  /// Adds an element to the sum of a line, which it returns.
+  Val add(const Line& line, Val element) {
+    const Val before = b_.local_load(line.sum);
+    const Val next = line.error < 0 ? element : b_.add(element, b_.local_load(line.error));
+    const Val sum = combined(before, next);
+    b_.local_store(line.sum, sum);
+    if (line.error < 0) return sum;
+    // Of infinite sums, and of those with a NaN, no errors are known.
+    const Val error = lost({b_, before}, {b_, next}, {b_, sum});
+    const Val infinity = b_.constant(type_, std::numeric_limits<double>::infinity());
+    const Val known = b_.lt(b_.scalar_op(ScalarOp::Abs, {error}), infinity);
+    b_.local_store(line.error, b_.select(known, error, b_.constant(type_, 0)));
+    return sum;
+  }
+
   Val combined(Val before, Val next) { return b_.scalar_op(combine_, {before, next}); }
 
   /// The index of line number `number`, or of the vector of lines with that number.
@@ -154,8 +175,10 @@ class ScanKernel {
   /// Computes line number `number`, or the vector of lines with that number.
   Status scan(const Expr& number) {
     Line line{index_of_lines(number), ev_.symbol(Val{}, steps_), b_.local("sum", type_),
+              compensates_ ? b_.local("error", type_) : -1,
               scales_ ? b_.local("scaled", type_) : -1};
     b_.local_store(line.sum, identity_);
+    if (compensates_) b_.local_store(line.error, b_.constant(type_, 0));
     if (scales_) b_.local_store(line.scaled, b_.f32(0));
     if (s_.per_line == 1) return store_segment(line, b_.i32(0), ev_.value(steps_));
     const Value from = local_ * ev_.value(segment_);
@@ -197,8 +220,10 @@ class ScanKernel {
         RP_TRY(ev_.store(input_, at, x, s_.lanes));
       }
       each_element(x, [&](int, Val element) {
-        add(line.sum, element);
-        if (scales_) add(line.scaled, b_.mul(element, b_.f32(kScale)));
+        add(line, element);
+        if (!scales_) return;
+        const Val scaled = b_.mul(element, b_.f32(kScale));
+        b_.local_store(line.scaled, b_.add(b_.local_load(line.scaled), scaled));
       });
       return {};
     });
@@ -216,6 +241,7 @@ class ScanKernel {
       before = b_.select(overflowed, b_.mul(scaled, b_.f32(1 / kScale)), before);
     }
     b_.local_store(line.sum, before);
+    if (compensates_) b_.local_store(line.error, b_.constant(type_, 0));
   }
 
   /// The combination of the locals `total` of all invocations before this one.
@@ -257,9 +283,7 @@ class ScanKernel {
           next = b_.local_load(pending);
           b_.local_store(pending, element);
         }
-        const Val sum = combined(b_.local_load(line.sum), next);
-        b_.local_store(line.sum, sum);
-        results[static_cast<size_t>(lane)] = sum;
+        results[static_cast<size_t>(lane)] = add(line, next);
       });
       const Val result = element_lanes() > 1 ? Val(b_.compose(results)) : results[0];
       return store_result(ev_, group_, at, result, s_.lanes);
@@ -276,6 +300,7 @@ class ScanKernel {
   bool exclusive_ = false, reverse_ = false;
   bool stores_input_ = false;  // in scratch memory, for the second pass
   bool scales_ = false;        // whether totals of segments may overflow
+  bool compensates_ = false;   // whether sums are
   Type type_;                  // of a sum
   Val identity_;
   Value local_;           // the number of the invocation in its workgroup

@@ -115,7 +115,7 @@ def _region(
     static: frozenset[int] = frozenset(),
 ) -> Region:
     try:
-        lowered = lower(gm)
+        lowered = lower(gm, share=job.kind == "inference")
     except MISFITS as error:
         raise Unsupported(
             f"its arguments have a form that is not supported ({error})"

@@ -29,7 +29,7 @@ _ALSO = (
     "_log_softmax_backward_data", "select_backward", "slice_backward", "threshold",
     "threshold_backward", "sinc", "sgn", "special_entr", "special_log_ndtr", "xlogy",
     "special_xlog1py", "dist", "renorm", "std_mean", "roll", "rot90", "log_sigmoid_forward",
-    "unfold_backward", "unfold_copy", "im2col", "col2im", "channel_shuffle", "pixel_shuffle",
+    "unfold_backward", "unfold_copy", "im2col", "col2im", "pixel_shuffle",
     "pixel_unshuffle", "index_fill", "tril", "heaviside", "lcm", "nan_to_num",
     "isposinf", "isneginf", "bernoulli", "mvlgamma", "glu", "glu_backward", "hardshrink",
     "softshrink", "softshrink_backward", "hardswish", "hardsigmoid", "mish", "mish_backward",

@@ -47,6 +47,14 @@ def formulas_of_others() -> dict[Any, Callable[..., Any]]:
     return found
 
 
+@formula("channel_shuffle")
+def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
+    """As PyTorch's formula, but never a view: the operator makes a new tensor."""
+    size, channels, *rest = x.shape
+    parts = x.view(size, groups, channels // groups, *rest)
+    return parts.transpose(1, 2).reshape(x.shape).clone()
+
+
 @formula("_cdist_forward")
 def _cdist(
     a: torch.Tensor, b: torch.Tensor, p: float, _mode: int | None = None

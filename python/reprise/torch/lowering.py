@@ -23,9 +23,12 @@ from .results import (
     Result,
     SizeResult,
     TensorSpec,
+    ViewOf,
+    check_aliases,
     fake_value,
     find_views,
     memory_order,
+    shared_bases,
 )
 from .symbols import expression, find_symbols, static, symbols_of
 
@@ -39,7 +42,8 @@ class Lowered:
     `extra` lists the inputs that follow those of arguments: a symbol stands for an empty tensor
     with dims [symbol, 0], None for the seed of random numbers.
     `results` has one entry for each result of the FX graph: the spec of an output, the number of
-    the argument that is returned, a view, a size, or None. Those that `checks` read follow.
+    the argument that is returned, a view, a size, or None. Tensors that several views share, and
+    those that `checks` read, follow after these `visible` results.
     """
 
     model: bytes
@@ -48,6 +52,7 @@ class Lowered:
     symbols: dict[sympy.Symbol, tuple[int, int]]
     extra: list[sympy.Symbol | None]
     checks: list[Check]
+    visible: int
 
 
 @dataclass
@@ -253,12 +258,14 @@ def lower(
     frozen: dict[int, torch.Tensor] | None = None,
     in_order: bool = False,
     names: Names | None = None,
+    share: bool = False,
 ) -> Lowered:
     """Lowers a whole graph module. Raises Unsupported if a node of it cannot be lowered.
 
     `frozen` gives arguments that become constants, by position. With `in_order`, inputs and outputs
     of the model have the order of their dims whatever their strides are, and views are copies.
-    `names` are those of inputs and outputs.
+    `names` are those of inputs and outputs. With `share`, results that are views of one tensor share
+    its memory even if it is no result.
     """
     names = names or Names()
     lowering = Lowering(gm)
@@ -267,7 +274,12 @@ def lower(
     numbers = {node: number for number, node in enumerate(placeholders)}
     listed = next(n for n in gm.graph.nodes if n.op == "output").args[0]
     listed = listed if isinstance(listed, (list, tuple)) else [listed]
-    views = {} if in_order else find_views(listed, numbers)
+    visible = len(listed)
+    hidden = shared_bases(listed, numbers) if share else []
+    views = {} if in_order else find_views(listed, numbers, hidden)
+    if not in_order:
+        check_aliases(listed, numbers, views)
+    listed = [*listed, *hidden]
     needed = _needed(gm, [r for i, r in enumerate(listed) if i not in views])
     inputs = _inputs(lowering, numbers, needed, frozen or {}, names, in_order)
     for node in gm.graph.nodes:
@@ -292,10 +304,13 @@ def lower(
             needed_symbols |= symbols_of(*result.dims)
         elif isinstance(result, SizeResult):
             needed_symbols |= symbols_of(result.size)
+        elif isinstance(result, ViewOf):
+            needed_symbols |= symbols_of(*result.sizes)
     for symbol in needed_symbols:
         if symbol not in symbols:
             raise Unsupported(f"no input has the size {symbol}")
-    return Lowered(graph.model(), inputs, results, symbols, graph.extra_inputs, checks)
+    extra = graph.extra_inputs
+    return Lowered(graph.model(), inputs, results, symbols, extra, checks, visible)
 
 
 def _needed(gm: GraphModule, results: Sequence[Any]) -> set[Node]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from .checks import Place
 from .engine import Program
 from .lowering import Lowered
 from .results import Result, SizeResult, TensorSpec, ViewOf
@@ -93,17 +92,16 @@ class Region(torch.nn.Module):
         self._makers = [_maker(r, symbols) for r in made]
         self._complex = any(r.dtype.is_complex for r in made)
         self._checks = lowered.checks
-        read = sum(isinstance(a, Place) for c in lowered.checks for a in c.args)
-        self._visible = len(lowered.results) - read
-        self._plain = (
-            len(made) == len(lowered.results)
-            and not lowered.checks
-            and all(r.in_order for r in made)
+        self._visible = lowered.visible
+        self._plain = len(made) == lowered.visible == len(lowered.results) and all(
+            r.in_order for r in made
         )
         numbers = iter(range(len(made)))
         self._results = [_result(r, symbols, numbers) for r in lowered.results]
         self._views = [
-            (i, r) for i, r in enumerate(lowered.results) if isinstance(r, ViewOf)
+            (i, r, r.maker(symbols))
+            for i, r in enumerate(lowered.results)
+            if isinstance(r, ViewOf)
         ]
 
     def forward(self, *arguments: object) -> tuple[object, ...]:
@@ -123,9 +121,9 @@ class Region(torch.nn.Module):
         if self._plain:
             return tuple(outputs)
         results = [result(arguments, values, outputs) for result in self._results]
-        for place, view in self._views:
+        for place, view, make in self._views:
             base = arguments[view.number] if view.is_argument else results[view.number]
-            results[place] = view.of(base)  # type: ignore[arg-type]
+            results[place] = make(base, values)  # type: ignore[arg-type]
         for check in self._checks:
             check.run(results)
         return tuple(results[: self._visible])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,7 +12,8 @@ import torch
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from .symbols import Size, expression, static
+from .errors import Unsupported
+from .symbols import Size, evaluator, expression, static
 
 
 @dataclass
@@ -52,18 +52,45 @@ class SizeResult:
 class ViewOf:
     """A result that shares the memory of an argument or of an earlier result.
 
-    `steps` are the operators, with their further arguments, that make the view of the tensor.
+    `steps` are the operators, with their further arguments, that make the view of the tensor. Sizes
+    among the arguments may be SymInts.
     """
 
     number: int
     is_argument: bool
-    steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]]
+    steps: list[_Step]
 
-    def of(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Makes the view."""
-        for operator_, args, kwargs in self.steps:
-            tensor = operator_(tensor, *args, **kwargs)
-        return tensor
+    @property
+    def sizes(self) -> list[torch.SymInt]:
+        """The sizes that depend on the run."""
+        leaves = pytree.tree_leaves([(args, kwargs) for _, args, kwargs in self.steps])
+        return [leaf for leaf in leaves if isinstance(leaf, torch.SymInt)]
+
+    def maker(
+        self, symbols: Sequence[sympy.Symbol]
+    ) -> Callable[[torch.Tensor, Sequence[int]], torch.Tensor]:
+        """Returns what makes the view of a tensor from the values of symbols."""
+        sizes, steps = self.sizes, self.steps
+        if not sizes:
+            return lambda tensor, values: _follow(steps, tensor)
+        evaluate = evaluator(sizes, symbols)
+
+        def make(tensor: torch.Tensor, values: Sequence[int]) -> torch.Tensor:
+            known = iter(evaluate(values))
+            filled = pytree.tree_map_only(torch.SymInt, lambda _: next(known), steps)
+            return _follow(filled, tensor)
+
+        return make
+
+
+def _follow(steps: list[_Step], tensor: torch.Tensor) -> torch.Tensor:
+    for operator_, args, kwargs in steps:
+        tensor = operator_(tensor, *args, **kwargs)
+    return tensor
+
+
+#: An operator that makes a view, and its arguments after the tensor.
+_Step = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
 #: What a region returns in the place of a result of its FX graph.
@@ -102,31 +129,80 @@ def _sample(size: Size) -> int | None:
     return hint if isinstance(hint, int) else None
 
 
-def find_views(listed: Sequence[Any], numbers: dict[Node, int]) -> dict[int, ViewOf]:
-    """Returns the results that are views of arguments or of earlier results, by position.
+def find_views(
+    listed: Sequence[Any], numbers: dict[Node, int], hidden: Sequence[Node] = ()
+) -> dict[int, ViewOf]:
+    """Returns the results that are views of arguments or of other results, by position.
 
-    PyTorch makes them without a copy, as it does when it runs the graph itself.
+    PyTorch makes them without a copy, as it does when it runs the graph itself. The results `hidden`
+    follow those that are listed.
     """
     places: dict[Node, int] = {}
+    for place, node in enumerate([*listed, *hidden]):
+        if isinstance(node, Node) and node not in numbers:
+            places.setdefault(node, place)
     found: dict[int, ViewOf] = {}
     for place, node in enumerate(listed):
         if not isinstance(node, Node):
             continue
-        steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
-        base = node
-        while base not in numbers and base not in places:
-            found_step = _view(base)
-            if found_step is None:
-                break
-            base, *step = found_step
-            steps.insert(0, tuple(step))
-        if base in places:
-            found[place] = ViewOf(places[base], False, steps)
-        elif base in numbers and steps:
+        base, steps = _base(node, numbers.keys() | places.keys())
+        if base in numbers and steps:
             found[place] = ViewOf(numbers[base], True, steps)
-        elif base not in numbers:
-            places[node] = place
+        elif base not in numbers and places[base] != place:
+            found[place] = ViewOf(places[base], False, steps)
     return found
+
+
+def shared_bases(listed: Sequence[Any], numbers: dict[Node, int]) -> list[Node]:
+    """Returns the nodes of which several results, but not the nodes themselves, are views."""
+    views: dict[Node, set[Node]] = {}
+    for node in listed:
+        if isinstance(node, Node):
+            views.setdefault(_base(node)[0], set()).add(node)
+    return [
+        b for b, of in views.items() if len(of) > 1 and b not in of | numbers.keys()
+    ]
+
+
+def _base(node: Node, known: Container[Node] | None = None) -> tuple[Node, list[_Step]]:
+    """Returns the tensor that a node is a view of after all, and how the view is made of it.
+
+    With `known`, that is the last of the tensors on the way that is known.
+    """
+    base, steps = node, list[_Step]()
+    passed: list[_Step] = []
+    while (found := _view(node)) is not None:
+        node, *step = found
+        passed.insert(0, tuple(step))
+        if known is None or node in known:
+            base, steps = node, list(passed)
+    return base, steps
+
+
+def check_aliases(
+    listed: Sequence[Any], numbers: dict[Node, int], views: dict[int, ViewOf]
+) -> None:
+    """Raises Unsupported if a result shares the memory of an argument, but is no known view of it.
+
+    AOTAutograd takes sizes and strides from such a result, and reads the argument's memory with them.
+    """
+    arguments = {_memory(node): node.name for node in numbers}
+    arguments.pop(None, None)
+    for place, node in enumerate(listed):
+        if not isinstance(node, Node) or node in numbers or place in views:
+            continue
+        argument = arguments.get(_memory(node))
+        if argument is not None:
+            raise Unsupported(
+                f"the result {node.name} is a view of {argument} that is not supported"
+            )
+
+
+def _memory(node: Node) -> int | None:
+    fake = fake_value(node)
+    if not isinstance(fake, torch.Tensor) or fake.layout != torch.strided:
+        return None
+    return int(fake.untyped_storage()._cdata)
 
 
 def _view(node: Node) -> tuple[Node, Any, tuple[Any, ...], dict[str, Any]] | None:
@@ -134,8 +210,17 @@ def _view(node: Node) -> tuple[Node, Any, tuple[Any, ...], dict[str, Any]] | Non
     if node.target is operator.getitem:
         return _part(node)
     if _is_view(node) and isinstance(fake_value(node), torch.Tensor):
-        return node.args[0], node.target, node.args[1:], node.kwargs  # type: ignore[return-value]
+        args, kwargs = pytree.tree_map_only(
+            Node, _size_of, (tuple(node.args[1:]), dict(node.kwargs))
+        )
+        return node.args[0], node.target, args, kwargs  # type: ignore[return-value]
     return None
+
+
+def _size_of(node: Node) -> Size:
+    """Returns the size that a node is: a number if it is the same in all runs."""
+    size = fake_value(node)
+    return int(expression(size)) if static(size) else size
 
 
 def _part(node: Node) -> tuple[Node, Any, tuple[Any, ...], dict[str, Any]] | None:
@@ -149,10 +234,8 @@ def _part(node: Node) -> tuple[Node, Any, tuple[Any, ...], dict[str, Any]] | Non
         return None
     dim = split.args[2] if len(split.args) > 2 else split.kwargs.get("dim", 0)
     sizes = [f.shape[dim] for f in fake_value(split)]
-    if not all(static(s) for s in sizes):
-        return None
-    ends = list(itertools.accumulate(int(s) for s in sizes))
-    place = (dim, ends[number] - int(sizes[number]), ends[number])
+    first: Size = sum(sizes[:number])
+    place = (dim, first, first + sizes[number])
     return split.args[0], torch.ops.aten.slice.Tensor, place, {}  # type: ignore[return-value]
 
 
@@ -162,11 +245,16 @@ _SPLITS = {
 
 
 def _is_view(node: Node) -> bool:
-    """Returns whether a node makes views whose form does not depend on the run."""
-    fixed = pytree.tree_leaves((node.args[1:], node.kwargs))
+    """Returns whether a node makes views whose form depends on nothing but sizes."""
+    others = pytree.tree_leaves((node.args[1:], node.kwargs))
     return (
         isinstance(node.target, torch._ops.OpOverload)
         and node.target.is_view
         and isinstance(node.args[0], Node)
-        and not any(isinstance(a, Node) for a in fixed)
+        and all(_is_size(a) for a in others if isinstance(a, Node))
     )
+
+
+def _is_size(node: Node) -> bool:
+    fake = fake_value(node)
+    return isinstance(fake, torch.SymInt) or type(fake) is int

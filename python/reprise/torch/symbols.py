@@ -53,12 +53,15 @@ def symbols_of(*sizes: Size | torch.SymFloat) -> set[sympy.Symbol]:
 
 
 def find_symbols(fakes: Sequence[Any]) -> dict[sympy.Symbol, tuple[int, int]]:
-    """Returns where the fake values of arguments have symbols: number and axis, or -1 for a SymInt."""
+    """Returns where the fake values of arguments have symbols: number and axis, or -1 for a SymInt.
+
+    The size of a ragged dim of nested tensors is no number, so no symbol stands for it.
+    """
     found: dict[sympy.Symbol, tuple[int, int]] = {}
     for number, fake in enumerate(fakes):
         if isinstance(fake, torch.SymInt):
             expr = expression(fake)
-            if expr.is_Symbol:
+            if expr.is_Symbol and not fake.node.is_nested_int():
                 found.setdefault(expr, (number, -1))
         elif isinstance(fake, torch.Tensor):
             for axis, dim in enumerate(fake.shape):

@@ -28,6 +28,7 @@ MODULES = {
         "test_launches",
         "test_parameters",
         "test_profiler",
+        "test_programs",
         "test_training",
     ],
     "full": [

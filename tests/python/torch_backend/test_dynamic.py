@@ -159,6 +159,31 @@ class Images(DynamicCase):
         found = self.agree(function, [(9, 12), (5, 7), (6, 13)])
         self.assertIn("aten._linalg_svd.default", found)
 
+    def test_nested_tensors(self) -> None:
+        """The size of a ragged dim is no number: programs have the values of all rows."""
+        linear = nn.Linear(8, 8)
+
+        def function(ragged: torch.Tensor) -> torch.Tensor:
+            return F.layer_norm(linear(ragged).sin(), (8,)) + ragged.softmax(-1)
+
+        run = torch.compile(function, backend=backend, options={"device": DEVICE})
+        with report.collect() as graphs:
+            for rows in ((3, 5), (2, 7, 1), (4,)):
+                ragged = torch.nested.nested_tensor(
+                    [torch.randn(n, 8) for n in rows],
+                    layout=torch.jagged,
+                    requires_grad=True,
+                )
+                got, want = run(ragged), function(ragged)
+                self.assertTrue(got.is_nested)
+                self.close(got.values().detach(), want.values().detach(), 1e-6)
+                gradients = [
+                    torch.autograd.grad((r.values() ** 2).sum(), ragged)[0].values()
+                    for r in (got, want)
+                ]
+                self.close(gradients[0], gradients[1], 1e-5)
+        self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+
 
 def _listed(result: object) -> list[torch.Tensor]:
     return list(result) if isinstance(result, (list, tuple)) else [result]  # type: ignore[list-item]

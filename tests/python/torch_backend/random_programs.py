@@ -1,0 +1,362 @@
+"""Makes random programs of PyTorch, as text, for comparisons of a backend with eager.
+
+A program is a list of statements over `x0`, `x1`, ... and `v0`, `v1`, ... A statement is kept if eager
+runs it, at two sizes of the first dim of all inputs where the sizes are to change.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+#: The largest tensor and the largest element of a program.
+MOST_ELEMENTS, LARGEST = 4096, 1e4
+
+
+@dataclass
+class Program:
+    """`inputs` are dtype names and dims; a first dim of None is the size that changes."""
+
+    inputs: list[tuple[str, tuple[int | None, ...]]]
+    statements: list[str] = field(default_factory=list)
+    dynamic: bool = False
+    training: bool = False
+
+    def text(self) -> str:
+        names = ", ".join(f"x{i}" for i in range(len(self.inputs)))
+        made = [s.split(" = ")[0] for s in self.statements if s.startswith("v")]
+        made = [n for n in made if n.isidentifier()]
+        lines = [*self.statements, f"return [{', '.join(made)}]"]
+        return f"def program({names}):\n" + "".join(f"    {line}\n" for line in lines)
+
+    def function(self) -> Callable[..., list[torch.Tensor]]:
+        scope: dict[str, Any] = {"torch": torch, "F": F}
+        exec(self.text(), scope)  # noqa: S102
+        return scope["program"]  # type: ignore[no-any-return]
+
+    def arguments(self, seed: int, size: int) -> list[torch.Tensor]:
+        """Inputs of quarters, so that sums of a few are exact and equal elements occur."""
+        generator = torch.Generator().manual_seed(seed)
+        found = []
+        for dtype, dims in self.inputs:
+            shape = [size if d is None else d for d in dims]
+            t = torch.randint(-9, 10, shape, generator=generator)
+            x = t / 4 if dtype == "float32" else t > 0 if dtype == "bool" else t
+            found.append(x.requires_grad_(self.training and dtype == "float32"))
+        return found
+
+
+class Maker:
+    """Makes one program. A value is exact if equal inputs give equal bits on every device."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.seed = seed
+        r = self.random
+        dynamic = r.random() < 0.35
+        first = None if dynamic else r.choice([1, 2, 4, 5])
+        shapes = [
+            (first, 6),
+            (first, 3, 4),
+            (first, 4),
+            (first,),
+            (first, 2, 5, 6),
+            (first, 3, 1),
+        ]
+        inputs = [("float32", r.choice(shapes)) for _ in range(r.randint(1, 3))]
+        inputs += [("int64", r.choice(shapes)) for _ in range(r.randint(0, 1))]
+        inputs += [("bool", r.choice(shapes)) for _ in range(r.randint(0, 1))]
+        self.program = Program(inputs, [], dynamic, r.random() < 0.5)
+        self.sizes = [4, 7] if dynamic else [0]
+        self.scopes = [self.run(size) for size in self.sizes]
+        self.exact = {f"x{i}" for i in range(len(inputs))}
+        self.count = 0
+
+    def run(self, size: int) -> dict[str, Any]:
+        """Runs what the program has so far."""
+        scope: dict[str, Any] = {"torch": torch, "F": F}
+        arguments = self.program.arguments(self.seed, size)
+        scope.update((f"x{i}", t) for i, t in enumerate(arguments))
+        for statement in self.program.statements:
+            exec(statement, scope)  # noqa: S102
+        return scope
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {k: v for k, v in self.scopes[0].items() if isinstance(v, torch.Tensor)}
+
+    def pick(self, test: Callable[[torch.Tensor], bool], exact: bool = False) -> str:
+        """The name of a value that fits; later values are likelier."""
+        names = [
+            n
+            for n, t in self.tensors().items()
+            if test(t) and (n in self.exact or not exact)
+        ]
+        if not names:
+            raise LookupError
+        return self.random.choice(names[-4:] if self.random.random() < 0.7 else names)
+
+    def dim(self, name: str) -> int:
+        rank = self.scopes[0][name].dim()
+        return self.random.randrange(-rank, rank)
+
+    def keep(self, expression: str, exact: bool, in_place: str = "") -> bool:
+        """Adds a statement if eager runs it with results that can be compared."""
+        name = f"v{self.count}"
+        statement = expression if in_place else f"{name} = {expression}"
+        trial = [dict(scope) for scope in self.scopes]
+        try:
+            for scope in trial:
+                exec(statement, scope)  # noqa: S102
+                made = scope[in_place or name]
+                if not isinstance(made, torch.Tensor) or not self.fits(made):
+                    raise ValueError
+        except Exception:  # noqa: BLE001  (whatever eager refuses)
+            if in_place:
+                self.scopes = [self.run(size) for size in self.sizes]
+            return False
+        for scope in trial:
+            scope.pop("__builtins__", None)
+        self.scopes = trial
+        self.program.statements.append(statement)
+        if in_place:
+            # Everything that shares its memory changes too.
+            memory = self.scopes[0][in_place].untyped_storage().data_ptr()
+            for other, t in self.tensors().items():
+                if not exact and t.untyped_storage().data_ptr() == memory:
+                    self.exact.discard(other)
+        else:
+            self.count += 1
+            if exact:
+                self.exact.add(name)
+        return True
+
+    @staticmethod
+    def fits(t: torch.Tensor) -> bool:
+        if t.is_complex() or t.is_sparse or not 0 < t.numel() <= MOST_ELEMENTS:
+            return False
+        values = t.detach()
+        if not values.is_floating_point():
+            return bool((values.to(torch.int64).abs() <= 2**31).all())
+        return bool(values.isfinite().all()) and float(values.abs().max()) <= LARGEST
+
+
+def is_float(t: torch.Tensor) -> bool:
+    return t.dtype == torch.float32
+
+
+def is_int(t: torch.Tensor) -> bool:
+    return t.dtype == torch.int64
+
+
+def is_bool(t: torch.Tensor) -> bool:
+    return t.dtype == torch.bool
+
+
+def is_any(t: torch.Tensor) -> bool:
+    return True
+
+
+def of_rank(least: int, most: int = 9) -> Callable[[torch.Tensor], bool]:
+    return lambda t: is_float(t) and least <= t.dim() <= most
+
+
+#: Smooth functions of one float tensor; `{}` is its name.
+SMOOTH = [
+    "{}.sigmoid()", "{}.tanh()", "{}.clamp(-3, 3).exp()", "{}.sin()", "{}.cos()", "{}.square()",
+    "({}.abs() + 0.5).log()", "({}.abs() + 0.5).sqrt()", "({}.abs() + 0.5).rsqrt()", "F.gelu({})",
+    "F.gelu({}, approximate='tanh')", "F.silu({})", "F.softplus({})", "F.elu({})", "F.mish({})",
+    "{}.erf()", "{}.clamp(-2, 2).expm1()", "({}.abs() + 0.1).log1p()", "F.logsigmoid({})",
+    "{}.atan()", "{}.clamp(-2, 2).sinh()", "{} / ({}.abs() + 1)", "({}.abs() + 1).reciprocal()",
+    "F.softmax({}, {d})", "F.log_softmax({}, {d})", "{}.logsumexp({d})", "{}.mean({d})",
+    "{}.var({d}, correction=0)", "{}.std({d}, correction=0, keepdim=True)", "{}.mean()",
+    "{}.norm(dim={d})", "F.normalize({}, dim={d})", "F.layer_norm({}, {}.shape[-1:])",
+    "{}.cumprod({d})", "{}.prod({d})", "{}.logcumsumexp({d})", "{} * 0.3", "{} / 3", "1 - {} / 7",
+    "torch.lerp({}, {}.flip({d}), 0.3)", "{}.square().sum({d}, keepdim=True)", "F.glu({}, {d})",
+    "torch.cdist({}, {}, compute_mode='donot_use_mm_for_euclid_dist') * 1", "{}.hypot({}.new_ones(()))",
+    "F.hardswish({})", "F.hardsigmoid({})", "F.rms_norm({}, {}.shape[-1:])", "{}.sinc()", "{}.lgamma()",
+    "F.cosine_similarity({}, {}.roll(1, {d}), dim={d})", "{}.diff(dim={d}) / 3", "torch.trapezoid({}, dim={d})",
+]  # fmt: skip
+#: Functions whose results have the bits of elements, or exact sums of quarters.
+EXACT = [
+    "{}.relu()", "{}.abs()", "-{}", "{} * 2", "{} + 1", "{} - 0.25", "{}.clamp(-1, 1.5)", "{} * 1.0",
+    "{}.clamp(min=0.25)", "{}.sum({d})", "{}.sum()", "{}.amax({d})", "{}.amin({d}, keepdim=True)",
+    "F.leaky_relu({}, 0.25)", "{}.cumsum({d})", "F.hardtanh({})", "F.relu6({})", "{}.neg()",
+    "F.threshold({}, 0.5, -1)", "{}.aminmax(dim={d}).max", "{}.nansum({d})", "F.softshrink({})",
+]  # fmt: skip
+#: Functions that jump, which only exact values may enter.
+JUMPS = [
+    "{}.floor()", "{}.ceil()", "{}.round()", "{}.trunc()", "{}.sign()", "{}.frac()", "{}.argmax({d})",
+    "{}.argmin({d}, keepdim=True)", "{}.sort({d}, stable=True).values", "{}.sort({d}, stable=True).indices",
+    "{}.detach().topk(min(2, {}.shape[{d}]), {d}).values", "{}.cummax({d}).values", "{}.max({d}).values",
+    "{}.min({d}).indices", "({} > 0.5)", "({} == {}.amax({d}, keepdim=True))", "{}.ne(0).any({d})",
+    "({} >= 0).all({d})", "{}.count_nonzero({d})", "{}.to(torch.int64)", "{} % 1.5", "{}.fmod(0.75)",
+    "({} // 0.5)", "{}.detach().kthvalue(1, {d}).values", "{}.heaviside({}.new_ones(()))", "{}.signbit()",
+    "torch.bucketize({}, torch.tensor([-1.0, 0.0, 1.5]))", "{}.detach().median({d}).values", "{}.isclose({}.flip({d}))",
+    "torch.where({} > 0, {}, {} * 2)", "{}.argsort({d}, stable=True)",
+]  # fmt: skip
+#: Views and copies of elements of any dtype.
+VIEWS = [
+    "{}.transpose({d}, {e})", "{}.flatten()", "{}.unsqueeze({d})", "{}.squeeze()", "{}.flip({d})",
+    "{}.roll(1, {d})", "{}.narrow({d}, 0, max(1, {}.shape[{d}] - 1))", "{}.select({d}, -1)", "{}[..., ::2]",
+    "{}[1:]", "{}[..., None, :]", "{}.diagonal(0, {d}, {e})", "{}.unfold({d}, 2, 1)", "{}.chunk(2, {d})[0]",
+    "{}.chunk(2, {d})[-1]", "{}.movedim({d}, {e})", "{}.expand(2, *{}.shape)", "{}.repeat_interleave(2, {d})",
+    "{}.tile((2,))", "{}.contiguous()", "{}.clone()", "{}.reshape({}.shape[0], -1)", "{}.reshape(-1)",
+    "{}.T if {}.dim() == 2 else {}.mT", "{}.unflatten({d}, (1, -1))", "{}.tril()", "{}.triu(1)",
+    "torch.cat([{}, {}], {d})", "torch.stack([{}, {}.flip({d})], {d})", "torch.rot90({}, 1, ({d}, {e}))",
+    "{}.index_select({d}, torch.tensor([0, 0]))", "{}[[0, -1]]", "{}.detach()", "{}.view({}.shape)",
+    "{}.as_strided((2, 2), (2, 1))", "{}.permute(*range({}.dim() - 1, -1, -1))", "{}[:, :1]", "{}[-1:]",
+    "{}.split(2, {d})[0]", "{}.unbind({d})[-1]", "{}.take(torch.tensor([0, 1]))", "{}.swapaxes({d}, {e})",
+    "{}.expand_as(torch.empty(3, *{}.shape))", "torch.atleast_2d({})", "{}.new_zeros({}.shape)",
+]  # fmt: skip
+#: Functions of two float tensors; the flag says whether the result of exact values is exact.
+PAIRS = [
+    ("{} + {}", True), ("{} - {}", True), ("torch.maximum({}, {})", True), ("torch.minimum({}, {})", True),
+    ("{} * {}", False), ("{} / ({}.abs() + 1)", False), ("torch.atan2({}, {}.abs() + 1)", False),
+    ("({}.abs() + 0.5) ** {}.clamp(-2, 2)", False), ("torch.addcmul({}, {}, {}, value=0.5)", False),
+    ("torch.hypot({}, {}.abs() + 1)", False), ("F.mse_loss({}, {})", False), ("F.smooth_l1_loss({}, {})", False),
+    ("{}.matmul({}.mT)", False), ("torch.outer({}.flatten()[:5], {}.flatten()[:6])", False),
+    ("{}.logaddexp({})", False), ("torch.cat([{}.flatten(), {}.flatten()])", True), ("{} @ {}", False),
+    ("F.linear({}, {})", False), ("torch.where({} > 0.3, {}, {})", True), ("{}.copysign({})", True),
+    ("torch.einsum('...i,...i->...', {}, {})", False), ("torch.stack([{}, {}], -1)", True),
+    ("F.scaled_dot_product_attention({}, {}, {})", False), ("torch.baddbmm({}, {}, {}.mT)", False),
+    ("F.kl_div(F.log_softmax({}, -1), F.softmax({}, -1), reduction='batchmean')", False),
+]  # fmt: skip
+INTEGERS = [
+    "{} + 1", "{} * 3", "{} // 3", "{} % 3", "{} & 6", "{} ^ 5", "{} | 1", "{} << 1", "{} >> 1", "-{}",
+    "{}.abs()", "{}.sum({d})", "{}.amax({d})", "{}.cumsum({d})", "{}.clamp(-2, 3)", "{}.float()", "{} > 0",
+    "{}.float() / 4", "{}.sort({d}).values", "{}.to(torch.int32).to(torch.int64)", "{} == 2", "~{}",
+    "F.one_hot({} % 4, 4)", "{}.sign()", "{}.bool()", "{}.argmax({d})", "{}.prod({d})", "{} - {}.amin()",
+    "torch.div({}, 4, rounding_mode='trunc')", "{}.remainder(-3)", "{}.fmod(-3)", "{} ** 2",
+]  # fmt: skip
+BOOLEANS = [
+    "~{}", "{}.float()", "{}.sum({d})", "{}.any({d})", "{}.all()", "{}.to(torch.int64)", "{} | {}.flip({d})",
+    "{} & {}.roll(1, {d})", "{} ^ True", "{}.logical_not()", "{}.cumsum({d})", "{} + {}",
+]  # fmt: skip
+#: Windows over images, volumes or series: the least and the most rank.
+WINDOWS = [
+    ("F.avg_pool1d({}, 2)", 2, 3), ("F.max_pool1d({}, 2, 1)", 2, 3), ("F.avg_pool2d({}, 2, 1)", 3, 4),
+    ("F.max_pool2d({}, 2, padding=1)", 3, 4), ("F.adaptive_avg_pool2d({}, (2, 3))", 3, 4),
+    ("F.interpolate({}, scale_factor=2, mode='nearest')", 3, 4), ("F.pad({}, (1, 2))", 1, 4),
+    ("F.interpolate({}, size=(7, 4), mode='bilinear')", 4, 4), ("F.pad({}, (1, 1), mode='reflect')", 2, 3),
+    ("F.pad({}, (1, 2), mode='replicate')", 2, 3), ("F.pad({}, (1, 1), mode='circular')", 2, 3),
+    ("F.conv1d({}, torch.linspace(-1, 1, 9 * {}.shape[1]).view(3, {}.shape[1], 3), padding=1)", 3, 3),
+    ("F.conv2d({}, torch.linspace(-1, 1, 18 * {}.shape[1]).view(2, {}.shape[1], 3, 3), stride=2, padding=1)", 4, 4),
+    ("F.conv_transpose1d({}, torch.linspace(-1, 1, 4 * {}.shape[1]).view({}.shape[1], 2, 2), stride=2)", 3, 3),
+    ("F.group_norm({}, 1)", 2, 4), ("F.instance_norm({})", 3, 4), ("F.unfold({}, 2)", 4, 4),
+    ("F.batch_norm({}, None, None, training=True)", 2, 4), ("F.pixel_unshuffle({}, 2)", 4, 4),
+    ("F.adaptive_max_pool1d({}, 2)", 2, 3), ("F.lp_pool1d({}, 2, 2)", 3, 3), ("F.channel_shuffle({}, 2)", 4, 4),
+    ("F.interpolate({}, size=5, mode='linear', align_corners=True)", 3, 3), ("F.local_response_norm({}, 2)", 3, 4),
+]  # fmt: skip
+#: A float tensor, and integers that become indices or booleans that choose.
+WITH_OTHERS = [
+    ("{x}[{i}.flatten() % {x}.shape[0]]", True), ("{x}.gather({d}, {i} % {x}.shape[{d}])", True),
+    ("{x}.index_add(0, {i}.flatten() % {x}.shape[0], {x}.new_ones({i}.numel(), *{x}.shape[1:]))", True),
+    ("{x}.scatter_add({d}, {i} % {x}.shape[{d}], torch.ones({i}.shape))", True), ("{x} + {i}", True),
+    ("{x}.masked_fill({b}, 2.5)", True), ("torch.where({b}, {x}, 0.5)", True), ("{x} * {b}", True),
+    ("torch.where({b}, {x}, {x} * {x})", False), ("{x} / ({i}.abs() + 1)", False), ("{x} * {i}", False),
+    ("F.embedding({i} % {x}.shape[0], {x})", True), ("{x}.index_put((({i}.flatten() % {x}.shape[0]),), {x}[:1].sum(), accumulate=True)", False),
+    ("F.cross_entropy({x}, ({i}.flatten()[:{x}.shape[0]] % {x}.shape[1]))", False), ("{i} * {b}", True),
+    ("{x}.take_along_dim({i} % {x}.shape[{d}], {d})", True), ("torch.where({b}, {i}, -{i})", True),
+    ("{x}.scatter_reduce({d}, {i} % {x}.shape[{d}], torch.full({i}.shape, 0.5), 'amax')", True),
+]  # fmt: skip
+#: Statements that write to a value.
+WRITES = [
+    ("{x}.add_(1)", True), ("{x}.mul_(0.5)", True), ("{x}.relu_()", True), ("{x}.clamp_(-1, 2)", True),
+    ("{x}[0] = 1.5", True), ("{x}[..., :1] = {x}[..., -1:]", True), ("{x}[..., 0].zero_()", True),
+    ("{x}.sigmoid_()", False), ("{x}.sub_({y})", True), ("{x}.copy_({y})", True), ("{x}.fill_(0.25)", True),
+    ("{x}[:1].add_({y}[:1])", True), ("{x}.tanh_()", False), ("{x}.neg_()", True), ("{x}[1:] += 1", True),
+    ("{x}.index_fill_({d}, torch.tensor([0]), -1)", True), ("{x}.transpose_(0, -1)", True),
+    ("{x}.masked_fill_({x} > 1, 0.75)", True), ("{x}.diagonal(0, 0, 1).mul_(2)", True), ("{x}.unsqueeze_(0)", True),
+    ("{x}.addcmul_({y}, {y}, value=0.25)", False), ("{x}.view(-1)[:2] = 0.5", True), ("{x}.div_(4)", True),
+]  # fmt: skip
+
+
+def _of_one(m: Maker, templates: list[str], test: Callable[[torch.Tensor], bool], exact: bool,
+            needs_exact: bool = False) -> bool:  # fmt: skip
+    name = m.pick(test, needs_exact)
+    text = m.random.choice(templates)
+    text = text.replace("{d}", str(m.dim(name))).replace("{e}", str(m.dim(name)))
+    return m.keep(text.replace("{}", name), exact and name in m.exact)
+
+
+#: What decides between elements, so that only exact values may enter.
+_JUMPING = ("where", "max", "min", "copysign")
+
+
+def _pair(m: Maker) -> bool:
+    text, exact = m.random.choice(PAIRS)
+    names = [m.pick(is_float, exact=any(w in text for w in _JUMPING)) for _ in range(3)]
+    exact = exact and all(n in m.exact for n in names)
+    for name in names:
+        text = text.replace("{}", name, 1)
+    return m.keep(text, exact)
+
+
+def _window(m: Maker) -> bool:
+    text, least, most = m.random.choice(WINDOWS)
+    name = m.pick(of_rank(least, most), exact="max" in text)
+    return m.keep(text.replace("{}", name), "F.pad(" in text and name in m.exact)
+
+
+def _with_others(m: Maker) -> bool:
+    text, exact = m.random.choice(WITH_OTHERS)
+    x = m.pick(is_float)
+    text = text.replace("{x}", x).replace("{d}", str(m.dim(x)))
+    if "{i}" in text:
+        text = text.replace("{i}", m.pick(is_int, exact=True))
+    if "{b}" in text:
+        text = text.replace("{b}", m.pick(is_bool, exact=True))
+    return m.keep(text, exact and x in m.exact)
+
+
+def _write(m: Maker) -> bool:
+    text, exact = m.random.choice(WRITES)
+    x, y = m.pick(is_float), m.pick(is_float)
+    if ">" in text and x not in m.exact:
+        return False
+    text = text.replace("{x}", x).replace("{y}", y).replace("{d}", str(m.dim(x)))
+    return m.keep(
+        text, exact and x in m.exact and ("y" not in text or y in m.exact), in_place=x
+    )
+
+
+KINDS: list[tuple[int, Callable[[Maker], bool]]] = [
+    (5, lambda m: _of_one(m, SMOOTH, is_float, exact=False)),
+    (3, lambda m: _of_one(m, EXACT, is_float, exact=True)),
+    (3, lambda m: _of_one(m, JUMPS, is_float, exact=True, needs_exact=True)),
+    (6, lambda m: _of_one(m, VIEWS, is_any, exact=True)),
+    (4, _pair),
+    (2, lambda m: _of_one(m, INTEGERS, is_int, exact=True, needs_exact=True)),
+    (1, lambda m: _of_one(m, BOOLEANS, is_bool, exact=True, needs_exact=True)),
+    (2, _window),
+    (3, _with_others),
+    (3, _write),
+]
+
+
+def make(seed: int) -> Program:
+    """The same program for the same seed."""
+    maker = Maker(seed)
+    weights = [w for w, _ in KINDS]
+    wanted = maker.random.randint(2, 14)
+    for _ in range(20 * wanted):
+        kind = maker.random.choices(KINDS, weights)[0][1]
+        try:
+            kind(maker)
+        except (LookupError, ValueError):
+            continue
+        if len(maker.program.statements) >= wanted:
+            break
+    return maker.program
+
+
+def smaller(program: Program) -> Iterator[Program]:
+    """Programs with one statement less, the last first."""
+    for i in reversed(range(len(program.statements))):
+        kept = program.statements[:i] + program.statements[i + 1 :]
+        yield Program(program.inputs, kept, program.dynamic, program.training)

@@ -1,0 +1,64 @@
+"""Random programs: views, writes, reductions, windows and indices in all orders, against eager."""
+
+from __future__ import annotations
+
+import logging
+import os
+import unittest
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from fuzz_programs import check, compare
+from random_programs import Program, make
+from torch.fx import GraphModule
+
+DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")
+#: Programs that were wrong once: the statements, and the seed of their inputs.
+FOUND = [
+    # Views of arguments whose sizes depend on the run.
+    Program([("float32", (None, 6))], ["v0 = x0.narrow(1, 0, 5)"], dynamic=True),
+    Program([("float32", (None, 3, 4))], ["v0 = x0.expand(3, *x0.shape)"], True, True),
+    Program([("float32", (None, 3, 1))], ["v0 = x0.chunk(2, 1)[-1]"], True, True),
+    Program([("float32", (None, 6))], ["v0 = x0.chunk(2, 0)[-1]"], True),
+    # Views of a tensor that is no result, and of one that follows them.
+    Program(
+        [("float32", (5, 3, 4))],
+        ["v0 = x0 + 1", "v1 = v0.expand(2, *v0.shape)", "v0.transpose_(0, -1)"],
+    ),
+    Program(
+        [("float32", (None, 2, 5, 6))],
+        ["v0 = x0.repeat_interleave(2, -2)", "v1 = v0.detach()"], True, True,
+    ),
+    # An operator that copies, of which a formula makes a view.
+    Program([("float32", (None, 2, 5, 6))], ["v0 = F.channel_shuffle(x0, 2)"], True),
+]  # fmt: skip
+
+
+class Programs(unittest.TestCase):
+    def setUp(self) -> None:
+        warnings.simplefilter("ignore")
+        logging.disable(logging.ERROR)  # PyTorch logs what it cannot trace
+        self.addCleanup(logging.disable, logging.NOTSET)
+
+    def test_programs_that_were_wrong(self) -> None:
+        for number, program in enumerate(FOUND):
+            with self.subTest(program.text()):
+                self.assertEqual(check(program, number, DEVICE), "")
+
+    def test_random_programs(self) -> None:
+        for seed in range(20):
+            program = make(seed)
+            with self.subTest(f"seed {seed}:\n{program.text()}"):
+                self.assertEqual(check(program, seed, DEVICE), "")
+
+    def test_a_difference_is_seen(self) -> None:
+        def wrong(gm: GraphModule, inputs: object) -> Callable[..., Any]:
+            return lambda *arguments: [r + 1 for r in gm(*arguments)]
+
+        program = Program([("float32", (3, 4))], ["v0 = x0.sin()"])
+        self.assertIn("v0: differs by 1", compare(program, 1, backend=wrong))
+
+
+if __name__ == "__main__":
+    unittest.main()
