@@ -159,6 +159,31 @@ class Images(DynamicCase):
         found = self.agree(function, [(9, 12), (5, 7), (6, 13)])
         self.assertIn("aten._linalg_svd.default", found)
 
+    def test_diagonals_windows_and_medians(self) -> None:
+        def read(x: torch.Tensor) -> list[torch.Tensor]:
+            diagonals = [
+                x.diagonal().exp(),
+                x.diagonal(1).sin(),
+                x.diagonal(-1, 1, 0) * 2,
+            ]
+            windows = [x.unfold(0, 3, 2).sum(-1), x.unfold(1, 2, 1).mean(-1)]
+            return [*diagonals, *windows, x.median(0).values, x.median(1, True)[0]]
+
+        def write(x: torch.Tensor) -> list[torch.Tensor]:
+            made = [x * (i + 1) for i in range(6)]
+            made[0].diagonal().fill_(3)
+            made[1].diagonal(1, 1, 0).mul_(2)
+            made[2][-1:] = 1.5
+            made[3][x.shape[0] - 2 :] = 0
+            made[4][1:] += 1
+            made[5][-2] = 7
+            return made
+
+        for function in (read, write):
+            torch._dynamo.reset()
+            found = self.agree(function, [(5, 7), (8, 6), (4, 4), (9, 13)])
+            self.assertEqual(found, [])
+
     def test_nested_tensors(self) -> None:
         """The size of a ragged dim is no number: programs have the values of all rows."""
         linear = nn.Linear(8, 8)

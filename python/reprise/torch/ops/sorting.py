@@ -46,7 +46,7 @@ def _sort(
 
 @row("aten.kthvalue.default")
 def _kthvalue(
-    g: Graph, x: Value, k: int, dim: int = -1, keepdim: bool = False
+    g: Graph, x: Value, k: Size, dim: int = -1, keepdim: bool = False
 ) -> Sequence[Value]:
     if x.rank == 0:
         return [x, g.constant(torch.tensor(0))]
@@ -55,9 +55,9 @@ def _kthvalue(
     return [_line(g, v, axis, k - 1, keepdim) for v in (values, places)]
 
 
-def _line(g: Graph, x: Value, axis: int, position: int, keep: bool) -> Value:
+def _line(g: Graph, x: Value, axis: int, position: Size, keep: bool) -> Value:
     """Takes one line along an axis."""
-    index = g.constant(torch.tensor([position] if keep else position))
+    index = g.shape([position]) if keep else g.size(position)
     return g.op("Gather", x, index, axis=axis)
 
 
@@ -65,8 +65,7 @@ def _line(g: Graph, x: Value, axis: int, position: int, keep: bool) -> Value:
 def _median_dim(g: Graph, x: Value, dim: int, keepdim: bool = False) -> Sequence[Value]:
     if x.rank == 0:
         return [x, g.constant(torch.tensor(0))]
-    size = known(x.shape[dim], "a dim")
-    values, places = _kthvalue(g, x, (size + 1) // 2, dim, keepdim)
+    values, places = _kthvalue(g, x, (x.shape[dim] + 1) // 2, dim, keepdim)
     if not x.dtype.is_floating_point:
         return [values, places]
     nan = g.op("IsNaN", x, dtype=torch.bool, dims=x.dims)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..errors import Unsupported
 from ..graph import Graph, Operand, Value
 from ..results import memory_order
 from ..symbols import Size, expression, static
 from ..table import row
-from .common import known, known_shape, numel
+from .common import known, numel, positions
 
 _END = 2**63 - 1
 
@@ -246,11 +247,9 @@ def _unfold(g: Graph, x: Value, dim: int, size: int, step: int) -> Value:
     if x.rank == 0:
         return g.reshape(x, [1])
     dim %= x.rank
-    count = known(g.out.shape[dim], "the number of windows")
-    index = torch.arange(count).reshape(-1, 1) * step + torch.arange(size).reshape(
-        1, -1
-    )
-    windows = g.op("Gather", x, g.constant(index), axis=dim)
+    first = g.op("Mul", positions(g, g.out.shape[dim]), g.scalar(step, torch.int64))
+    index = g.op("Add", g.unsqueeze(first, [1]), g.constant(torch.arange(size)))
+    windows = g.op("Gather", x, index, axis=dim)
     # The window's elements follow the windows; they belong at the end.
     rank = x.rank + 1
     perm = [a for a in range(rank) if a != dim + 1] + [dim + 1]
@@ -262,15 +261,16 @@ def _diagonal(
     g: Graph, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
     a, b = dim1 % x.rank, dim2 % x.rank
-    shape = known_shape(x)
-    rows, columns = shape[a], shape[b]
-    length = known(g.out.shape[-1], "a dim")
-    at = torch.arange(length)
-    flat = (at - min(offset, 0)) * columns + at + max(offset, 0)
     rest = [i for i in range(x.rank) if i not in (a, b)]
+    rows, columns = x.shape[a], x.shape[b]
     moved = g.transpose(x, [*rest, a, b])
-    joined = g.reshape(moved, [*(shape[i] for i in rest), rows * columns])
-    return g.op("Gather", joined, g.constant(flat), axis=len(rest))
+    joined = g.reshape(moved, [*(x.shape[i] for i in rest), rows * columns])
+    # The element n of the diagonal is that of the row n - min(offset, 0).
+    at = positions(g, g.out.shape[-1])
+    flat = g.op("Mul", at, g.scalar(columns + 1, torch.int64))
+    first = max(offset, 0) - min(offset, 0) * columns
+    flat = g.op("Add", flat, g.scalar(first, torch.int64))
+    return g.op("Gather", joined, flat, axis=len(rest))
 
 
 @row("aten.slice_scatter.default")
@@ -280,9 +280,13 @@ def _slice_scatter(
 ) -> Value:  # fmt: skip
     dim %= x.rank
     extent = x.shape[dim]
-    if step == 1 and not static(extent):
-        first = known(_bound(start, extent, 0), "a bound")
-        return _put_range(g, x, source, dim, first if first >= 0 else extent + first)
+    bound = _bound(start, extent, 0)
+    if step == 1 and not (static(extent) and static(bound)):
+        first_line = extent + bound if static(bound) and int(bound) < 0 else bound
+        known_inside = (first_line >= 0, first_line <= extent)
+        if not all(statically_known_true(b) for b in known_inside):
+            raise Unsupported("its first line may be outside of the tensor")
+        return _put_range(g, x, source, dim, first_line)
     first = known(_bound(start, extent, 0), "a bound")
     last = known(_bound(end, extent, known(extent, "a dim")), "a bound")
     inside = list(range(first, last, step))
@@ -336,17 +340,21 @@ def _diagonal_scatter(
     g: Graph, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
     a, b = dim1 % x.rank, dim2 % x.rank
-    shape = known_shape(x)
-    rest = [i for i in range(x.rank) if i not in (a, b)]
-    order = [*rest, a, b]
-    moved = g.transpose(x, order)
-    joined = g.reshape(moved, [*(shape[i] for i in rest), shape[a] * shape[b]])
-    length = known(source.shape[-1], "a dim")
-    at = torch.arange(length)
-    flat = (at - min(offset, 0)) * shape[b] + at + max(offset, 0)
-    placed = _put_lines(g, joined, source, len(rest), flat.tolist())
-    back = g.reshape(placed, [*(shape[i] for i in rest), shape[a], shape[b]])
-    return g.transpose(back, [order.index(i) for i in range(x.rank)])
+    order = [*(i for i in range(x.rank) if i not in (a, b)), a, b]
+    length = source.shape[-1]
+    if static(length) and int(length) == 0:
+        return x
+    if not statically_known_true(length > 0):
+        raise Unsupported("the diagonal may be empty")
+    row_number, column_number = positions(g, x.shape[a]), positions(g, x.shape[b])
+    moved_by = g.op("Sub", column_number, g.unsqueeze(row_number, [1]))
+    chosen = g.compare("Equal", moved_by, g.scalar(offset, torch.int64))
+    number = g.op("Add", row_number, g.scalar(min(offset, 0), torch.int64))
+    last = g.scalar(length - 1, torch.int64)
+    inside = g.op("Min", g.op("Max", number, g.scalar(0, torch.int64)), last)
+    spread = g.op("Gather", source, inside, axis=source.rank - 1)
+    placed = g.where(chosen, g.unsqueeze(spread, [source.rank]), g.transpose(x, order))
+    return g.transpose(placed, [order.index(i) for i in range(x.rank)])
 
 
 @row("aten.tril.default")
