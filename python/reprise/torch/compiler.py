@@ -15,6 +15,8 @@ from functorch.compile import make_boxed_func  # type: ignore[import-untyped]
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+import reprise
+
 from . import report
 from .engine import CompileError, Engine, RunRefused
 from .errors import MISFITS, Unsupported
@@ -84,6 +86,9 @@ class Adapting:
                 with self._lock:
                     if self._call is call:
                         self._call = self._without(error)
+            except reprise.Error as error:
+                _note_sources(self._gm, error)
+                raise
 
     def _without(self, error: RunRefused) -> Callable[..., Any]:
         blamed = _blamed_in_run(self._gm, error)
@@ -151,6 +156,14 @@ def _is_injective(node: Node) -> bool:
     return isinstance(target, torch._ops.OpOverload) and (
         target.is_view or torch.Tag.pointwise in target.tags
     )
+
+
+def _note_sources(gm: GraphModule, error: reprise.Error) -> None:
+    """Adds the user's lines of the nodes that a message names, which a traceback shows."""
+    sources = {source_of(n): None for n in _named(gm, error)}
+    for source in sources:
+        if source:
+            error.add_note(f"from {source}")
 
 
 def _named(gm: GraphModule, error: Exception) -> list[Node]:

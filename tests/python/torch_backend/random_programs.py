@@ -14,6 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+#: Dtypes of floats, and how often a program has them.
+FLOATS = {"float32": 8, "float16": 1, "bfloat16": 1}
 #: The largest tensor and the largest element of a program.
 MOST_ELEMENTS, LARGEST = 4096, 1e4
 
@@ -46,8 +48,10 @@ class Program:
         for dtype, dims in self.inputs:
             shape = [size if d is None else d for d in dims]
             t = torch.randint(-9, 10, shape, generator=generator)
-            x = t / 4 if dtype == "float32" else t > 0 if dtype == "bool" else t
-            found.append(x.requires_grad_(self.training and dtype == "float32"))
+            x = t > 0 if dtype == "bool" else t
+            if dtype in FLOATS:
+                x = (t / 4).to(getattr(torch, dtype)).requires_grad_(self.training)
+            found.append(x)
         return found
 
 
@@ -68,7 +72,10 @@ class Maker:
             (first, 2, 5, 6),
             (first, 3, 1),
         ]
-        inputs = [("float32", r.choice(shapes)) for _ in range(r.randint(1, 3))]
+        dtype = r.choices(list(FLOATS), list(FLOATS.values()))[0]
+        # Sums of quarters are exact in float32 alone.
+        self.sums_are_exact = dtype == "float32"
+        inputs = [(dtype, r.choice(shapes)) for _ in range(r.randint(1, 3))]
         inputs += [("int64", r.choice(shapes)) for _ in range(r.randint(0, 1))]
         inputs += [("bool", r.choice(shapes)) for _ in range(r.randint(0, 1))]
         self.program = Program(inputs, [], dynamic, r.random() < 0.5)
@@ -146,7 +153,7 @@ class Maker:
 
 
 def is_float(t: torch.Tensor) -> bool:
-    return t.dtype == torch.float32
+    return t.is_floating_point()
 
 
 def is_int(t: torch.Tensor) -> bool:
@@ -223,7 +230,7 @@ PAIRS = [
     ("{}.logaddexp({})", False), ("torch.cat([{}.flatten(), {}.flatten()])", True), ("{} @ {}", False),
     ("F.linear({}, {})", False), ("torch.where({} > 0.3, {}, {})", True), ("{}.copysign({})", True),
     ("torch.einsum('...i,...i->...', {}, {})", False), ("torch.stack([{}, {}], -1)", True),
-    ("F.scaled_dot_product_attention({}, {}, {})", False), ("torch.baddbmm({}, {}, {}.mT)", False),
+    ("F.scaled_dot_product_attention({}, *[{}] * 2)", False), ("torch.baddbmm({}, {}, {}.mT)", False),
     ("F.kl_div(F.log_softmax({}, -1), F.softmax({}, -1), reduction='batchmean')", False),
 ]  # fmt: skip
 INTEGERS = [
@@ -291,7 +298,7 @@ _JUMPING = ("where", "max", "min", "copysign")
 def _pair(m: Maker) -> bool:
     text, exact = m.random.choice(PAIRS)
     names = [m.pick(is_float, exact=any(w in text for w in _JUMPING)) for _ in range(3)]
-    exact = exact and all(n in m.exact for n in names)
+    exact = exact and m.sums_are_exact and all(n in m.exact for n in names)
     for name in names:
         text = text.replace("{}", name, 1)
     return m.keep(text, exact)
@@ -311,7 +318,7 @@ def _with_others(m: Maker) -> bool:
         text = text.replace("{i}", m.pick(is_int, exact=True))
     if "{b}" in text:
         text = text.replace("{b}", m.pick(is_bool, exact=True))
-    return m.keep(text, exact and x in m.exact)
+    return m.keep(text, exact and m.sums_are_exact and x in m.exact)
 
 
 def _write(m: Maker) -> bool:
@@ -327,7 +334,7 @@ def _write(m: Maker) -> bool:
 
 KINDS: list[tuple[int, Callable[[Maker], bool]]] = [
     (5, lambda m: _of_one(m, SMOOTH, is_float, exact=False)),
-    (3, lambda m: _of_one(m, EXACT, is_float, exact=True)),
+    (3, lambda m: _of_one(m, EXACT, is_float, exact=m.sums_are_exact)),
     (3, lambda m: _of_one(m, JUMPS, is_float, exact=True, needs_exact=True)),
     (6, lambda m: _of_one(m, VIEWS, is_any, exact=True)),
     (4, _pair),

@@ -292,6 +292,16 @@ class Behaviour(Case):
                     with self.assertRaises(reprise.InvalidInput):
                         run(index)
 
+    def test_errors_of_runs_tell_the_line(self) -> None:
+        def function(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+            doubled = x * 2
+            return doubled.gather(0, index).exp()
+
+        with self.assertRaises(reprise.InvalidInput) as raised:
+            compiled(function)(torch.randn(3, 3), torch.tensor([[7, 0, 0]]))
+        notes = "\n".join(raised.exception.__notes__)
+        self.assertIn("return doubled.gather(0, index).exp()", notes)
+
     def test_integer_division_by_zero_is_an_error(self) -> None:
         for function in (
             torch.floor_divide,
