@@ -185,8 +185,6 @@ class RowKernel {
     int error = -1;  // -1: the sum is not compensated
   };
 
-  static constexpr int kShortSum = 16;
-
   /// Whether an invocation adds more than a few elements to an accumulator.
   bool is_long(const Expr& steps) const {
     const Expr iterations = Expr::ceildiv(steps, s_.per_row);

@@ -26,8 +26,6 @@ namespace {
 constexpr double kCheapFlops = 4;
 /// Sums of up to 2^32 elements times this do not overflow.
 constexpr float kScale = 0x1p-32F;
-/// Sums of more elements than this are compensated.
-constexpr int64_t kShortSum = 16;
 
 /// The lines of a group's domain.
 struct Lines {
