@@ -57,15 +57,6 @@ Status adopt_transfer_queues(Driver& d, const BorrowedVulkan& b, bool hidden) {
             "reprise_vulkan_device: `download_queue` needs `upload_queue`, and both must be of "
             "another family than `queue`"};
   }
-  // A family with graphics or compute has transfers as well, and need not say so.
-  constexpr VkQueueFlags kCopies =
-      VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
-  const auto& all = d.physical.families;
-  if (b.transfer_queue_family >= all.size() || (all[b.transfer_queue_family] & kCopies) == 0) {
-    return {Code::Usage, "reprise_vulkan_device: `transfer_queue_family` " +
-                             std::to_string(b.transfer_queue_family) +
-                             " is none of the device's families with transfers"};
-  }
   if (hidden) return {};
   families.transfer = b.transfer_queue_family;
   d.upload_queue = static_cast<VkQueue>(b.upload_queue);

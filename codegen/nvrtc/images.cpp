@@ -80,17 +80,18 @@ void drop_texts(std::vector<package::Variant>& variants) {
 
 class Worker {
  public:
-  Worker(const Library& library, const CompileOptions& options)
+  Worker(const Library& library, const CompileOptions& options, size_t jobs)
       : library_(library),
         options_(options),
         cache_(options.cuda_cache_dir, options.cuda_cache_bytes,
                [this](const std::string& message) { log(message); }),
-        prelude_(emit::cuda_prelude()) {}
+        prelude_(emit::cuda_prelude()),
+        jobs_(jobs) {}
 
   /// After a failure, only jobs before it begin. So the first failure is reported, whatever the
   /// number of threads.
   void run(std::vector<Job>& jobs, size_t i) {
-    if (i > failed_) return;
+    if (i > failed_ || cancelled_) return;
     run(jobs[i]);
     size_t failed = failed_;
     while (!jobs[i].status.ok() && i < failed && !failed_.compare_exchange_weak(failed, i)) {
@@ -98,9 +99,8 @@ class Worker {
   }
 
   size_t cached() const { return cached_; }
-  /// Bounds the cache after `jobs` images.
-  void finish(size_t jobs) const {
-    if (cached_ < jobs || options_.keep_source) cache_.bound();
+  void finish() const {
+    if (cached_ < jobs_ || options_.keep_source) cache_.bound();
   }
 
  private:
@@ -128,6 +128,11 @@ class Worker {
       k->image = image->bytes;
       k->usage = image->usage;
     }
+    const std::lock_guard lock(mutex_);
+    ++done_;
+    if (cancelled_) return;
+    job.status = report_progress(options_, "kernels", done_, jobs_);
+    cancelled_ = !job.status.ok();
   }
 
   void log(const std::string& message) {
@@ -139,9 +144,12 @@ class Worker {
   const CompileOptions& options_;
   ImageCache cache_;
   std::string prelude_;
+  size_t jobs_;
   std::atomic<size_t> cached_ = 0;
   std::atomic<size_t> failed_ = SIZE_MAX;  // the first job that failed
-  std::mutex mutex_;                       // serialises the log
+  std::atomic<bool> cancelled_ = false;    // by the caller
+  std::mutex mutex_;                       // serialises callbacks
+  size_t done_ = 0;
 };
 
 }  // namespace
@@ -155,10 +163,10 @@ Status compile_images(std::vector<package::Variant>& variants, const CompileOpti
   const std::string caveat = library->caveat(options.cuda_driver);
   if (!caveat.empty() && options.log) options.log(caveat);
   RP_ASSIGN(std::vector<Job> jobs, collect_jobs(variants, archs, *library));
-  Worker worker(*library, options);
-  const Status ended = in_parallel(options, "kernels", jobs.size(), "CUDA kernels were compiled",
+  Worker worker(*library, options, jobs.size());
+  const Status ended = in_parallel(jobs.size(), options.threads, "CUDA kernels were compiled",
                                    [&](size_t i) { worker.run(jobs, i); });
-  worker.finish(jobs.size());  // images that were compiled before a failure stay in the cache
+  worker.finish();  // images that were compiled before a failure stay in the cache
   RP_TRY(ended);
   for (const Job& job : jobs) RP_TRY(job.status);
   if (!options.keep_source) drop_texts(variants);
