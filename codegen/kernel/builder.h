@@ -51,9 +51,6 @@ Value operator%(const Value& a, int64_t b);
 Value operator<(const Value& a, int64_t b);
 Value min(const Value& a, int64_t b);
 Value operator-(int64_t a, const Value& b);
-/// What rounding took from sum = a + b, exactly unless the sum overflows (Knuth, The Art of
-/// Computer Programming, volume 2, section 4.2.2).
-Value lost(const Value& a, const Value& b, const Value& sum);
 
 class Builder {
  public:

@@ -64,9 +64,5 @@ Value operator-(int64_t a, const Value& b) {
   if (b.builder == nullptr) return {};
   return b.builder->constant(b.builder->type(b), static_cast<double>(a)) - b;
 }
-Value lost(const Value& a, const Value& b, const Value& sum) {
-  const Value added = sum - a;
-  return (a - (sum - added)) + (b - added);
-}
 
 }  // namespace reprise::kernel

@@ -44,9 +44,6 @@ inline double preference_cost(size_t i) {
   return 1 + 0.1 * static_cast<double>(i);
 }
 
-/// Where an invocation adds more floats than this, the rounding errors are added up beside the sum.
-constexpr int64_t kShortSum = 16;
-
 /// How a kernel is written for a driver that limits loops.
 enum class LoopForm : uint8_t {
   Short,  // fastest at the sizes that most runs have

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
-#include <limits>
 #include <map>
 
+#include "codegen/lower/compensated.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/row_indices.h"
 #include "codegen/ops/reduce.h"
@@ -19,7 +19,6 @@ using graph::Node;
 using graph::ValueId;
 using kernel::Builder;
 using kernel::Builtin;
-using kernel::lost;
 using kernel::ScalarOp;
 using kernel::Ty;
 using kernel::Type;
@@ -286,17 +285,10 @@ class RowKernel {
         error = b_.add(error, lost({b_, before}, {b_, next}, {b_, sum}));
       }
     }
-    if (a.error >= 0) sum = compensate(sum, error);
+    if (a.error >= 0) sum = compensated(b_, sum, error);
     if (shared()) sum = combine_workgroup(r, sum);
     const Type out = ev_.compute(g_.value(r.node->outputs[0]).dtype);
     return b_.type(sum).ty == out.ty ? sum : b_.convert(sum, out.ty);
-  }
-
-  /// Of infinite sums, and of those with a NaN, no errors are known.
-  Val compensate(Val sum, Val error) {
-    const Val infinity = b_.constant(b_.type(error), std::numeric_limits<double>::infinity());
-    const Val known = b_.lt(b_.scalar_op(ScalarOp::Abs, {error}), infinity);
-    return b_.select(known, b_.add(sum, error), sum);
   }
 
   Val combine_workgroup(const Reduction& r, Val v) {

@@ -4,8 +4,8 @@
 // totals in shared memory, and each invocation then computes its segment from the total before it.
 #include <algorithm>
 #include <bit>
-#include <limits>
 
+#include "codegen/lower/compensated.h"
 #include "codegen/lower/cost.h"
 #include "codegen/lower/lower.h"
 #include "codegen/ops/reduce.h"
@@ -16,7 +16,6 @@ using graph::Node;
 using graph::ValueId;
 using kernel::Builder;
 using kernel::Builtin;
-using kernel::lost;
 using kernel::ScalarOp;
 using kernel::Type;
 
@@ -85,7 +84,7 @@ struct Line {
   Index index;  // of its elements, without the axis
   Expr step;    // the symbol of the step in the loop over its elements
   int sum;      // the local that holds the sum so far
-  int error;    // what rounding took from it (Kahan, Communications of the ACM, 1965); -1: none
+  int error;    // the local that holds its rounding errors; -1: none
   int scaled;   // the same for elements times kScale; -1: none
 };
 
@@ -143,19 +142,18 @@ class ScanKernel {
 
   int element_lanes() const { return s_.of_lines ? 1 : s_.lanes; }
 
-  /// Adds an element to the sum of a line, which it returns.
-  Val add(const Line& line, Val element) {
+  /// Adds an element to the sum of a line.
+  void add(const Line& line, Val element) {
     const Val before = b_.local_load(line.sum);
-    const Val next = line.error < 0 ? element : b_.add(element, b_.local_load(line.error));
-    const Val sum = combined(before, next);
+    const Val sum = combined(before, element);
     b_.local_store(line.sum, sum);
-    if (line.error < 0) return sum;
-    // Of infinite sums, and of those with a NaN, no errors are known.
-    const Val error = lost({b_, before}, {b_, next}, {b_, sum});
-    const Val infinity = b_.constant(type_, std::numeric_limits<double>::infinity());
-    const Val known = b_.lt(b_.scalar_op(ScalarOp::Abs, {error}), infinity);
-    b_.local_store(line.error, b_.select(known, error, b_.constant(type_, 0)));
-    return sum;
+    if (line.error < 0) return;
+    const Val rounded = lost({b_, before}, {b_, element}, {b_, sum});
+    b_.local_store(line.error, b_.add(b_.local_load(line.error), rounded));
+  }
+  Val sum_of(const Line& line) {
+    const Val sum = b_.local_load(line.sum);
+    return line.error < 0 ? sum : compensated(b_, sum, b_.local_load(line.error));
   }
 
   Val combined(Val before, Val next) { return b_.scalar_op(combine_, {before, next}); }
@@ -229,6 +227,7 @@ class ScanKernel {
 
   /// Scans the totals of the workgroup's segments. Leaves the total before the invocation's own.
   void combine_segments(const Line& line) {
+    b_.local_store(line.sum, sum_of(line));
     Val before = total_before("totals", line.sum, identity_);
     if (scales_) {
       // The total of some segments may overflow where no sum from the start of the line does.
@@ -281,7 +280,8 @@ class ScanKernel {
           next = b_.local_load(pending);
           b_.local_store(pending, element);
         }
-        results[static_cast<size_t>(lane)] = add(line, next);
+        add(line, next);
+        results[static_cast<size_t>(lane)] = sum_of(line);
       });
       const Val result = element_lanes() > 1 ? Val(b_.compose(results)) : results[0];
       return store_result(ev_, group_, at, result, s_.lanes);

@@ -136,7 +136,7 @@ def _blamed(gm: GraphModule, error: Exception) -> dict[str, str]:
     """Returns the FX node that a refusal of the compiler names."""
     if not isinstance(error, CompileError):
         return {}
-    names = [n.name for n in _named(gm, error)]
+    names = [n.name for n in _named(gm, str(error))]
     return {max(names, key=len): f"the compiler refuses it: {error}"} if names else {}
 
 
@@ -146,7 +146,7 @@ def _blamed_in_run(gm: GraphModule, error: RunRefused) -> dict[str, str]:
     Loops are those of reductions, products and the like, which elementwise operators and views have
     joined; the latter are left out only if the kernel consists of them.
     """
-    nodes = _named(gm, error)
+    nodes = _named(gm, str(error))
     loops = [n for n in nodes if not _is_injective(n)]
     return {n.name: f"the device refuses it: {error}" for n in loops or nodes}
 
@@ -160,15 +160,16 @@ def _is_injective(node: Node) -> bool:
 
 def _note_sources(gm: GraphModule, error: reprise.Error) -> None:
     """Adds the user's lines of the nodes that a message names, which a traceback shows."""
-    sources = {source_of(n): None for n in _named(gm, error)}
+    quoted = " ".join(re.findall("'([^']*)'", str(error)))
+    sources = {source_of(n): None for n in _named(gm, quoted)}
     for source in sources:
         if source:
             error.add_note(f"from {source}")
 
 
-def _named(gm: GraphModule, error: Exception) -> list[Node]:
+def _named(gm: GraphModule, message: str) -> list[Node]:
     """Returns the nodes whose names a message has."""
-    words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", str(error)))
+    words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", message))
     for word in list(words):
         words.add(re.sub(r"_v$", "", word))
     return [n for n in gm.graph.nodes if n.op == "call_function" and n.name in words]

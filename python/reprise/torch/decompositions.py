@@ -19,7 +19,7 @@ _ALSO = (
 
     "native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
     "_native_batch_norm_legit_functional", "native_layer_norm", "native_group_norm",
-    "native_dropout", *whole.RESAMPLING,
+    *whole.RESAMPLING,
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d", "reflection_pad1d_backward",
     "reflection_pad2d_backward", "reflection_pad3d_backward", "logaddexp", "logaddexp2", "trace",
@@ -47,6 +47,8 @@ _NOT = (
     "aten.lerp", "aten.elu", "aten.clamp_min", "aten.clamp_max", "aten.dot", "aten.mv", "aten.vdot",
     "aten.var_mean", "aten.std", "aten.var", "aten.baddbmm", "aten.addcmul", "aten.addcdiv",
     "aten.unsafe_split", "aten._scaled_dot_product_flash_attention_for_cpu",
+    # They keep the strides of what is written to.
+    "aten.select_scatter", "aten.slice_scatter", "aten.diagonal_scatter", "aten.as_strided_scatter",
 )  # fmt: skip
 
 

@@ -55,6 +55,19 @@ def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
     return parts.transpose(1, 2).reshape(x.shape).clone()
 
 
+@formula("native_dropout")
+def _native_dropout(
+    x: torch.Tensor, p: float, train: bool | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As PyTorch's formula, but without training a new tensor as well."""
+    if train is False or p == 0:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    if p == 1:
+        return torch.zeros_like(x), torch.zeros_like(x, dtype=torch.bool)
+    mask = torch.rand_like(x) > p
+    return mask * x * (1.0 / (1.0 - p)), mask
+
+
 @formula("_cdist_forward")
 def _cdist(
     a: torch.Tensor, b: torch.Tensor, p: float, _mode: int | None = None

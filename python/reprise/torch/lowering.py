@@ -27,6 +27,7 @@ from .results import (
     check_aliases,
     fake_value,
     find_views,
+    layout_of,
     memory_order,
     shared_bases,
 )
@@ -42,8 +43,8 @@ class Lowered:
     `extra` lists the inputs that follow those of arguments: a symbol stands for an empty tensor
     with dims [symbol, 0], None for the seed of random numbers.
     `results` has one entry for each result of the FX graph: the spec of an output, the number of
-    the argument that is returned, a view, a size, or None. Tensors that several views share, and
-    those that `checks` read, follow after these `visible` results.
+    the argument that is returned, a view, a size, or None. These are `listed`; tensors that several
+    views share, and those that `checks` read, follow.
     """
 
     model: bytes
@@ -52,7 +53,7 @@ class Lowered:
     symbols: dict[sympy.Symbol, tuple[int, int]]
     extra: list[sympy.Symbol | None]
     checks: list[Check]
-    visible: int
+    listed: int
 
 
 @dataclass
@@ -274,7 +275,7 @@ def lower(
     numbers = {node: number for number, node in enumerate(placeholders)}
     listed = next(n for n in gm.graph.nodes if n.op == "output").args[0]
     listed = listed if isinstance(listed, (list, tuple)) else [listed]
-    visible = len(listed)
+    count = len(listed)
     hidden = shared_bases(listed, numbers) if share else []
     views = {} if in_order else find_views(listed, numbers, hidden)
     if not in_order:
@@ -301,7 +302,9 @@ def lower(
     needed_symbols = {s for s in graph.extra_inputs if s is not None}
     for result in results:
         if isinstance(result, TensorSpec):
-            needed_symbols |= symbols_of(*result.dims)
+            layout = result.layout
+            placed = (*layout.strides, layout.offset) if layout is not None else ()
+            needed_symbols |= symbols_of(*result.dims, *placed)
         elif isinstance(result, SizeResult):
             needed_symbols |= symbols_of(result.size)
         elif isinstance(result, ViewOf):
@@ -310,7 +313,7 @@ def lower(
         if symbol not in symbols:
             raise Unsupported(f"no input has the size {symbol}")
     extra = graph.extra_inputs
-    return Lowered(graph.model(), inputs, results, symbols, extra, checks, visible)
+    return Lowered(graph.model(), inputs, results, symbols, extra, checks, count)
 
 
 def _needed(gm: GraphModule, results: Sequence[Any]) -> set[Node]:
@@ -384,6 +387,8 @@ def _result(
     if value is None:
         return None
     spec = _spec(fake, in_order)
+    if not in_order:
+        spec.layout = layout_of(node)
     _add_output(lowering.graph, value, spec, name)
     return spec
 

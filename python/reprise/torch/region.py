@@ -12,7 +12,7 @@ import torch
 
 from .engine import Program
 from .lowering import Lowered
-from .results import Result, SizeResult, TensorSpec, ViewOf
+from .results import Layout, Result, SizeResult, TensorSpec, ViewOf
 from .statics import Static, Statics, storing
 from .symbols import evaluator, static
 
@@ -92,9 +92,9 @@ class Region(torch.nn.Module):
         self._makers = [_maker(r, symbols) for r in made]
         self._complex = any(r.dtype.is_complex for r in made)
         self._checks = lowered.checks
-        self._visible = lowered.visible
-        self._plain = len(made) == lowered.visible == len(lowered.results) and all(
-            r.in_order for r in made
+        self._visible = lowered.listed
+        self._plain = len(made) == lowered.listed == len(lowered.results) and all(
+            r.in_order and r.layout is None for r in made
         )
         numbers = iter(range(len(made)))
         self._results = [_result(r, symbols, numbers) for r in lowered.results]
@@ -122,8 +122,12 @@ class Region(torch.nn.Module):
             return tuple(outputs)
         results = [result(arguments, values, outputs) for result in self._results]
         for place, view, make in self._views:
-            base = arguments[view.number] if view.is_argument else results[view.number]
-            results[place] = make(base, values)  # type: ignore[arg-type]
+            if view.is_argument:
+                results[place] = make(arguments[view.number], values)  # type: ignore[arg-type]
+            else:
+                # For autograd it is a result of its own, which may need no gradient.
+                base: Any = results[view.number]
+                results[place] = make(base, values).detach()
         for check in self._checks:
             check.run(results)
         return tuple(results[: self._visible])
@@ -141,6 +145,8 @@ def _result(
     """`numbers` has the numbers of the program's outputs that no result has taken."""
     if isinstance(result, TensorSpec):
         number = next(numbers)
+        if result.layout is not None:
+            return _laid_out(result, result.layout, symbols, number)
         if result.in_order:
             return lambda arguments, values, outputs: outputs[number]
         order = [result.order.index(a) for a in range(len(result.order))]
@@ -152,6 +158,27 @@ def _result(
         return lambda arguments, values, outputs: None
     argument = result
     return lambda arguments, values, outputs: arguments[argument]
+
+
+def _laid_out(
+    spec: TensorSpec, layout: Layout, symbols: Sequence[Any], number: int
+) -> _Maker:
+    """Copies an output to memory with a layout."""
+    rank = len(spec.dims)
+    evaluate = evaluator([*spec.dims, *layout.strides, layout.offset], symbols)
+    order = [spec.order.index(a) for a in range(rank)]
+
+    def make(
+        arguments: Sequence[Any], values: Sequence[int], outputs: Sequence[torch.Tensor]
+    ) -> torch.Tensor:
+        *numbers, offset = evaluate(values)
+        dims, strides = numbers[:rank], numbers[rank:]
+        last = sum((d - 1) * s for d, s in zip(dims, strides, strict=True))
+        memory = outputs[number].new_empty(offset + last + 1 if all(dims) else offset)
+        result = memory.as_strided(dims, strides, offset).detach()
+        return result.copy_(outputs[number].permute(order))
+
+    return make
 
 
 def _seed() -> torch.Tensor:

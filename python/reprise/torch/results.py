@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,18 +18,28 @@ from .symbols import Size, evaluator, expression, static
 
 
 @dataclass
+class Layout:
+    """Where memory that is not dense has the elements of a tensor; the base begins at 0."""
+
+    strides: tuple[Size, ...]
+    offset: Size
+
+
+@dataclass
 class TensorSpec:
     """An input or output of the model, and how it lies in the memory of a PyTorch tensor.
 
     The model sees the dims in the order of decreasing strides, `order`, so that a tensor with
     channels last is passed as it is. A complex tensor is a real one with a last dim of 2. It is
-    `fixed` if its dims and strides are the same in each run.
+    `fixed` if its dims and strides are the same in each run. A result with a `layout` is copied to
+    memory that has it.
     """
 
     dtype: torch.dtype
     dims: tuple[Size, ...]
     order: tuple[int, ...]
     fixed: bool = False
+    layout: Layout | None = None
 
     @property
     def stored(self) -> tuple[Size, ...]:
@@ -48,9 +59,13 @@ class SizeResult:
     size: Size
 
 
+#: An operator that makes a view, and its arguments after the tensor.
+_Step = tuple[Any, Sequence[Any], dict[str, Any]]
+
+
 @dataclass
 class ViewOf:
-    """A result that shares the memory of an argument or of an earlier result.
+    """A result that shares the memory of an argument or of another result.
 
     `steps` are the operators, with their further arguments, that make the view of the tensor. Sizes
     among the arguments may be SymInts.
@@ -73,12 +88,16 @@ class ViewOf:
         sizes, steps = self.sizes, self.steps
         if not sizes:
             return lambda tensor, values: _follow(steps, tensor)
-        evaluate = evaluator(sizes, symbols)
+        evaluate, numbers = evaluator(sizes, symbols), itertools.count()
+        fillers = [
+            (op, _filler(args, numbers), _filler(kw, numbers)) for op, args, kw in steps
+        ]
 
         def make(tensor: torch.Tensor, values: Sequence[int]) -> torch.Tensor:
-            known = iter(evaluate(values))
-            filled = pytree.tree_map_only(torch.SymInt, lambda _: next(known), steps)
-            return _follow(filled, tensor)
+            known = evaluate(values)
+            return _follow(
+                [(op, args(known), kw(known)) for op, args, kw in fillers], tensor
+            )
 
         return make
 
@@ -89,8 +108,18 @@ def _follow(steps: list[_Step], tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-#: An operator that makes a view, and its arguments after the tensor.
-_Step = tuple[Any, tuple[Any, ...], dict[str, Any]]
+def _filler(tree: Any, numbers: Iterator[int]) -> Callable[[Sequence[int]], Any]:
+    """Returns what puts sizes into a tree of arguments, in the order of its leaves."""
+    if isinstance(tree, torch.SymInt):
+        number = next(numbers)
+        return lambda sizes: sizes[number]
+    if isinstance(tree, (list, tuple)):
+        parts = [_filler(t, numbers) for t in tree]
+        return lambda sizes: [part(sizes) for part in parts]
+    if isinstance(tree, dict):
+        named = {key: _filler(t, numbers) for key, t in tree.items()}
+        return lambda sizes: {key: part(sizes) for key, part in named.items()}
+    return lambda sizes: tree
 
 
 #: What a region returns in the place of a result of its FX graph.
@@ -104,21 +133,43 @@ def fake_value(node: Node) -> Any:
 
 def memory_order(fake: torch.Tensor) -> tuple[int, ...]:
     """Returns the dims by decreasing stride if the tensor is dense in that order, else 0, 1, ..."""
-    identity = tuple(range(fake.dim()))
+    order = _dense_order(fake)
+    return tuple(range(fake.dim())) if order is None else order
+
+
+def _dense_order(fake: torch.Tensor) -> tuple[int, ...] | None:
     sizes = [expression(s) for s in fake.shape]
     strides = [expression(s) for s in fake.stride()]
     sampled = [_sample(s) for s in fake.stride()]
     if any(s is None for s in sampled):
-        return identity
-    order = sorted(identity, key=lambda a: (-(sampled[a] or 0), a))
+        return None
+    order = sorted(range(fake.dim()), key=lambda a: (-(sampled[a] or 0), a))
     expected = sympy.Integer(1)
     for axis in reversed(order):
         if sizes[axis] != 1:
             stride = strides[axis]
             if stride != expected and sympy.expand(stride - expected) != 0:
-                return identity
+                return None
             expected *= sizes[axis]
     return tuple(order)
+
+
+def layout_of(node: Node) -> Layout | None:
+    """Returns the layout of a result that an operator makes in memory that is not dense.
+
+    Writes to a part of a tensor do so, as they keep its strides. AOTAutograd makes the tensor that
+    was written to from them.
+    """
+    base, fake = fake_value(_base(node)[0]), fake_value(node)
+    if not all(
+        isinstance(t, torch.Tensor) and t.layout == torch.strided for t in (base, fake)
+    ):
+        return None
+    if _dense_order(base) is not None:
+        return None
+    if any(static(s) and int(s) == 0 for s in fake.stride()):
+        return None  # elements overlap
+    return Layout(tuple(fake.stride()), fake.storage_offset() - base.storage_offset())
 
 
 def _sample(size: Size) -> int | None:
@@ -154,7 +205,7 @@ def find_views(
 
 
 def shared_bases(listed: Sequence[Any], numbers: dict[Node, int]) -> list[Node]:
-    """Returns the nodes of which several results, but not the nodes themselves, are views."""
+    """Returns the bases of several results that are no results themselves."""
     views: dict[Node, set[Node]] = {}
     for node in listed:
         if isinstance(node, Node):
@@ -165,17 +216,14 @@ def shared_bases(listed: Sequence[Any], numbers: dict[Node, int]) -> list[Node]:
 
 
 def _base(node: Node, known: Container[Node] | None = None) -> tuple[Node, list[_Step]]:
-    """Returns the tensor that a node is a view of after all, and how the view is made of it.
-
-    With `known`, that is the last of the tensors on the way that is known.
-    """
+    """Returns the farthest base of a view, of those that are known, and the steps to the view."""
     base, steps = node, list[_Step]()
-    passed: list[_Step] = []
+    all_steps: list[_Step] = []
     while (found := _view(node)) is not None:
         node, *step = found
-        passed.insert(0, tuple(step))
+        all_steps.insert(0, tuple(step))
         if known is None or node in known:
-            base, steps = node, list(passed)
+            base, steps = node, list(all_steps)
     return base, steps
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -39,11 +39,37 @@ def evaluator(
         known = tuple(int(e) for e in exprs)
         return lambda values: known
 
+    places = {symbol: f"values[{number}]" for number, symbol in enumerate(symbols)}
+    sources = [_source(e, places) for e in exprs]
+    if all(sources):  # much faster than sympy
+        code = f"lambda values: ({', '.join(map(str, sources))},)"
+        return eval(code, {"min": min, "max": max})  # type: ignore[no-any-return]
+
     def evaluate(values: Sequence[int]) -> tuple[int, ...]:
         table = dict(zip(symbols, values, strict=True))
         return tuple(int(e) if e.is_Integer else int(e.xreplace(table)) for e in exprs)
 
     return evaluate
+
+
+def _source(expr: sympy.Expr, places: Mapping[sympy.Symbol, str]) -> str | None:
+    """Returns an expression of sizes in Python, or None if it has other functions."""
+    if expr.is_Integer:
+        return f"({int(expr)})"
+    if expr.is_Symbol:
+        return places.get(expr)
+    parts = [_source(a, places) for a in expr.args]
+    if not parts or not all(parts):
+        return None
+    name = type(expr).__name__
+    joined = {"Add": "+", "Mul": "*", "FloorDiv": "//", "PythonMod": "%", "Mod": "%"}
+    if name in joined:
+        return f"({joined[name].join(map(str, parts))})"
+    return (
+        f"{name.lower()}({', '.join(map(str, parts))})"
+        if name in ("Max", "Min")
+        else None
+    )
 
 
 def symbols_of(*sizes: Size | torch.SymFloat) -> set[sympy.Symbol]:

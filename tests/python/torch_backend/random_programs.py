@@ -6,6 +6,8 @@ runs it, at two sizes of the first dim of all inputs where the sizes are to chan
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,14 +22,40 @@ FLOATS = {"float32": 8, "float16": 1, "bfloat16": 1}
 MOST_ELEMENTS, LARGEST = 4096, 1e4
 
 
+def _part(x: torch.Tensor) -> torch.Tensor:
+    """The same elements as a part of a larger tensor."""
+    larger = x.new_zeros([d + 2 for d in x.shape])
+    part = larger[tuple(slice(1, d + 1) for d in x.shape)]
+    return part.copy_(x)
+
+
+def _stepped(x: torch.Tensor) -> torch.Tensor:
+    """The same elements with others between them."""
+    return x.repeat_interleave(2, -1)[..., ::2]
+
+
+#: Ways in which the elements of an input lie in memory.
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "dense": lambda x: x,
+    "transposed": lambda x: x.mT.contiguous().mT if x.dim() > 1 else x,
+    "part": _part,
+    "part of transposed": lambda x: _part(x.mT).mT if x.dim() > 1 else x,
+    "stepped": _stepped,
+}
+
+
 @dataclass
 class Program:
-    """`inputs` are dtype names and dims; a first dim of None is the size that changes."""
+    """`inputs` are dtype names and dims; a first dim of None is the size that changes.
+
+    `layouts` say how they lie in memory, by default in the order of their dims.
+    """
 
     inputs: list[tuple[str, tuple[int | None, ...]]]
     statements: list[str] = field(default_factory=list)
     dynamic: bool = False
     training: bool = False
+    layouts: tuple[str, ...] = ()
 
     def text(self) -> str:
         names = ", ".join(f"x{i}" for i in range(len(self.inputs)))
@@ -45,13 +73,15 @@ class Program:
         """Inputs of quarters, so that sums of a few are exact and equal elements occur."""
         generator = torch.Generator().manual_seed(seed)
         found = []
-        for dtype, dims in self.inputs:
+        layouts = itertools.chain(self.layouts, itertools.repeat("dense"))
+        for (dtype, dims), layout in zip(self.inputs, layouts, strict=False):
             shape = [size if d is None else d for d in dims]
             t = torch.randint(-9, 10, shape, generator=generator)
             x = t > 0 if dtype == "bool" else t
             if dtype in FLOATS:
-                x = (t / 4).to(getattr(torch, dtype)).requires_grad_(self.training)
-            found.append(x)
+                x = (t / 4).to(getattr(torch, dtype))
+            x = LAYOUTS[layout](x)
+            found.append(x.requires_grad_(self.training and dtype in FLOATS))
         return found
 
 
@@ -78,7 +108,11 @@ class Maker:
         inputs = [(dtype, r.choice(shapes)) for _ in range(r.randint(1, 3))]
         inputs += [("int64", r.choice(shapes)) for _ in range(r.randint(0, 1))]
         inputs += [("bool", r.choice(shapes)) for _ in range(r.randint(0, 1))]
-        self.program = Program(inputs, [], dynamic, r.random() < 0.5)
+        training = r.random() < 0.5
+        layouts = [
+            r.choice(list(LAYOUTS)) if r.random() < 0.5 else "dense" for _ in inputs
+        ]
+        self.program = Program(inputs, [], dynamic, training, tuple(layouts))
         self.sizes = [4, 7] if dynamic else [0]
         self.scopes = [self.run(size) for size in self.sizes]
         self.exact = {f"x{i}" for i in range(len(inputs))}
@@ -366,4 +400,4 @@ def smaller(program: Program) -> Iterator[Program]:
     """Programs with one statement less, the last first."""
     for i in reversed(range(len(program.statements))):
         kept = program.statements[:i] + program.statements[i + 1 :]
-        yield Program(program.inputs, kept, program.dynamic, program.training)
+        yield dataclasses.replace(program, statements=kept)

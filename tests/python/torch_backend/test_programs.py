@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from fuzz_programs import check, compare
+from fuzz_programs import check, compare, run
 from random_programs import Program, make
 from torch.fx import GraphModule
 
@@ -30,8 +30,28 @@ FOUND = [
         [("float32", (None, 2, 5, 6))],
         ["v0 = x0.repeat_interleave(2, -2)", "v1 = v0.detach()"], True, True,
     ),
-    # An operator that copies, of which a formula makes a view.
+    # Operators that copy, of which a formula makes a view.
     Program([("float32", (None, 2, 5, 6))], ["v0 = F.channel_shuffle(x0, 2)"], True),
+    Program([("float32", (3, 4))], ["v0 = torch.native_dropout(x0, 0.5, False)[0]"]),
+    # Views of an argument that was written to and is not dense.
+    Program(
+        [("float32", (None, 6))], ["x0[0] = 5", "v0 = x0[:x0.shape[0] - 1].t()"], True, False,
+        ("part",),
+    ),
+    Program(
+        [("float32", (None, 6))], ["x0[1:].add_(1)", "v0 = x0.view(x0.shape[0], 1, -1)"], True,
+        False, ("part",),
+    ),
+    # Views of memory that an operator makes with gaps.
+    Program(
+        [("float32", (4, 6))],
+        [
+            "v0 = x0.new_empty_strided((4, 3, 2), (2, 16, 1))", "v0.copy_(x0.view(4, 3, 2))",
+            "v1 = v0[:, 0].view(-1)", "v2 = v0.select(1, 1)",
+        ],
+    ),
+    # A view of a result that needs no gradient.
+    Program([("float32", (4, 6))], ["v0 = x0 * 2", "v1 = v0.detach()[1:]"], training=True),
 ]  # fmt: skip
 
 
@@ -44,6 +64,8 @@ class Programs(unittest.TestCase):
     def test_programs_that_were_wrong(self) -> None:
         for number, program in enumerate(FOUND):
             with self.subTest(program.text()):
+                arguments = program.arguments(number, 4)
+                run(program.function(), arguments)  # eager raises no error
                 self.assertEqual(check(program, number, DEVICE), "")
 
     def test_random_programs(self) -> None:
