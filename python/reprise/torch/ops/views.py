@@ -310,14 +310,14 @@ def _put_range(g: Graph, x: Value, source: Value, dim: int, first: Size) -> Valu
 
 
 def _put_lines(
-    g: Graph, x: Value, source: Value, dim: int, positions: Sequence[int]
+    g: Graph, x: Value, source: Value, dim: int, places: Sequence[int]
 ) -> Value:
-    """Replaces the lines of `x` at positions along `dim` by those of `source`, in order."""
+    """Replaces the lines of `x` at places along `dim` by those of `source`, in order."""
     extent = known(x.shape[dim], "a dim")
     taken = torch.zeros(extent, dtype=torch.int64)
     mask = torch.zeros(extent, dtype=torch.bool)
-    for number, position in enumerate(positions):
-        taken[position], mask[position] = number, True
+    for number, place in enumerate(places):
+        taken[place], mask[place] = number, True
     spread = g.op("Gather", source, g.constant(taken), axis=dim)
     shape = [1] * x.rank
     shape[dim] = extent
