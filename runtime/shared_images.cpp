@@ -5,7 +5,6 @@
 namespace reprise {
 namespace {
 
-/// The layout in which a run leaves an image.
 Status check_inputs(const Binding& a, const Binding& b) {
   const DeviceImage &x = *a.image, &y = *b.image;
   if (x.layout == y.layout && x.left_in() == y.left_in() && x.acquire_from == y.acquire_from &&

@@ -298,7 +298,7 @@ class ScanKernel {
   bool exclusive_ = false, reverse_ = false;
   bool stores_input_ = false;  // in scratch memory, for the second pass
   bool scales_ = false;        // whether totals of segments may overflow
-  bool compensates_ = false;   // whether sums are
+  bool compensates_ = false;   // whether rounding errors are added up
   Type type_;                  // of a sum
   Val identity_;
   Value local_;           // the number of the invocation in its workgroup

@@ -71,9 +71,10 @@ class Sums : public testing::TestWithParam<SumModel>, public test::ModelOnVarian
       float found = 0;
       std::memcpy(&found, &actual[static_cast<size_t>(i) * 4], 4);
       largest = std::max(largest, std::abs(want));
+      ASSERT_FALSE(std::isnan(found)) << what;
       error = std::max(error, std::abs(found - want));
     }
-    // The totals of parts are added without compensation, in at most 10 steps.
+    // Only the totals of segments are added without compensation, in at most 10 steps.
     EXPECT_LE(error, largest * 0x1p-22) << what;
   }
 };

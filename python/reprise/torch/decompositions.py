@@ -47,7 +47,7 @@ _NOT = (
     "aten.lerp", "aten.elu", "aten.clamp_min", "aten.clamp_max", "aten.dot", "aten.mv", "aten.vdot",
     "aten.var_mean", "aten.std", "aten.var", "aten.baddbmm", "aten.addcmul", "aten.addcdiv",
     "aten.unsafe_split", "aten._scaled_dot_product_flash_attention_for_cpu",
-    # They keep the strides of what is written to.
+    # These keep the strides of the tensor that is written to.
     "aten.select_scatter", "aten.slice_scatter", "aten.diagonal_scatter", "aten.as_strided_scatter",
 )  # fmt: skip
 

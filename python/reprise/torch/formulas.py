@@ -59,7 +59,7 @@ def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
 def _native_dropout(
     x: torch.Tensor, p: float, train: bool | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As PyTorch's formula, but without training a new tensor as well."""
+    """As PyTorch's formula, but the result is a new tensor even without training."""
     if train is False or p == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
     if p == 1:

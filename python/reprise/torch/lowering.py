@@ -277,8 +277,9 @@ def lower(
     listed = listed if isinstance(listed, (list, tuple)) else [listed]
     count = len(listed)
     hidden = shared_bases(listed, numbers) if share else []
-    views = {} if in_order else find_views(listed, numbers, hidden)
+    views = {}
     if not in_order:
+        views = find_views(listed, numbers, hidden)
         check_aliases(listed, numbers, views)
     listed = [*listed, *hidden]
     needed = _needed(gm, [r for i, r in enumerate(listed) if i not in views])
@@ -352,7 +353,7 @@ def _inputs(
 
 
 def _input(graph: Graph, name: str, spec: TensorSpec) -> Value | Complex:
-    inverse = [spec.order.index(a) for a in range(len(spec.order))]
+    inverse = spec.inverse
     part = PARTS.get(spec.dtype)
     if part is not None:
         pairs = graph.add_input(name, part, [*spec.stored, 2])

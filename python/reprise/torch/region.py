@@ -149,7 +149,7 @@ def _result(
             return _laid_out(result, result.layout, symbols, number)
         if result.in_order:
             return lambda arguments, values, outputs: outputs[number]
-        order = [result.order.index(a) for a in range(len(result.order))]
+        order = result.inverse
         return lambda arguments, values, outputs: outputs[number].permute(order)
     if isinstance(result, SizeResult):
         size = evaluator([result.size], symbols)
@@ -166,7 +166,7 @@ def _laid_out(
     """Copies an output to memory with a layout."""
     rank = len(spec.dims)
     evaluate = evaluator([*spec.dims, *layout.strides, layout.offset], symbols)
-    order = [spec.order.index(a) for a in range(rank)]
+    order = spec.inverse
 
     def make(
         arguments: Sequence[Any], values: Sequence[int], outputs: Sequence[torch.Tensor]

@@ -47,6 +47,11 @@ class TensorSpec:
         return tuple(self.dims[a] for a in self.order)
 
     @property
+    def inverse(self) -> list[int]:
+        """For each dim, its place in memory."""
+        return [self.order.index(a) for a in range(len(self.order))]
+
+    @property
     def in_order(self) -> bool:
         """Whether memory has the order of the dims."""
         return self.order == tuple(range(len(self.order)))

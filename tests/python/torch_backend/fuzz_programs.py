@@ -145,7 +145,7 @@ def compare(program: Program, seed: int, **options: Any) -> str:
             try:
                 want = run(function, copy.deepcopy(arguments))
             except Exception:  # noqa: BLE001
-                return ""  # eager has no gradient, or a size too many
+                return ""  # eager has no gradient, or refuses the size
             try:
                 exact = run(function, _double(arguments))
             except Exception:  # noqa: BLE001

@@ -103,7 +103,7 @@ class Maker:
             (first, 3, 1),
         ]
         dtype = r.choices(list(FLOATS), list(FLOATS.values()))[0]
-        # Sums of quarters are exact in float32 alone.
+        # Only float32 adds quarters exactly.
         self.sums_are_exact = dtype == "float32"
         inputs = [(dtype, r.choice(shapes)) for _ in range(r.randint(1, 3))]
         inputs += [("int64", r.choice(shapes)) for _ in range(r.randint(0, 1))]

@@ -14,14 +14,14 @@ from random_programs import Program, make
 from torch.fx import GraphModule
 
 DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")
-#: Programs that were wrong once: the statements, and the seed of their inputs.
+#: Programs that were wrong once.
 FOUND = [
     # Views of arguments whose sizes depend on the run.
     Program([("float32", (None, 6))], ["v0 = x0.narrow(1, 0, 5)"], dynamic=True),
     Program([("float32", (None, 3, 4))], ["v0 = x0.expand(3, *x0.shape)"], True, True),
     Program([("float32", (None, 3, 1))], ["v0 = x0.chunk(2, 1)[-1]"], True, True),
     Program([("float32", (None, 6))], ["v0 = x0.chunk(2, 0)[-1]"], True),
-    # Views of a tensor that is no result, and of one that follows them.
+    # Views of a tensor that is no result, and of a result that comes later.
     Program(
         [("float32", (5, 3, 4))],
         ["v0 = x0 + 1", "v1 = v0.expand(2, *v0.shape)", "v0.transpose_(0, -1)"],
@@ -33,7 +33,7 @@ FOUND = [
     # Operators that copy, of which a formula makes a view.
     Program([("float32", (None, 2, 5, 6))], ["v0 = F.channel_shuffle(x0, 2)"], True),
     Program([("float32", (3, 4))], ["v0 = torch.native_dropout(x0, 0.5, False)[0]"]),
-    # Views of an argument that was written to and is not dense.
+    # Views of an argument that is not dense and has been written to.
     Program(
         [("float32", (None, 6))], ["x0[0] = 5", "v0 = x0[:x0.shape[0] - 1].t()"], True, False,
         ("part",),
@@ -42,7 +42,7 @@ FOUND = [
         [("float32", (None, 6))], ["x0[1:].add_(1)", "v0 = x0.view(x0.shape[0], 1, -1)"], True,
         False, ("part",),
     ),
-    # Views of memory that an operator makes with gaps.
+    # Views of a result whose elements have gaps between them.
     Program(
         [("float32", (4, 6))],
         [

@@ -265,7 +265,7 @@ def _diagonal(
     rows, columns = x.shape[a], x.shape[b]
     moved = g.transpose(x, [*rest, a, b])
     joined = g.reshape(moved, [*(x.shape[i] for i in rest), rows * columns])
-    # The element n of the diagonal is that of the row n - min(offset, 0).
+    # Element n of the diagonal is in row n - min(offset, 0).
     at = positions(g, g.out.shape[-1])
     flat = g.op("Mul", at, g.scalar(columns + 1, torch.int64))
     first = max(offset, 0) - min(offset, 0) * columns
@@ -287,7 +287,7 @@ def _slice_scatter(
         if not all(statically_known_true(b) for b in known_inside):
             raise Unsupported("its first line may be outside of the tensor")
         return _put_range(g, x, source, dim, first_line)
-    first = known(_bound(start, extent, 0), "a bound")
+    first = known(bound, "a bound")
     last = known(_bound(end, extent, known(extent, "a dim")), "a bound")
     inside = list(range(first, last, step))
     if not inside:
