@@ -373,7 +373,8 @@ def _embedding_bag(
     bag = _bags(indices, offsets, count, padding_idx)
     ones = torch.ones_like(bag)
     size = _per_bag(bag, ones, count).to(offsets.dtype)
-    rows = weight[indices].to(torch.float32 if weight.itemsize < 4 else weight.dtype)
+    wide = torch.float32 if weight.itemsize < 4 else weight.dtype
+    rows = weight.index_select(0, indices).to(wide)
     fast = mode == 0 and weight.dtype in (torch.float32, torch.float16)
     fast = fast and padding_idx < 0 and weight.stride(1) == 1
     of_index = bag[:0] if fast else bag

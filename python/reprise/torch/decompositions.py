@@ -30,7 +30,7 @@ _ALSO = (
     "threshold_backward", "sinc", "sgn", "special_entr", "special_log_ndtr", "xlogy",
     "special_xlog1py", "dist", "renorm", "std_mean", "roll", "rot90", "log_sigmoid_forward",
     "unfold_backward", "unfold_copy", "im2col", "col2im", "pixel_shuffle",
-    "pixel_unshuffle", "index_fill", "tril", "heaviside", "lcm", "nan_to_num",
+    "pixel_unshuffle", "tril", "heaviside", "lcm", "nan_to_num",
     "isposinf", "isneginf", "bernoulli", "mvlgamma", "glu", "glu_backward", "hardshrink",
     "softshrink", "softshrink_backward", "hardswish", "hardsigmoid", "mish", "mish_backward",
     "celu", "silu_backward", "gelu_backward", "elu_backward", "prelu", "_prelu_kernel",

@@ -68,6 +68,19 @@ def _native_dropout(
     return mask * x * (1.0 / (1.0 - p)), mask
 
 
+@formula("index_fill.int_Scalar", "index_fill.int_Tensor")
+def _index_fill(
+    x: torch.Tensor, dim: int, index: torch.Tensor, value: Any
+) -> torch.Tensor:
+    """As PyTorch's formula, which leaves negative indices, counted from the end, to `index_copy`.
+
+    That operator refuses them.
+    """
+    size = x.shape[dim] if x.dim() else 1
+    places = torch.where(index < 0, index + size, index)
+    return torch._refs.index_fill(x, dim, places, value)  # type: ignore[no-any-return]
+
+
 @formula("_cdist_forward")
 def _cdist(
     a: torch.Tensor, b: torch.Tensor, p: float, _mode: int | None = None

@@ -24,7 +24,12 @@ from random_programs import Program, make, smaller
 from reprise.torch import backend, report
 
 #: The largest difference in parts of the largest value; eager in float64 decides beyond it.
-PARTS = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+PARTS = {
+    torch.float64: 1e-12,
+    torch.float32: 2e-5,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
 
 
 @dataclass

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+#: What the child processes are told as well.
+SWITCHES = ("gradcheck", "dynamic", "strided", "reference")
 
 
 def main() -> int:
@@ -49,6 +51,19 @@ def main() -> int:
         "--gradcheck", action="store_true",
         help="compare gradients in float64 with numerical derivatives instead",
     )  # fmt: skip
+    parser.add_argument(
+        "--dynamic", action="store_true", help="sizes are symbols of the compiled graph"
+    )
+    parser.add_argument(
+        "--strided",
+        action="store_true",
+        help="samples are not dense: their memory has gaps",
+    )
+    parser.add_argument(
+        "--reference",
+        action="store_true",
+        help="PyTorch's larger sets of samples, where it has them",
+    )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -83,7 +98,7 @@ class Child:
         self._command = [
             sys.executable, str(HERE / "op_db.py"), "--child", "--device", options.device,
             "--dtypes", options.dtypes, "--samples", str(options.samples),
-            *(["--gradcheck"] if options.gradcheck else []),
+            *(f"--{name}" for name in SWITCHES if getattr(options, name)),
         ]  # fmt: skip
         self._timeout = options.timeout
         self._process: subprocess.Popen[str] | None = None

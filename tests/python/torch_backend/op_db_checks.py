@@ -14,8 +14,9 @@ from torch.utils import _pytree as pytree
 #: Largest differences: relative, and absolute in parts of the largest value.
 TOLERANCE = {
     torch.float32: (1e-4, 1e-5),
+    torch.float64: (1e-9, 1e-10),
     torch.float16: (5e-3, 5e-3),
-    torch.int64: (0.0, 0.0),
+    torch.bfloat16: (4e-2, 4e-2),
 }
 #: Memory that nothing has written to: dtypes and shapes are all that is defined.
 UNINITIALISED = (
@@ -102,7 +103,7 @@ def compare(
 
 
 def _close(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    rtol, part = TOLERANCE[torch.float16 if dtype == torch.float16 else torch.float32]
+    rtol, part = TOLERANCE.get(dtype, TOLERANCE[torch.float32])
     finite = b.abs()[torch.isfinite(b.abs())]
     scale = float(finite.max()) if finite.numel() else 1.0
     return torch.isclose(a, b, rtol=rtol, atol=part * max(scale, 1.0), equal_nan=True)

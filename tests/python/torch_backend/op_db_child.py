@@ -67,9 +67,17 @@ class Entry:
                 and self.info.supports_autograd
                 and dtype in self.info.supported_backward_dtypes("cpu")
             )
-            samples = self.info.sample_inputs("cpu", dtype, requires_grad=backward)
-            for sample in itertools.islice(_spread(samples), self.options.samples):
+            for sample in self._samples(dtype, backward):
                 self._sample(sample, dtype, backward)
+
+    def _samples(self, dtype: torch.dtype, backward: bool) -> Iterator[Any]:
+        options = self.options
+        make = self.info.sample_inputs
+        if options.reference:
+            make = self.info.reference_inputs
+        samples = _spread(make("cpu", dtype, requires_grad=backward))
+        for sample in itertools.islice(samples, options.samples):
+            yield sample.noncontiguous() if options.strided else sample
 
     def _call(self, x: Any, args: Any, kwargs: Any) -> Any:
         return self.info.op(x, *args, **kwargs)
@@ -98,7 +106,7 @@ class Entry:
         function = torch.compile(
             self._call,
             backend=backend,
-            dynamic=False,
+            dynamic=self.options.dynamic,
             options={"device": self.options.device},
         )
         with report.collect() as graphs:
@@ -277,7 +285,12 @@ class Entry:
                     self.reasons.append(text)
 
 
-_WIDER = {torch.float16: torch.float32, torch.float32: torch.float64}
+_WIDER = {
+    torch.bfloat16: torch.float32,
+    torch.float16: torch.float32,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}
 
 
 def _converted(given: Any, source: torch.dtype, to: torch.dtype) -> Any:
@@ -307,7 +320,15 @@ def _copied(given: Any) -> Any:
     def copy(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+        plain = leaf.detach()
+        if leaf.layout != torch.strided or leaf.is_conj() or leaf.is_neg():
+            return plain.clone().requires_grad_(leaf.requires_grad)
+        # The copy of a tensor with gaps has gaps as well, which `clone` removes.
+        memory = plain.untyped_storage().clone()
+        same = torch.empty(0, dtype=leaf.dtype).set_(
+            memory, leaf.storage_offset(), leaf.shape, leaf.stride()
+        )
+        return same.requires_grad_(leaf.requires_grad)
 
     return pytree.tree_map(copy, given)
 

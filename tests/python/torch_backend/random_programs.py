@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 #: Dtypes of floats, and how often a program has them.
-FLOATS = {"float32": 8, "float16": 1, "bfloat16": 1}
+FLOATS = {"float32": 8, "float16": 1, "bfloat16": 1, "float64": 1}
 #: The largest tensor and the largest element of a program.
 MOST_ELEMENTS, LARGEST = 4096, 1e4
 
@@ -103,8 +103,8 @@ class Maker:
             (first, 3, 1),
         ]
         dtype = r.choices(list(FLOATS), list(FLOATS.values()))[0]
-        # Only float32 adds quarters exactly.
-        self.sums_are_exact = dtype == "float32"
+        # These add quarters exactly.
+        self.sums_are_exact = dtype in ("float32", "float64")
         inputs = [(dtype, r.choice(shapes)) for _ in range(r.randint(1, 3))]
         inputs += [("int64", r.choice(shapes)) for _ in range(r.randint(0, 1))]
         inputs += [("bool", r.choice(shapes)) for _ in range(r.randint(0, 1))]
@@ -221,6 +221,17 @@ SMOOTH = [
     "torch.cdist({}, {}, compute_mode='donot_use_mm_for_euclid_dist') * 1", "{}.hypot({}.new_ones(()))",
     "F.hardswish({})", "F.hardsigmoid({})", "F.rms_norm({}, {}.shape[-1:])", "{}.sinc()", "{}.lgamma()",
     "F.cosine_similarity({}, {}.roll(1, {d}), dim={d})", "{}.diff(dim={d}) / 3", "torch.trapezoid({}, dim={d})",
+    "torch.linalg.vector_norm({}, 3, {d})", "{}.norm(1)", "torch.linalg.matrix_norm({})", "{}.cov() * 1.0",
+    "F.pairwise_distance({}, {}.flip({d}))", "F.selu({})", "F.celu({}, 0.5)", "F.tanhshrink({})", "F.softmin({}, {d})",
+    "{}.cumulative_trapezoid(dim={d})", "{}.xlogy(({}.abs() + 0.5))", "{}.digamma()", "({}.abs() + 0.5).log2()",
+    "torch.vander({}.flatten()[:3], 3)", "{}.matrix_exp() if {}.shape[-1] == {}.shape[-2] else {} / 3",
+    "torch.var_mean({}, {d}, correction=0)[1]", "{}.softmax({d}).log()", "{} * {}.shape[0]", "{} / {}.shape[{d}]",
+    "{}.sin() * torch.arange({}.shape[-1])", "torch.fft.rfft({}, dim={d}).abs()", "torch.fft.fft({}, dim=-1).real",
+    "torch.fft.irfft(torch.complex({}, {}.flip({d})), n=2 * {}.shape[-1])", "torch.fft.fft2({}).imag",
+    "torch.view_as_real(torch.polar({}.abs(), {}))", "(torch.complex({}, {} + 1) ** 2).imag",
+    "torch.vmap(lambda t: t.sin().sum())({})", "torch.vmap(lambda t: F.softmax(t, -1), {d})({}) if {}.dim() > 1 else {}",
+    "torch.func.grad(lambda t: (t.sin() ** 2).sum())({})", "torch.func.jvp(torch.tanh, ({},), (torch.ones_like({}),))[1]",
+    "torch.utils.checkpoint.checkpoint(lambda t: t.sin().exp() * t, {}, use_reentrant=False)",
 ]  # fmt: skip
 #: Functions whose results have the bits of elements, or exact sums of quarters.
 EXACT = [
@@ -228,6 +239,9 @@ EXACT = [
     "{}.clamp(min=0.25)", "{}.sum({d})", "{}.sum()", "{}.amax({d})", "{}.amin({d}, keepdim=True)",
     "F.leaky_relu({}, 0.25)", "{}.cumsum({d})", "F.hardtanh({})", "F.relu6({})", "{}.neg()",
     "F.threshold({}, 0.5, -1)", "{}.aminmax(dim={d}).max", "{}.nansum({d})", "F.softshrink({})",
+    "{}.norm(float('inf'))", "F.hardshrink({})", "{}.trace() if {}.dim() == 2 else {}.sum(-1)", "{}.double()",
+    "{}.sum_to_size({}[:1].shape)", "torch.einsum('ij->j', {})", "F.one_hot({}.abs().long(), 12).sum({d}) + {}.sum()",
+    "{}.nan_to_num(0.5)", "{}.ldexp(torch.tensor(2))", "{}.new_full(({}.shape[0], 2), 0.5)", "{}.cumsum({d}).flip({d})",
 ]  # fmt: skip
 #: Functions that jump, which only exact values may enter.
 JUMPS = [
@@ -238,7 +252,10 @@ JUMPS = [
     "({} >= 0).all({d})", "{}.count_nonzero({d})", "{}.to(torch.int64)", "{} % 1.5", "{}.fmod(0.75)",
     "({} // 0.5)", "{}.detach().kthvalue(1, {d}).values", "{}.heaviside({}.new_ones(()))", "{}.signbit()",
     "torch.bucketize({}, torch.tensor([-1.0, 0.0, 1.5]))", "{}.detach().median({d}).values", "{}.isclose({}.flip({d}))",
-    "torch.where({} > 0, {}, {} * 2)", "{}.argsort({d}, stable=True)",
+    "torch.where({} > 0, {}, {} * 2)", "{}.argsort({d}, stable=True)", "{}.detach().median().expand(2)",
+    "torch.searchsorted({}.flatten().sort().values, {}.flatten()[:4])", "{}.cummin({d}).indices", "{}.isin({}.flatten()[:2])",
+    "{}.detach().sort({d}, descending=True, stable=True).indices", "{}.unique_consecutive().sum()", "{}.nonzero().sum()",
+    "{}[{} > 0].sum() * 0 + 1", "{}.msort()", "{}.detach().mode({d}).values", "{}.floor_divide(0.5)",
 ]  # fmt: skip
 #: Views and copies of elements of any dtype.
 VIEWS = [
@@ -253,6 +270,14 @@ VIEWS = [
     "{}.as_strided((2, 2), (2, 1))", "{}.permute(*range({}.dim() - 1, -1, -1))", "{}[:, :1]", "{}[-1:]",
     "{}.split(2, {d})[0]", "{}.unbind({d})[-1]", "{}.take(torch.tensor([0, 1]))", "{}.swapaxes({d}, {e})",
     "{}.expand_as(torch.empty(3, *{}.shape))", "torch.atleast_2d({})", "{}.new_zeros({}.shape)",
+    "{}[: {}.shape[0] // 2 + 1]", "{}[{}.shape[0] // 2 :]", "{}.tensor_split(2, {d})[-1]", "{}.hsplit(2)[0]",
+    "torch.stack([{}] * 3, {d}).select({d}, 1)", "{}.repeat(2, *[1] * ({}.dim() - 1))", "{}.flip([0, -1])",
+    "torch.block_diag({}.flatten(1), {}.flatten(1))", "{}.diag_embed()", "torch.tril({}, -1).T if {}.dim() == 2 else {}",
+    "torch.meshgrid({}.flatten()[:3], {}.flatten()[:2], indexing='ij')[1]", "torch.broadcast_to({}, (2, *{}.shape))",
+    "{}.index_select({d}, torch.arange({}.shape[{d}]).flip(0))", "{}[:, None].expand(-1, 2, *[-1] * ({}.dim() - 1))",
+    "{}[torch.arange({}.shape[0]), ..., 0]", "{}.gather({d}, {}.argsort({d}, stable=True) * 0)", "{}.squeeze({d})",
+    "{}.view({}.shape[0], -1)", "{}.flatten({d}, -1)", "torch.cartesian_prod({}.flatten()[:3], {}.flatten()[:2])",
+    "torch.combinations({}.flatten()[:4])", "{}.ravel()[1:]", "{}.select({d}, 0).clone()", "{}.moveaxis(0, -1)",
 ]  # fmt: skip
 #: Functions of two float tensors; the flag says whether the result of exact values is exact.
 PAIRS = [
@@ -266,6 +291,19 @@ PAIRS = [
     ("torch.einsum('...i,...i->...', {}, {})", False), ("torch.stack([{}, {}], -1)", True),
     ("F.scaled_dot_product_attention({}, *[{}] * 2)", False), ("torch.baddbmm({}, {}, {}.mT)", False),
     ("F.kl_div(F.log_softmax({}, -1), F.softmax({}, -1), reduction='batchmean')", False),
+    ("torch.kron({}.flatten()[:4], {}.flatten()[:5])", False), ("torch.tensordot({}, {}, dims=1)", False),
+    ("F.binary_cross_entropy_with_logits({}, {}.sigmoid().detach())", False), ("torch.dist({}, {}, 1)", False),
+    ("F.huber_loss({}, {}, delta=0.5)", False), ("F.triplet_margin_loss({}, {}, {} * 0.5)", False),
+    ("F.gaussian_nll_loss({}, {}, torch.ones({}.shape))", False), ("{}.baddbmm({}, {}.mT)", False),
+    ("F.poisson_nll_loss({}.clamp(-2, 2), {}.abs())", False), ("torch.addmm({}, {}, {}.mT)", False),
+    ("F.multilabel_soft_margin_loss({}, ({} > 0).float())", False), ("torch.cross({}[..., :3], {}[..., :3], dim=-1)", False),
+    ("F.bilinear({}, {}, torch.linspace(-1, 1, 2 * {}.shape[-1] ** 2).view(2, {}.shape[-1], -1))", False),
+    ("torch.addr({}, {}.flatten()[:{}.shape[0]], {}.flatten()[:4])", False), ("torch.vdot({}.flatten(), {}.flatten())", False),
+    ("{}.fmax({})", True), ("{}.heaviside({})", True), ("torch.hstack([{}, {}])", True), ("{} if {}.dim() > 1 else {} * 2", True),
+    ("torch.scatter({}, -1, torch.tensor([[0]]), {})", True), ("{}.slice_scatter({}[:1], 0, 0, 1)", True),
+    ("torch.nn.utils.rnn.pad_sequence([{}, {}[:2]])", True), ("{}.select_scatter({}[0], 0, -1)", True),
+    ("F.embedding_bag(torch.tensor([[0, 1], [1, 0]]), {}, per_sample_weights=F.softmax({}.flatten()[:4], 0).view(2, 2), mode='sum')", False),
+    ("F.grid_sample({}, {}.flatten()[:8].view(1, 2, 2, 2).expand({}.shape[0], -1, -1, -1).tanh(), align_corners=False)", False),
 ]  # fmt: skip
 INTEGERS = [
     "{} + 1", "{} * 3", "{} // 3", "{} % 3", "{} & 6", "{} ^ 5", "{} | 1", "{} << 1", "{} >> 1", "-{}",
@@ -289,6 +327,12 @@ WINDOWS = [
     ("F.conv2d({}, torch.linspace(-1, 1, 18 * {}.shape[1]).view(2, {}.shape[1], 3, 3), stride=2, padding=1)", 4, 4),
     ("F.conv_transpose1d({}, torch.linspace(-1, 1, 4 * {}.shape[1]).view({}.shape[1], 2, 2), stride=2)", 3, 3),
     ("F.group_norm({}, 1)", 2, 4), ("F.instance_norm({})", 3, 4), ("F.unfold({}, 2)", 4, 4),
+    ("F.fold(F.unfold({}, 2), {}.shape[-2:], 2)", 4, 4), ("F.pixel_shuffle({}.repeat(1, 4, 1, 1), 2)", 4, 4),
+    ("F.max_unpool2d(*F.max_pool2d({}, 2, return_indices=True), 2)", 4, 4), ("F.avg_pool2d({}, 3, 2, 1, ceil_mode=True)", 4, 4),
+    ("F.interpolate({}, size=(3, 5), mode='bicubic')", 4, 4), ("F.interpolate({}, size=(3, 4), mode='area')", 4, 4),
+    ("F.conv2d({}, torch.linspace(-1, 1, 9 * {}.shape[1]).view(-1, 1, 3, 3), groups={}.shape[1], padding='same')", 4, 4),
+    ("F.conv_transpose2d({}, torch.linspace(-1, 1, 8 * {}.shape[1]).view(-1, 2, 2, 2), dilation=2)", 4, 4),
+    ("F.unfold({}, (2, 3), dilation=1, padding=1, stride=2)", 4, 4), ("F.pad({}, (-1, 0, 1, 1), value=0.5)", 3, 4),
     ("F.batch_norm({}, None, None, training=True)", 2, 4), ("F.pixel_unshuffle({}, 2)", 4, 4),
     ("F.adaptive_max_pool1d({}, 2)", 2, 3), ("F.lp_pool1d({}, 2, 2)", 3, 3), ("F.channel_shuffle({}, 2)", 4, 4),
     ("F.interpolate({}, size=5, mode='linear', align_corners=True)", 3, 3), ("F.local_response_norm({}, 2)", 3, 4),
@@ -304,6 +348,13 @@ WITH_OTHERS = [
     ("F.cross_entropy({x}, ({i}.flatten()[:{x}.shape[0]] % {x}.shape[1]))", False), ("{i} * {b}", True),
     ("{x}.take_along_dim({i} % {x}.shape[{d}], {d})", True), ("torch.where({b}, {i}, -{i})", True),
     ("{x}.scatter_reduce({d}, {i} % {x}.shape[{d}], torch.full({i}.shape, 0.5), 'amax')", True),
+    ("{x}.scatter_reduce({d}, {i} % {x}.shape[{d}], torch.full({i}.shape, 0.5), 'mean', include_self=False)", False),
+    ("{x}.index_reduce(0, {i}.flatten()[:1] % {x}.shape[0], {x}[:1], 'amax')", True), ("{x}.masked_scatter({b}, {x}.flip(0))", True),
+    ("F.nll_loss(F.log_softmax({x}, -1), {i}.flatten()[:{x}.shape[0]] % {x}.shape[-1])", False), ("{x}[{b}].sum()", True),
+    ("F.multi_margin_loss({x}, {i}.flatten()[:{x}.shape[0]] % {x}.shape[-1])", False), ("{x}.float_power(2) * {i}", False),
+    ("torch.where({b}, {x}, {x}.mean())", False), ("{x}[..., {i}.flatten() % {x}.shape[-1]]", True), ("{x}.pow({i} % 3)", False),
+    ("{x}[{i} % {x}.shape[0], ..., 0]", True), ("{x}.masked_fill({b}, -1e30).softmax(-1)", False), ("{b}.to({x}.dtype) - {x}", True),
+    ("F.scaled_dot_product_attention({x}, {x}, {x}, attn_mask={b} | {b}.logical_not())", False), ("{x}.logical_xor({b})", True),
 ]  # fmt: skip
 #: Statements that write to a value.
 WRITES = [
@@ -314,6 +365,13 @@ WRITES = [
     ("{x}.index_fill_({d}, torch.tensor([0]), -1)", True), ("{x}.transpose_(0, -1)", True),
     ("{x}.masked_fill_({x} > 1, 0.75)", True), ("{x}.diagonal(0, 0, 1).mul_(2)", True), ("{x}.unsqueeze_(0)", True),
     ("{x}.addcmul_({y}, {y}, value=0.25)", False), ("{x}.view(-1)[:2] = 0.5", True), ("{x}.div_(4)", True),
+    ("{x}.flatten()[1:3] = 0.25", True), ("{x}[torch.tensor([0, -1])] = 0.5", True), ("{x}[{x} > 1] = 0.5", True),
+    ("{x}.scatter_({d}, {x}.argsort({d}, stable=True), {x}.flip({d}))", True), ("{x}.squeeze_()", True), ("{x}.T.add_(1)", True),
+    ("{x}[torch.tensor([0]), ..., -1] += 1", True), ("{x}.index_copy_(0, torch.tensor([0]), {x}[-1:])", True),
+    ("{x}.split(2)[0].mul_(2)", True), ("{x}.transpose(0, -1)[0] = {x}.transpose(0, -1)[-1]", True), ("{x}.exp_().log_()", False),
+    ("{x}.index_add_(0, torch.tensor([0]), {x}[-1:])", True), ("{x}.lerp_({y}, 0.25)", False), ("{x}.zero_().add_({y})", True),
+    ("{x}[: {x}.shape[0] // 2 + 1] = 1.25", True), ("{x}[{x}.shape[0] // 2 :] *= 2", True), ("{x}.unbind(0)[0].neg_()", True),
+    ("{x}[::2] = 0.5", True), ("{x}[..., 1::2].mul_(2)", True), ("{x}[-2::2] = {x}[:1]", True),
 ]  # fmt: skip
 
 
@@ -326,7 +384,7 @@ def _of_one(m: Maker, templates: list[str], test: Callable[[torch.Tensor], bool]
 
 
 #: What decides between elements, so that only exact values may enter.
-_JUMPING = ("where", "max", "min", "copysign")
+_JUMPING = ("where", "max", "min", "copysign", ">", "heaviside")
 
 
 def _pair(m: Maker) -> bool:

@@ -264,23 +264,30 @@ class Behaviour(Case):
         x, line = torch.arange(24.0).view(6, 4), torch.ones(1, 4)
         functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
             "embedding": lambda i: F.embedding(i, x),
+            "embedding_bag": lambda i: F.embedding_bag(i.view(1, 1), x),
             "gather": lambda i: x.gather(0, i.view(-1, 1)),
             "index_add": lambda i: x.index_add(0, i, line),
             "index_copy": lambda i: x.index_copy(0, i, line),
+            "index_fill": lambda i: x.index_fill(0, i, 7.0),
+            "index_fill of a tensor": lambda i: x.index_fill(0, i, torch.tensor(7.0)),
+            "index_reduce": lambda i: x.index_reduce(0, i, line, "amax"),
             "index_select": lambda i: x.index_select(0, i),
             "scatter": lambda i: x.scatter(0, i.view(-1, 1), 7.0),
             "scatter_add": lambda i: x.scatter_add(0, i.view(-1, 1), line),
             "index": lambda i: x[i],
             "index of two axes": lambda i: x[i, i],
             "index_put": lambda i: x.index_put((i,), line),
+            "put": lambda i: x.put(i, torch.ones(1)),
             "take": lambda i: x.take(i),
             "nll_loss": lambda i: F.cross_entropy(line, i),
         }
-        wraps = {"index", "index of two axes", "index_put", "take"}
+        wraps = {
+            "index", "index of two axes", "index_put", "index_fill", "index_fill of a tensor", "put", "take"
+        }  # fmt: skip
         for name, function in functions.items():
             run = compiled(function)
             for place in (0, 24, -1, -25, -9, 6):
-                if name == "take" and place in (-9, 6):
+                if name in ("take", "put") and place in (-9, 6):
                     continue  # are elements of x
                 with self.subTest(f"{name} {place}"):
                     index = torch.tensor([place])

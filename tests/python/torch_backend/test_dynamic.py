@@ -167,16 +167,21 @@ class Images(DynamicCase):
                 x.diagonal(-1, 1, 0) * 2,
             ]
             windows = [x.unfold(0, 3, 2).sum(-1), x.unfold(1, 2, 1).mean(-1)]
-            return [*diagonals, *windows, x.median(0).values, x.median(1, True)[0]]
+            medians = [x.median(0).values, x.median(1, True)[0], x.median()]
+            return [*diagonals, *windows, *medians]
 
         def write(x: torch.Tensor) -> list[torch.Tensor]:
-            made = [x * (i + 1) for i in range(6)]
+            made = [x * (i + 1) for i in range(10)]
             made[0].diagonal().fill_(3)
             made[1].diagonal(1, 1, 0).mul_(2)
             made[2][-1:] = 1.5
             made[3][x.shape[0] - 2 :] = 0
             made[4][1:] += 1
             made[5][-2] = 7
+            made[6][::2] = 4
+            made[7][:, 1::3] *= 2
+            made[8][-3::2, ::2] = x[-3::2, ::2].flip(1)
+            made[9][x.shape[0] // 2 :: 2] += x[0]
             return made
 
         for function in (read, write):

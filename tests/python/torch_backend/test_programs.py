@@ -50,6 +50,8 @@ FOUND = [
             "v1 = v0[:, 0].view(-1)", "v2 = v0.select(1, 1)",
         ],
     ),
+    # Indices that count from the end.
+    Program([("float32", (3, 2))], ["v0 = -x0", "v0[torch.tensor([0, -1])] = 0.5"]),
     # A view of a result that needs no gradient.
     Program([("float32", (4, 6))], ["v0 = x0 * 2", "v1 = v0.detach()[1:]"], training=True),
 ]  # fmt: skip

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from ..errors import Unsupported
 from ..graph import Graph, Value
 from ..symbols import Size
 from ..table import row
-from .common import known, numel
+from .common import numel
 
 
 def _top(g: Graph, x: Value, count: Size, dim: int, largest: bool) -> Sequence[Value]:
@@ -80,7 +81,7 @@ def _median_dim(g: Graph, x: Value, dim: int, keepdim: bool = False) -> Sequence
 
 @row("aten.median.default")
 def _median(g: Graph, x: Value) -> Value:
-    count = known(numel(x.shape), "the number of elements")
-    if count == 0:
+    count = numel(x.shape)
+    if not statically_known_true(count > 0):
         raise Unsupported("the median of nothing is not supported")
     return _median_dim(g, g.reshape(x, [count]), 0, False)[0]

@@ -281,12 +281,14 @@ def _slice_scatter(
     dim %= x.rank
     extent = x.shape[dim]
     bound = _bound(start, extent, 0)
-    if step == 1 and not (static(extent) and static(bound)):
+    if not (static(extent) and static(bound)):
         first_line = extent + bound if static(bound) and int(bound) < 0 else bound
         known_inside = (first_line >= 0, first_line <= extent)
         if not all(statically_known_true(b) for b in known_inside):
             raise Unsupported("its first line may be outside of the tensor")
-        return _put_range(g, x, source, dim, first_line)
+        if step == 1:
+            return _put_range(g, x, source, dim, first_line)
+        return _put_every(g, x, source, dim, (first_line, step))
     first = known(bound, "a bound")
     last = known(_bound(end, extent, known(extent, "a dim")), "a bound")
     inside = list(range(first, last, step))
@@ -307,6 +309,33 @@ def _put_range(g: Graph, x: Value, source: Value, dim: int, first: Size) -> Valu
     if expression(last) != expression(extent):
         parts.append(g.slice(x, dim, last, extent))
     return parts[0] if len(parts) == 1 else g.op("Concat", *parts, axis=dim)
+
+
+def _put_every(
+    g: Graph, x: Value, source: Value, dim: int, lines: tuple[Size, int]
+) -> Value:
+    """Replaces every `step`th line of `x` from the line `first` on by those of `source`."""
+    first, step = lines
+    width = g.scalar(step, torch.int64)
+    after = g.op("Sub", positions(g, x.shape[dim]), g.scalar(first, torch.int64))
+    number = g.op("Div", after, width)
+    whole = g.compare("Equal", g.op("Mul", number, width), after)
+    begun = g.compare("GreaterOrEqual", after, g.scalar(0, torch.int64))
+    length = g.scalar(source.shape[dim], torch.int64)
+    chosen = g.op("And", g.op("And", whole, begun), g.compare("Less", number, length))
+    if not statically_known_true(source.shape[dim] > 0):
+        # Gather needs a line that it can read, even if it is not chosen.
+        dims = [*source.shape[:dim], source.shape[dim] + 1, *source.shape[dim + 1 :]]
+        source = g.op("Concat", source, g.slice(x, dim, 0, 1), dims=dims, axis=dim)
+    spread = _nearest_lines(g, source, number, dim)
+    return g.where(g.unsqueeze(chosen, list(range(1, x.rank - dim))), spread, x)
+
+
+def _nearest_lines(g: Graph, x: Value, number: Value, dim: int) -> Value:
+    """Takes lines of `x`, the first or last one for numbers that are out of range."""
+    last = g.scalar(x.shape[dim] - 1, torch.int64)
+    inside = g.op("Min", g.op("Max", number, g.scalar(0, torch.int64)), last)
+    return g.op("Gather", x, inside, axis=dim)
 
 
 def _put_lines(
@@ -350,9 +379,7 @@ def _diagonal_scatter(
     moved_by = g.op("Sub", column_number, g.unsqueeze(row_number, [1]))
     chosen = g.compare("Equal", moved_by, g.scalar(offset, torch.int64))
     number = g.op("Add", row_number, g.scalar(min(offset, 0), torch.int64))
-    last = g.scalar(length - 1, torch.int64)
-    inside = g.op("Min", g.op("Max", number, g.scalar(0, torch.int64)), last)
-    spread = g.op("Gather", source, inside, axis=source.rank - 1)
+    spread = _nearest_lines(g, source, number, source.rank - 1)
     placed = g.where(chosen, g.unsqueeze(spread, [source.rank]), g.transpose(x, order))
     return g.transpose(placed, [order.index(i) for i in range(x.rank)])
 
