@@ -10,6 +10,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/graph/image_option.h"
+#include "codegen/graph/size_range.h"
 #include "codegen/lower/fusion_decision.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
@@ -45,6 +46,8 @@ struct CompileOptions {
   /// architecture.
   std::optional<DeviceFacts> device;
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
+  /// Limits the sizes of dynamic dims; a run with another size is refused.
+  SizeRanges ranges;
   std::vector<StateOption> states;
   std::vector<ImageOption> images;           // inputs and outputs that are images
   std::vector<std::string> disabled_passes;  // unknown names are Code::Usage

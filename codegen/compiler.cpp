@@ -193,7 +193,7 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   CompileOptions with_values = options;
   std::map<std::string, std::optional<HostTensor>> states;
   for (const StateOption& s : options.states) states[s.input] = {};
-  const onnx::ImportOptions import_options{options.shapes, refusals, &states};
+  const onnx::ImportOptions import_options{options.shapes, options.ranges, refusals, &states};
   RP_ASSIGN(auto model, from.path ? onnx::import_file(*from.path, import_options)
                                   : onnx::import_bytes(from.bytes, import_options));
   for (StateOption& s : with_values.states)

@@ -2,6 +2,8 @@
 #include "codegen/compiler.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "codegen/autotune/autotune.h"
@@ -11,6 +13,10 @@
 
 using namespace reprise;
 using namespace reprise::capi;
+
+template <>
+inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
+    offsetof(reprise_compile_options, ranges)};
 
 namespace {
 
@@ -47,6 +53,9 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   for (const std::string& image : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(image));
   }
+  std::vector<std::string> ranges;
+  RP_TRY(append(given.ranges, given.range_count, "ranges", ranges));
+  RP_ASSIGN(o.ranges, parse_ranges(ranges));
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
   RP_ASSIGN(o.threads.executor, read_executor(given.executor));

@@ -63,6 +63,12 @@ constexpr ToleranceException kExceptions[] = {
      DType::F32,
      {0, 0, 2e-3, 0.1},
      "TopK chooses among equal scores; a query in another place is another box"},
+    // The 49th and 50th box of 100 are sorted by scores that differ by two units in the last place
+    // in the data, and by none with sums in double, so either may come first.
+    {"det_fasterrcnn_script",
+     DType::F32,
+     {0, 0, 1e-4, 0.02},
+     "two of the 100 boxes have equal scores with sums in double; either may come first"},
 };
 
 /// The data of these cases is from numpy's generator, with seeds that are not in the models.

@@ -207,6 +207,7 @@ Result<Loaded> load(const BisectCommand& o) {
   Loaded out;
   onnx::ImportOptions import;
   RP_ASSIGN(import.shapes, o.common.parsed_shapes());
+  RP_ASSIGN(import.ranges, parse_ranges(o.common.ranges));
   RP_ASSIGN(const std::vector<StateOption> options, parse_states(o.common.states));
   std::map<std::string, std::optional<HostTensor>> states;
   for (const StateOption& s : options) states[s.input] = {};
@@ -271,7 +272,8 @@ Result<int> run_bisect(const BisectCommand& o) {
   RP_ASSIGN(const Loaded loaded, load(o));
   BisectOptions options;
   RP_ASSIGN(options.compile, o.common.compile_options());
-  options.compile.shapes.clear();  // the importer has applied them
+  options.compile.shapes.clear();  // the importer has applied them and the ranges
+  options.compile.ranges.clear();
   options.compile.targets = targets_for(device);
   compile_for(device.info, options.compile);
   options.session.replay = o.common.mode != "default";

@@ -54,6 +54,7 @@ Result<std::map<std::string, Dims>> CommonOptions::parsed_shapes() const {
 Result<CompileOptions> CommonOptions::compile_options() const {
   CompileOptions o;
   RP_ASSIGN(o.shapes, parsed_shapes());
+  RP_ASSIGN(o.ranges, parse_ranges(ranges));
   RP_ASSIGN(o.precision, parse_precision(precision));
   RP_ASSIGN(o.states, parse_states(states));
   for (const std::string& text : images) {
@@ -141,6 +142,11 @@ void add_interface(CLI::App& command, CommonOptions& o) {
       .add_option("--shape", o.shapes,
                   "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
                   "sizes only; a compiled .rpk keeps its dynamic dims")
+      ->allow_extra_args(false);
+  command
+      .add_option("--range", o.ranges,
+                  "NAME=MIN..MAX: limits the size of the dynamic dims of this name, as in "
+                  "batch=1..64. Runs with other sizes are refused")
       ->allow_extra_args(false);
   command
       .add_option("--state", o.states,

@@ -40,6 +40,7 @@ struct CommonOptions {
   double tune_seconds = 30;
   uint64_t slice_us = 0;
   std::vector<std::string> shapes;
+  std::vector<std::string> ranges;  // codegen/graph/size_range.h
   std::vector<std::string> states;  // "INPUT=OUTPUT"
   std::vector<std::string> images;  // codegen/graph/image_option.h
   std::vector<std::string> disabled_passes, pass_options;

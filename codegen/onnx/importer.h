@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
+#include "codegen/graph/size_range.h"
 #include "codegen/onnx/refusal.h"
 
 namespace reprise::onnx {
@@ -17,6 +18,8 @@ namespace reprise::onnx {
 struct ImportOptions {
   /// Fixes dynamic input dims: input name -> dims (--shape).
   std::map<std::string, std::vector<int64_t>> shapes;
+  /// Limits the sizes of dynamic dims (--range).
+  SizeRanges ranges = {};
   /// If set, the importer adds everything that it refuses to this list and goes on without it. Of a
   /// node that reads the results of refused ones, only the operator is checked, unless the model
   /// declares their types. If the list is not empty afterwards, the graph is the part of the model

@@ -247,7 +247,7 @@ Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& optio
     }
     g.inputs.push_back(g.add_value(input.name, input.dtype, std::move(shape)));
   }
-  return {};
+  return graph::apply_ranges(g, options.ranges);
 }
 
 }  // namespace reprise::onnx

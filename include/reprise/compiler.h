@@ -59,11 +59,15 @@ typedef struct reprise_compile_options {
    * convert the pixels. */
   const char* const* images;
   size_t image_count;
+  /* Limits of sizes that inputs decide: "NAME=MIN..MAX", such as "batch=1..64". A run with another
+   * size is refused. */
+  const char* const* ranges;
+  size_t range_count;
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0                                                                      \
+        NULL, NULL, NULL, 0, NULL, 0                                                             \
   }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */

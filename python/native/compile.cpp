@@ -31,6 +31,7 @@ struct Settings {
   std::string mode = "reduce-overhead";
   std::string precision = "fp32";
   std::map<std::string, std::vector<int64_t>> shapes;
+  std::map<std::string, std::pair<int64_t, int64_t>> ranges;
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
   std::vector<std::string> images;                          // codegen/graph/image_option.h
   bool fullgraph = false;
@@ -73,6 +74,7 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   CompileOptions o;
   o.targets = s.targets;
   o.shapes = s.shapes;
+  for (const auto& [name, range] : s.ranges) o.ranges[name] = {range.first, range.second};
   for (const auto& [input, output] : s.states) o.states.push_back({input, output});
   for (const std::string& text : s.images) o.images.push_back(take(parse_image(text)));
   o.disabled_passes = s.disabled_passes;
@@ -186,6 +188,7 @@ void bind_compiler(nb::module_& m) {
           [](Settings& s, const std::string& mode) { s.mode = parse_mode(mode); })
       .def_rw("precision", &Settings::precision)
       .def_rw("shapes", &Settings::shapes)
+      .def_rw("ranges", &Settings::ranges)
       .def_rw("states", &Settings::states)
       .def_rw("images", &Settings::images)
       .def_rw("fullgraph", &Settings::fullgraph)

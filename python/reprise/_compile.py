@@ -29,6 +29,7 @@ def compile(
     mode: str | None = None,
     precision: str = "fp32",
     shapes: Mapping[str, Sequence[int]] | None = None,
+    ranges: Mapping[str, tuple[int, int]] | None = None,
     states: Mapping[str, str] | None = None,
     images: Mapping[str, str] | None = None,
     fullgraph: bool = False,
@@ -55,6 +56,8 @@ def compile(
         precision: of tensors and large weights in memory, where that is safe: 'fp32', 'fp16' or
             'bf16'. Sums and values inside a kernel stay fp32.
         shapes: fixes the dims of dynamic inputs, in elements: {'x': (1, 3, 224, 224)}.
+        ranges: limits the sizes of dynamic dims, by the names of the sizes: {'batch': (1, 64)}. Runs
+            with other sizes raise InvalidInput.
         states: {'w': 'w_next'} makes an input (or an initialiser) a tensor that sessions keep from
             run to run, and an output its next value. An initialiser of that name is the initial
             value; others begin with zeros.
@@ -96,6 +99,9 @@ def compile(
     )
     settings.precision = precision
     settings.shapes = {name: list(dims) for name, dims in (shapes or {}).items()}
+    settings.ranges = {
+        name: (low, high) for name, (low, high) in (ranges or {}).items()
+    }
     settings.states = list((states or {}).items())
     settings.images = [f"{name}={text}" for name, text in (images or {}).items()]
     settings.fullgraph = fullgraph

@@ -67,9 +67,11 @@ def export(
 
     Args:
         model: a module, in the state (eval or not) in which it is to run.
-        args, kwargs: example inputs, for `torch.export.export`. The inputs of the package have the
-            names of the arguments, and its parameters are constants.
-        dynamic_shapes: which dims may vary, as in `torch.export.export`.
+        args, kwargs: example inputs, for `torch.export.export`. Tensors are inputs of the package,
+            with the names of the arguments. Parameters are constants, and buffers that the model
+            changes are states. Results are outputs, with the names of their keys in dicts.
+        dynamic_shapes: which dims may vary, as in `torch.export.export`. Sizes have the names of
+            `Dim`s, and runs with sizes outside of their limits are refused.
         targets, precision: as in `reprise.compile`.
 
     Raises:

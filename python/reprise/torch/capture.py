@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,16 +17,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import reprise
 
-from . import proto
 from .decompositions import decompositions, traced_forms
-from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
 from .lowering import Names, lower, source_of
 from .optimizers import Rule, Tensors, clipped
 from .partition import unsupported
-
-NEXT = ".next"
-SEED = "seed"
+from .states import NEXT, SEED, with_values
 
 
 @dataclass
@@ -309,16 +306,9 @@ def capture(
     if None in lowered.extra:
         states = [*states, SEED]
 
-    def with_values(values: Tensors) -> bytes:
-        # Fields of a protobuf message that are repeated may be appended to it.
-        parts = [
-            proto.initializer(
-                proto.tensor(n, elem_type(v.dtype), v.shape, raw_bytes(v))
-            )
-            for n, v in values.items()
-        ]
-        return lowered.model + b"".join(parts)
-
     return Captured(
-        with_values, states, {n: i for i, n in enumerate(names[count:])}, rates
+        functools.partial(with_values, lowered.model),
+        states,
+        {n: i for i, n in enumerate(names[count:])},
+        rates,
     )

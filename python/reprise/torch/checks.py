@@ -76,4 +76,6 @@ def note(graph: Graph, node: Node, argument: Callable[[Any], Any]) -> Any:
 
 def is_token(node: Node) -> bool:
     """Returns whether an argument only says in which order effects happen; it has no value."""
-    return all(n.target is with_effects and n.args[0] is node for n in node.users)
+    return bool(node.users) and all(
+        n.target is with_effects and n.args[0] is node for n in node.users
+    )

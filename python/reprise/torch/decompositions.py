@@ -70,9 +70,21 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
         if packet is None:
             continue
         for overload in packet.overloads():
-            table.pop(getattr(packet, overload), None)
+            operator = getattr(packet, overload)
+            if not _is_composite(operator):
+                table.pop(operator, None)
     table.update(FORMULAS)
     return table
+
+
+def _is_composite(operator: Any) -> bool:
+    """Returns whether PyTorch always writes an overload with others, such as `std.dim`.
+
+    AOTAutograd never sees such an overload, but `torch.export` keeps it if no formula is there.
+    """
+    return torch._C._dispatch_has_kernel_for_dispatch_key(
+        operator.name(), "CompositeImplicitAutograd"
+    )
 
 
 @contextlib.contextmanager

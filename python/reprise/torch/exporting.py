@@ -2,56 +2,188 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import sympy  # type: ignore[import-untyped]
 import torch
-from torch.export import ExportedProgram
+from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
 
 import reprise
 
 from .decompositions import decompositions
 from .errors import Unsupported
-from .lowering import lower
+from .lowering import Names, lower, source_of
 from .partition import unsupported
+from .results import fake_value
+from .states import NEXT, SEED, with_values
+from .symbols import expression
 
+#: The largest size of a dim.
+_LARGEST = 2**31 - 1
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+#: Results that are new values of the model's own tensors.
+_NEXT_VALUES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
 
 
-def _frozen(program: ExportedProgram) -> dict[int, torch.Tensor]:
-    """Returns the arguments of the graph that are the model's own, by position."""
-    found: dict[int, torch.Tensor] = {}
-    for number, spec in enumerate(program.graph_signature.input_specs):
-        if spec.kind in _CONSTANTS:
-            assert spec.target is not None
-            value = program.state_dict.get(spec.target)
-            value = program.constants[spec.target] if value is None else value
-            found[number] = value.detach()
+@dataclass
+class _Interface:
+    """What becomes of arguments and results: inputs, constants, states and outputs, by position."""
+
+    names: Names
+    constants: dict[int, torch.Tensor] = field(default_factory=dict)
+    states: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+def _interface(program: ExportedProgram) -> _Interface:
+    signature = program.graph_signature
+    changed = {
+        str(s.target): number
+        for number, s in enumerate(signature.output_specs)
+        if s.kind in _NEXT_VALUES
+    }
+    found = _Interface(Names(seed=SEED + NEXT, unused=True))
+    for number, spec in enumerate(signature.input_specs):
+        if spec.kind not in _CONSTANTS:
+            continue
+        target = str(spec.target)
+        value = program.state_dict.get(target)
+        value = program.constants[target] if value is None else value
+        if target in changed:
+            found.names.arguments[number] = target
+            found.names.results[changed[target]] = target + NEXT
+            found.states[target] = value.detach()
+        else:
+            found.constants[number] = value.detach()
+    named = iter(_result_names(program))
+    for number, result in enumerate(signature.output_specs):
+        if result.kind is OutputKind.USER_OUTPUT:
+            found.names.results[number] = next(named)
+        elif result.kind is OutputKind.USER_INPUT_MUTATION:
+            raise reprise.Unsupported(
+                f"the model writes to its argument '{result.target}', which a package cannot do; "
+                "return the new value instead"
+            )
+        elif result.kind not in (*_NEXT_VALUES, OutputKind.TOKEN):
+            raise reprise.Unsupported(
+                f"a package has no results of kind {result.kind.name}"
+            )
     return found
 
 
-def _model_of(program: ExportedProgram) -> bytes:
-    for spec in program.graph_signature.output_specs:
-        if spec.kind is not OutputKind.USER_OUTPUT:
-            raise reprise.Unsupported(
-                f"the model changes {spec.target}, which a package for inference cannot keep; "
-                "call model.eval() before the export"
-            )
-    gm = program.graph_module
-    try:
-        lowered = lower(gm, _frozen(program), in_order=True)
-    except Unsupported as error:
-        reasons = unsupported(gm, {})
-        listed = "; ".join(
-            f"{node.target}: {reason}" for node, reason in reasons.items()
+def _result_names(program: ExportedProgram) -> list[str]:
+    """Returns names for the results: their keys in dicts and dataclasses, and "output" for others."""
+    spec = program.call_spec.out_spec
+    if spec is None:
+        return []
+    names = ["output"] * spec.num_leaves
+    places = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    for path, place in _leaves(places, ()):
+        if not all(isinstance(part, int) for part in path):
+            names[place] = ".".join(map(str, path))
+    return names
+
+
+def _leaves(
+    tree: Any, path: tuple[int | str, ...]
+) -> Iterator[tuple[tuple[int | str, ...], int]]:
+    """Lists the numbers in a tree of results, with the keys that lead there."""
+    items: Iterable[tuple[int | str, Any]] = ()
+    if isinstance(tree, int):
+        yield path, tree
+    elif isinstance(tree, Mapping):
+        items = [(str(k), v) for k, v in tree.items()]
+    elif hasattr(tree, "_fields"):  # a named tuple
+        items = zip(tree._fields, tree, strict=True)
+    elif isinstance(tree, (list, tuple)):
+        items = enumerate(tree)
+    elif dataclasses.is_dataclass(tree):
+        items = [(f.name, getattr(tree, f.name)) for f in dataclasses.fields(tree)]
+    for key, part in items:
+        yield from _leaves(part, (*path, key))
+
+
+class _Dims:
+    """The names that the caller gave sizes, as `Dim("batch")`, by tensor and axis."""
+
+    def __init__(
+        self, model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], tree: Any
+    ) -> None:  # fmt: skip
+        self._found: dict[tuple[int, int], str] = {}
+        if tree is None:
+            return
+        bound = inspect.signature(model.forward).bind(*args, **kwargs).arguments
+        given = {k: v for k, v in bound.items() if k not in kwargs} | dict(kwargs)
+        self._walk(given, tree)
+
+    def _walk(self, value: Any, tree: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            dims = tree.items() if isinstance(tree, Mapping) else enumerate(tree or ())
+            for axis, dim in dims:
+                if isinstance(dim, Dim):
+                    self._found[id(value), axis % value.dim()] = dim.__name__
+        elif isinstance(value, Mapping) and isinstance(tree, Mapping):
+            for key in tree.keys() & value.keys():
+                self._walk(value[key], tree[key])
+        elif isinstance(value, (Mapping, list, tuple)) and isinstance(
+            tree, (list, tuple)
+        ):
+            parts = value.values() if isinstance(value, Mapping) else value
+            for part, subtree in zip(parts, tree, strict=False):
+                self._walk(part, subtree)
+
+    def symbols(self, program: ExportedProgram) -> dict[sympy.Symbol, str]:
+        """Returns the names of the program's symbols."""
+        kinds = [s.kind for s in program.graph_signature.input_specs]
+        nodes = program.graph.find_nodes(op="placeholder")
+        fakes = [
+            fake_value(n)
+            for n, kind in zip(nodes, kinds, strict=True)
+            if kind is InputKind.USER_INPUT
+        ]
+        found: dict[sympy.Symbol, str] = {}
+        leaves = pytree.tree_leaves(program.example_inputs)
+        for leaf, fake in zip(leaves, fakes, strict=False):
+            for axis, size in enumerate(getattr(fake, "shape", ())):
+                name, symbol = self._found.get((id(leaf), axis)), expression(size)
+                if name is not None and symbol.is_Symbol and name not in found.values():
+                    found.setdefault(symbol, name)
+        return found
+
+
+def _ranges(
+    program: ExportedProgram, names: Mapping[sympy.Symbol, str], symbols: Iterable[sympy.Symbol]
+) -> dict[str, tuple[int, int]]:  # fmt: skip
+    """Returns the limits of sizes that the caller gave, or that the program assumes."""
+    found = {}
+    for symbol in symbols:
+        limits = program.range_constraints.get(symbol)
+        if limits is None:
+            continue
+        low, high = (
+            int(end) if end.is_Integer else default
+            for end, default in ((limits.lower, 0), (limits.upper, _LARGEST))
         )
-        raise reprise.Unsupported(listed or str(error)) from error
-    if lowered.checks:
-        names = ", ".join(sorted({str(c.operator) for c in lowered.checks}))
-        raise reprise.Unsupported(f"a package cannot make assertions: {names}")
-    return lowered.model
+        found[names.get(symbol, str(symbol))] = (
+            max(low, 0),
+            max(min(high, _LARGEST), 0),
+        )
+    return found
+
+
+def _unsupported(program: ExportedProgram, error: Unsupported) -> reprise.Unsupported:
+    reasons = unsupported(program.graph_module, {})
+    listed = "; ".join(
+        f"{node.target}: {reason}. {source_of(node)}".rstrip()
+        for node, reason in reasons.items()
+    )
+    return reprise.Unsupported(listed or str(error))
 
 
 def export_model(
@@ -65,10 +197,42 @@ def export_model(
     precision: str = "fp32",
 ) -> reprise.Package:
     """Compiles a model; see `reprise.torch.export`."""
+    given = dict(kwargs or {})
     program = torch.export.export(
-        model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes
+        model, tuple(args), given, dynamic_shapes=dynamic_shapes
     ).run_decompositions(decompositions())
-    package = reprise.compile(_model_of(program), targets=targets, precision=precision)
+    interface = _interface(program)
+    sizes = _Dims(model, args, given, dynamic_shapes).symbols(program)
+    interface.names.sizes = sizes
+    try:
+        lowered = lower(
+            program.graph_module, interface.constants, in_order=True, names=interface.names
+        )  # fmt: skip
+    except Unsupported as error:
+        raise _unsupported(program, error) from error
+    if all(result is None for result in lowered.results):
+        raise reprise.Unsupported("the model returns no tensor")
+    if lowered.checks:
+        names = ", ".join(sorted({str(c.operator) for c in lowered.checks}))
+        raise reprise.Unsupported(
+            f"a package cannot make assertions: {names}; leave them out, as `linalg.inv_ex` does "
+            "where `linalg.inv` asserts"
+        )
+    states = dict(interface.states)
+    if lowered.seed is not None:
+        states[lowered.seed] = (
+            torch.empty(2, dtype=torch.int32).random_().view(torch.uint32)
+        )
+    outputs = {name: name + NEXT for name in interface.states}
+    if lowered.seed is not None:
+        outputs[lowered.seed] = SEED + NEXT
+    package = reprise.compile(
+        with_values(lowered.model, states),
+        targets=targets,
+        precision=precision,
+        states=outputs,
+        ranges=_ranges(program, sizes, lowered.symbols),
+    )
     if path is not None:
         package.save(path)
     return package

@@ -28,6 +28,10 @@ _FLOAT_OPERATORS = {
 }  # fmt: skip
 
 
+#: What expressions of sizes in declared dims consist of.
+_EXPRESSIBLE = (sympy.Add, sympy.Mul, sympy.Symbol, sympy.Integer)
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """A tensor of the graph. `dims` is None where no row needed to know the shape."""
@@ -88,6 +92,8 @@ class Graph:
     extra_inputs: list[sympy.Symbol | None] = field(default_factory=list)
     #: Assertions that are made after each run.
     checks: list[Check] = field(default_factory=list)
+    #: Names of sizes; others have those of their symbols.
+    size_names: dict[sympy.Symbol, str] = field(default_factory=dict)
     #: How many random nodes there are; each draws from a stream of its own.
     streams: int = 0
     _seed: Value | None = None
@@ -120,12 +126,26 @@ class Graph:
                 declared.append(int(expr))
                 continue
             declared.append(
-                str(expr) if expr.is_Symbol else self.unique(f"{value.name}_dim{axis}")
+                self._declared(expr) or self.unique(f"{value.name}_dim{axis}")
             )
             if expr.is_Symbol:
                 self._symbols.setdefault(expr, (value, axis))
         self.inputs.append(proto.value_info(value.name, elem_type(dtype), declared))
         return value
+
+    def _declared(self, size: sympy.Expr) -> str:
+        """Returns how the model declares a size that only a run knows; "" if it has no name.
+
+        With names for sizes, a sum or product of sizes that inputs before have is an expression.
+        """
+        if size.is_Symbol:
+            return self.size_names.get(size, str(size))
+        if not self.size_names or not size.free_symbols <= self._symbols.keys():
+            return ""
+        if not all(isinstance(p, _EXPRESSIBLE) for p in sympy.preorder_traversal(size)):
+            return ""
+        names = {s: sympy.Symbol(self.size_names.get(s, str(s))) for s in self._symbols}
+        return str(size.xreplace(names))
 
     def seed_words(self) -> tuple[Value, Value]:
         """Returns two words for random numbers, as uint32.

@@ -54,18 +54,23 @@ class Lowered:
     extra: list[sympy.Symbol | None]
     checks: list[Check]
     listed: int
+    #: The name of the input that random numbers come from, if its next value is an output.
+    seed: str | None
 
 
 @dataclass
 class Names:
-    """Names for arguments and results, by position, and for the seed of the next run.
+    """Names for arguments and results, by position, for the seed of the next run, and for sizes.
 
-    A result with a name becomes an output even if it is an argument.
+    A result with a name becomes an output even if it is an argument or a number. With `unused`, an
+    argument that nothing reads becomes an input, too.
     """
 
     arguments: dict[int, str] = field(default_factory=dict)
     results: dict[int, str] = field(default_factory=dict)
     seed: str | None = None
+    sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
+    unused: bool = False
 
 
 def source_of(node: Node) -> str:
@@ -271,6 +276,7 @@ def lower(
     names = names or Names()
     lowering = Lowering(gm)
     graph = lowering.graph
+    graph.size_names = names.sizes
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     numbers = {node: number for number, node in enumerate(placeholders)}
     listed = next(n for n in gm.graph.nodes if n.op == "output").args[0]
@@ -296,8 +302,7 @@ def lower(
         views.get(i) or _result(lowering, r, numbers, in_order, names.results.get(i))
         for i, r in enumerate(listed)
     ]
-    if names.seed is not None:
-        graph.next_seed(names.seed)
+    seed = None if names.seed is None else graph.next_seed(names.seed)
     checks = _checks(graph, results)
     symbols = find_symbols([fake_value(n) for n in placeholders])
     needed_symbols = {s for s in graph.extra_inputs if s is not None}
@@ -314,7 +319,7 @@ def lower(
         if symbol not in symbols:
             raise Unsupported(f"no input has the size {symbol}")
     extra = graph.extra_inputs
-    return Lowered(graph.model(), inputs, results, symbols, extra, checks, count)
+    return Lowered(graph.model(), inputs, results, symbols, extra, checks, count, seed)
 
 
 def _needed(gm: GraphModule, results: Sequence[Any]) -> set[Node]:
@@ -343,8 +348,9 @@ def _inputs(
         elif is_size(fake):
             lowering.env[node] = _known_size(fake)
         elif not isinstance(fake, torch.Tensor):
-            raise Unsupported(f"the argument {node.name} is not a tensor")
-        elif node in needed and node.users and not is_token(node):
+            if node in needed:
+                raise Unsupported(f"the argument {node.name} is not a tensor")
+        elif not is_token(node) and ((node in needed and node.users) or names.unused):
             spec = _spec(fake, in_order)
             found.append((number, spec))
             name = names.arguments.get(number, node.name)
@@ -378,13 +384,20 @@ def _result(
 ) -> Result:  # fmt: skip
     if node is None:
         return None
-    if not isinstance(node, Node):
-        return SizeResult(node)
-    if node in numbers and name is None:
-        return numbers[node]
-    fake, value = fake_value(node), lowering.env[node]
+    fake = fake_value(node) if isinstance(node, Node) else node
+    if name is None:
+        if not isinstance(node, Node):
+            return SizeResult(node)
+        if node in numbers:
+            return numbers[node]
+        if is_size(fake):
+            return SizeResult(fake)
     if is_size(fake):
-        return SizeResult(fake)
+        number = _number(lowering.graph, fake)
+        spec = TensorSpec(number.dtype, (), ())
+        _add_output(lowering.graph, number, spec, name)
+        return spec
+    value = lowering.env[node] if isinstance(node, Node) else None
     if value is None:
         return None
     spec = _spec(fake, in_order)
@@ -392,6 +405,17 @@ def _result(
         spec.layout = layout_of(node)
     _add_output(lowering.graph, value, spec, name)
     return spec
+
+
+def _number(graph: Graph, number: Any) -> Value:
+    """Returns a size, or another number of the program, as a tensor."""
+    if isinstance(number, torch.SymBool):
+        raise Unsupported("a relation of sizes cannot be a result")
+    if isinstance(number, bool):
+        return graph.scalar(number, torch.bool)
+    if isinstance(number, (float, torch.SymFloat)):
+        return graph.scalar(number, torch.float32)
+    return graph.scalar(number, torch.int64)
 
 
 def _checks(graph: Graph, results: list[Result]) -> list[Check]:

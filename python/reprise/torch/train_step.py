@@ -12,11 +12,12 @@ import torch
 import reprise
 
 from . import profiling
-from .capture import SEED, Captured, Group, capture, scalar_name, slot_name
+from .capture import Captured, Group, capture, scalar_name, slot_name
 from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
 from .optimizers import Tensors, rules_of
 from .options import Options
+from .states import SEED
 
 
 class _Program:

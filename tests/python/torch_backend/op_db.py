@@ -24,7 +24,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 #: What the child processes are told as well.
-SWITCHES = ("gradcheck", "dynamic", "strided", "reference")
+SWITCHES = ("gradcheck", "dynamic", "strided", "reference", "export")
 
 
 def main() -> int:
@@ -63,6 +63,11 @@ def main() -> int:
         "--reference",
         action="store_true",
         help="PyTorch's larger sets of samples, where it has them",
+    )
+    parser.add_argument(
+        "--export",
+        action="store_true",
+        help="run packages of `reprise.torch.export` instead",
     )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

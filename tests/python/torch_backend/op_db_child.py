@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import op_db_checks as checks
+import reprise
 import torch
 import torch._dynamo
 from op_db_checks import Wrong, compare
-from reprise.torch import backend, report
+from reprise.torch import backend, export, report
 from torch._dynamo.utils import counters
 from torch.autograd.gradcheck import GradcheckError
 from torch.testing._internal import common_methods_invocations as invocations
@@ -45,6 +46,30 @@ def _gradients(result: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor | N
     return list(torch.autograd.grad(outputs, inputs, seeds, allow_unused=True))
 
 
+def _as_torch(array: Any) -> torch.Tensor:
+    """Returns an array of a run as a tensor; NumPy has no bfloat16."""
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view("int16").copy()).view(torch.bfloat16)
+    return torch.from_numpy(array.copy())
+
+
+class _OfTensors(torch.nn.Module):
+    """A call as a model whose arguments are the tensors of the call."""
+
+    def __init__(self, call: Any, given: Any) -> None:
+        super().__init__()
+        self._call = call
+        self._leaves, self._spec = pytree.tree_flatten(given)
+        self.tensors = [t.detach() for t in self._leaves if isinstance(t, torch.Tensor)]
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        left = iter(tensors)
+        leaves = [
+            next(left) if isinstance(t, torch.Tensor) else t for t in self._leaves
+        ]
+        return self._call(*pytree.tree_unflatten(leaves, self._spec))
+
+
 class Entry:
     """One entry of op_db, with what its runs found."""
 
@@ -68,7 +93,10 @@ class Entry:
                 and dtype in self.info.supported_backward_dtypes("cpu")
             )
             for sample in self._samples(dtype, backward):
-                self._sample(sample, dtype, backward)
+                if self.options.export:
+                    self._exported(sample, dtype)
+                else:
+                    self._sample(sample, dtype, backward)
 
     def _samples(self, dtype: torch.dtype, backward: bool) -> Iterator[Any]:
         options = self.options
@@ -121,6 +149,41 @@ class Entry:
                 self._compare(given, (found, gradients), dtype, what, gradient=True)
         self._note(graphs)
         self._compare_strides(given, checks.layouts(got), checks.layouts(want), what)
+
+    def _exported(self, sample: Any, dtype: torch.dtype) -> None:
+        """Runs a package of the operator and compares its results with eager's."""
+        given = (sample.input, sample.args, sample.kwargs)
+        module = _OfTensors(self._call, given)
+        try:
+            want, _ = self._expected(given, False)
+            torch.manual_seed(0)
+            torch.export.export(module, tuple(module.tensors))
+        except Exception:  # noqa: BLE001
+            self.idle.add("PyTorch refuses or does not export its samples")
+            return
+        self.samples += 1
+        device = self.options.device
+        try:
+            package = export(
+                module, module.tensors, targets=device.partition(":")[0] or device
+            )
+        except reprise.Unsupported as error:
+            self.fallbacks += 1
+            self.reasons.append(str(error))
+            return
+        named = zip(package.inputs, module.tensors, strict=True)
+        session = reprise.Session(package, device=device)
+        found = session.run({slot.name: t.detach() for slot, t in named})
+        listed = iter([_as_torch(found[slot.name]) for slot in package.outputs])
+        got = pytree.tree_map_only(
+            torch.Tensor,
+            lambda t: torch.view_as_complex(next(listed)) if t.is_complex() else next(listed),
+            want,
+        )  # fmt: skip
+        self.compiled += 1
+        what = f"{dtype} {_described(given)}"
+        if self.info.name not in checks.RANDOM:
+            self._compare(given, (got, want), dtype, what, gradient=False)
 
     def _compare_strides(
         self, given: Any, mine: list[Any], theirs: list[Any], what: str

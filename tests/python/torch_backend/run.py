@@ -24,6 +24,7 @@ MODULES = {
         "test_backend",
         "test_engine",
         "test_dynamic",
+        "test_export",
         "test_higher_order",
         "test_launches",
         "test_parameters",
@@ -33,6 +34,7 @@ MODULES = {
     ],
     "full": [
         "test_dynamic_models",
+        "test_export_models",
         "test_models",
         "test_operators",
         "test_example_programs",

@@ -1,0 +1,71 @@
+#include "codegen/graph/size_range.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace reprise {
+
+namespace {
+
+constexpr std::string_view kBetween = "..";
+constexpr int64_t kLargest = (int64_t{1} << 31) - 1;
+
+/// Reads one end of a range; an empty text leaves it as it is.
+bool read_end(std::string_view text, int64_t& out) {
+  if (text.empty()) return true;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return error == std::errc() && rest == text.data() + text.size();
+}
+
+Status usage(std::string message) {
+  return {Code::Usage, std::move(message)};
+}
+
+std::string range_text(const std::string& name, const Interval& range) {
+  return "range " + std::to_string(range.min) + std::string(kBetween) + std::to_string(range.max) +
+         " of '" + name + "'";
+}
+
+}  // namespace
+
+Result<std::pair<std::string, Interval>> parse_range(std::string_view text) {
+  const size_t equals = text.find('=');
+  const size_t between = text.find(kBetween, std::min(equals, text.size()));
+  Interval range{0, kLargest};
+  if (equals == 0 || between == std::string_view::npos ||
+      !read_end(text.substr(equals + 1, between - equals - 1), range.min) ||
+      !read_end(text.substr(between + kBetween.size()), range.max)) {
+    return usage("'" + std::string(text) + "' is not NAME=MIN..MAX, such as batch=1..64");
+  }
+  return std::pair(std::string(text.substr(0, equals)), range);
+}
+
+Result<SizeRanges> parse_ranges(const std::vector<std::string>& texts) {
+  SizeRanges out;
+  for (const std::string& text : texts) {
+    RP_ASSIGN(auto named, parse_range(text));
+    if (!out.insert(named).second)
+      return usage("the range of '" + named.first + "' is given twice");
+  }
+  return out;
+}
+
+Status graph::apply_ranges(Graph& g, const SizeRanges& ranges) {
+  for (const auto& [name, range] : ranges) {
+    if (range.min < 0 || range.max > kLargest || range.min > range.max)
+      return usage(range_text(name, range) + ": no size is between them; the largest is " +
+                   std::to_string(kLargest));
+    const auto symbol = std::ranges::find(g.symbols, name, &Symbol::name);
+    if (symbol == g.symbols.end()) {
+      std::string known;
+      for (const Symbol& s : g.symbols) known += (known.empty() ? "'" : ", '") + s.name + "'";
+      return usage(range_text(name, range) + ": the model has no such size; the sizes that its " +
+                   "inputs decide are " + (known.empty() ? "none" : known));
+    }
+    symbol->min = std::max(symbol->min, range.min);
+    symbol->max = std::min(symbol->max, range.max);
+  }
+  return {};
+}
+
+}  // namespace reprise

@@ -1,0 +1,64 @@
+// Limits of sizes: --range, and reprise_compile_options::ranges.
+#include <gtest/gtest.h>
+
+#include "reprise/compiler.h"
+#include "tests/cli/run_reprise.h"
+#include "tests/support/onnx_writer.h"
+
+namespace reprise::test {
+namespace {
+
+std::string doubling_model() {
+  OnnxWriter m;
+  m.input("x", DType::F32, {"n", 3}).output("y", DType::F32, {"n", 3});
+  m.node("Add", {"x", "x"}, {"y"});
+  return m.bytes();
+}
+
+TEST(Range, OtherSizesAreRefused) {
+  const TempDir dir;
+  const std::string model = dir / "m.onnx", package = dir / "m.rpk";
+  write_file(model, doubling_model());
+  const ProcessResult made = reprise({"compile", model, "-o", package, "--range", "n=2..9"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(reprise({"run", package, "--device", "host", "--shape", "x=9x3"}).status, 0);
+  const ProcessResult refused = reprise({"run", package, "--device", "host", "--shape", "x=10x3"});
+  EXPECT_NE(refused.status, 0);
+  EXPECT_NE(refused.err.find("dimension 0 ('n') is 10, expected 2 to 9"), std::string::npos)
+      << refused.err;
+  // Random inputs have sizes that are allowed.
+  EXPECT_EQ(reprise({"run", package, "--device", "host"}).status, 0);
+  const ProcessResult unknown = reprise({"compile", model, "-o", package, "--range", "m=2..9"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("the model has no such size"), std::string::npos) << unknown.err;
+}
+
+TEST(Range, IsAnOptionOfTheLibrary) {
+  const std::string model = doubling_model();
+  const char* ranges[] = {"n=2..9"};
+  reprise_compile_options options = REPRISE_COMPILE_OPTIONS_INIT;
+  options.ranges = ranges;
+  options.range_count = 1;
+  reprise_package* package = nullptr;
+  reprise_error error{};
+  ASSERT_EQ(reprise_compile_memory(model.data(), model.size(), &options, &package, &error),
+            REPRISE_OK)
+      << error.message;
+  reprise_symbol symbol = REPRISE_SYMBOL_INIT;
+  ASSERT_EQ(reprise_package_symbol(package, 0, &symbol, &error), REPRISE_OK) << error.message;
+  EXPECT_EQ(symbol.min, 2);
+  EXPECT_EQ(symbol.max, 9);
+  reprise_package_free(package);
+
+  // A program that was compiled before the option was there gives a shorter struct.
+  options.struct_size = offsetof(reprise_compile_options, ranges);
+  ASSERT_EQ(reprise_compile_memory(model.data(), model.size(), &options, &package, &error),
+            REPRISE_OK)
+      << error.message;
+  ASSERT_EQ(reprise_package_symbol(package, 0, &symbol, &error), REPRISE_OK) << error.message;
+  EXPECT_EQ(symbol.min, 0);
+  reprise_package_free(package);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,278 @@
+"""Packages of `reprise.torch.export` against eager."""
+
+from __future__ import annotations
+
+import copy
+import os
+import unittest
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import reprise
+import reprise.torch
+import torch
+import torch.nn.functional as F
+from models import MODELS
+from torch import nn
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+DEVICE = os.environ.get("REPRISE_TEST_DEVICE", "vulkan:0")
+TARGET = DEVICE.partition(":")[0]
+
+
+class Of(nn.Module):
+    """A function as a model."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return self._function(x, *args, **kwargs)
+
+
+class Counter(nn.Module):
+    """Adds up what it gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.ones(3))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64), False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x.sum(0))
+        self.calls.add_(1)
+        return x + self.total * self.calls
+
+
+def _slots(slots: Sequence[reprise.Slot]) -> list[tuple[str, tuple[int | str, ...]]]:
+    return [(s.name, tuple(s.shape)) for s in slots]
+
+
+class ExportCase(unittest.TestCase):
+    def setUp(self) -> None:
+        torch.manual_seed(0)
+        self.x = torch.randn(4, 3)
+
+    def export(self, model: Any, *args: Any, **options: Any) -> reprise.Package:
+        net = model if isinstance(model, nn.Module) else Of(model)
+        return reprise.torch.export(net, args, targets=TARGET, **options)
+
+    def run_package(
+        self, package: reprise.Package, *tensors: torch.Tensor
+    ) -> list[torch.Tensor]:
+        """The outputs of a run, in their order."""
+        session = reprise.Session(package, device=DEVICE)
+        named = zip(package.inputs, tensors, strict=True)
+        found = session.run({slot.name: t.numpy() for slot, t in named})
+        return [
+            torch.from_numpy(np.array(found[slot.name])) for slot in package.outputs
+        ]
+
+    def same(self, got: torch.Tensor, want: torch.Tensor, part: float = 1e-5) -> None:
+        self.assertEqual(got.shape, want.shape)
+        self.assertEqual(got.dtype, want.dtype)
+        if want.numel():
+            scale = max(1.0, float(want.double().abs().max()))
+            difference = (got.double() - want.double()).abs()
+            self.assertLessEqual(float(difference.max()), part * scale)
+
+    def agree(self, model: nn.Module, *tensors: torch.Tensor) -> None:
+        """Compares all results of a model with eager's."""
+        package = self.export(copy.deepcopy(model), *tensors)
+        with torch.no_grad():
+            want = pytree.tree_leaves(model(*tensors))
+        got = self.run_package(package, *tensors)
+        self.assertEqual(len(got), len(want))
+        for g, w in zip(got, want, strict=True):
+            self.same(g, w)
+
+    def agree_on(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        """Compares all results of a model of the lists with eager's."""
+        model.eval()
+        package = reprise.torch.export(
+            copy.deepcopy(model), args, kwargs=kwargs, targets=TARGET
+        )
+        with torch.no_grad():
+            want = _tensors(model(*args, **kwargs))
+        got = self.run_package(package, *_tensors((args, kwargs)))
+        self.assertEqual(len(got), len(want))
+        for g, w in zip(got, want, strict=True):
+            self.same(g, w, 1e-4)
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)]
+
+
+class Interface(ExportCase):
+    def test_layers(self) -> None:
+        """Operators that PyTorch always writes with others, which an export would keep."""
+        image = torch.randn(2, 4, 6, 6)
+        text = torch.randn(2, 5, 8)
+        models: list[tuple[nn.Module, torch.Tensor]] = [
+            (nn.LayerNorm(3), self.x),
+            (nn.GroupNorm(2, 4), image),
+            (nn.InstanceNorm2d(4, affine=True), image),
+            (nn.RMSNorm(8), text),
+            (nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True).eval(), text),
+            (nn.LSTM(8, 4, batch_first=True), text),
+            (nn.GRU(8, 4, 2, bidirectional=True), text),
+            (
+                nn.Sequential(nn.BatchNorm2d(4), nn.Conv2d(4, 6, 3), nn.SiLU()).eval(),
+                image,
+            ),
+            (Of(lambda x: x.std(0) + x.var()), self.x),
+            (Of(lambda x: torch.var_mean(x, 1)), self.x),
+            (Of(lambda x: torch.std_mean(x)), self.x),
+        ]
+        for model, x in models:
+            with self.subTest(str(model)):
+                self.agree(model, x)
+
+    def test_arguments_that_are_no_tensors(self) -> None:
+        def function(x: torch.Tensor, mask: Any, mode: str, count: int) -> torch.Tensor:
+            return x * count if mask is None and mode == "scale" else x
+
+        package = self.export(function, self.x, None, "scale", 3)
+        self.assertEqual(_slots(package.inputs), [("x", (4, 3))])
+        self.same(self.run_package(package, self.x)[0], self.x * 3)
+
+    def test_all_tensors_are_inputs_in_their_order(self) -> None:
+        def function(
+            x: torch.Tensor, unused: torch.Tensor, parts: Mapping[str, torch.Tensor]
+        ) -> torch.Tensor:
+            return x + parts["b"]
+
+        parts = {"a": torch.ones(2), "b": torch.ones(3)}
+        package = self.export(function, self.x, torch.ones(5), parts)
+        shapes = [shape for _, shape in _slots(package.inputs)]
+        self.assertEqual(shapes, [(4, 3), (5,), (2,), (3,)])
+        inputs = (self.x, torch.ones(5), torch.ones(2), torch.ones(3))
+        self.same(self.run_package(package, *inputs)[0], self.x + 1)
+
+    def test_all_results_are_outputs(self) -> None:
+        def function(x: torch.Tensor) -> Any:
+            y = x + 1
+            return {
+                "logits": y,
+                "hidden": [x, y, y.T],
+                "size": 7,
+                "none": None,
+                "made": torch.arange(3),
+            }
+
+        package = self.export(function, self.x)
+        names = ["logits", "hidden.0", "hidden.1", "hidden.2", "size", "made"]
+        self.assertEqual([s.name for s in package.outputs], names)
+        y = self.x + 1
+        want = [y, self.x, y, y.T, torch.tensor(7), torch.arange(3)]
+        for g, w in zip(self.run_package(package, self.x), want, strict=True):
+            self.same(g, w)
+        listed = self.export(lambda x: (x, x * 2), self.x)
+        self.assertEqual([s.name for s in listed.outputs], ["output", "output.1"])
+
+    def test_complex_results_are_pairs(self) -> None:
+        got = self.run_package(self.export(torch.fft.rfft, self.x), self.x)[0]
+        self.same(got, torch.view_as_real(torch.fft.rfft(self.x)))
+
+    def test_what_cannot_be_exported(self) -> None:
+        cases: list[tuple[Callable[..., Any], str]] = [
+            (lambda x: x.add_(1), "writes to its argument 'x'"),
+            (lambda x: torch.linalg.inv(x[:3]), "cannot make assertions"),
+            (lambda x: None, "returns no tensor"),
+            (
+                lambda x: torch.igamma(x.abs(), x.abs()),
+                r"aten\.igamma.*test_export\.py",
+            ),
+        ]
+        for function, message in cases:
+            with (
+                self.subTest(message),
+                self.assertRaisesRegex(reprise.Unsupported, message),
+            ):
+                self.export(function, self.x)
+
+
+class Sizes(ExportCase):
+    def test_names_and_limits(self) -> None:
+        batch = Dim("batch", min=2, max=9)
+        package = self.export(
+            lambda x: (x.reshape(-1), x.shape[0]), self.x, dynamic_shapes=({0: batch},)
+        )
+        self.assertEqual(_slots(package.inputs), [("x", ("batch", 3))])
+        for rows in (2, 4, 9):
+            x = torch.randn(rows, 3)
+            flat, count = self.run_package(package, x)
+            self.same(flat, x.reshape(-1))
+            self.assertEqual(int(count), rows)
+        for rows in (1, 10):
+            with self.assertRaisesRegex(
+                reprise.InvalidInput, r"'batch'.*expected 2 to 9"
+            ):
+                self.run_package(package, torch.randn(rows, 3))
+
+    def test_sizes_that_follow_from_others(self) -> None:
+        class Pairs(nn.Module):
+            def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+                return x.sum(1).repeat(2) + y
+
+        n = Dim("n", min=2, max=8)
+        shapes = {"x": {0: n}, "y": {0: 2 * n}}
+        package = self.export(Pairs(), self.x, torch.ones(8), dynamic_shapes=shapes)
+        x, y = torch.randn(5, 3), torch.randn(10)
+        self.same(self.run_package(package, x, y)[0], x.sum(1).repeat(2) + y)
+        with self.assertRaises(reprise.InvalidInput):
+            self.run_package(package, x, torch.randn(9))
+
+    def test_automatic_sizes(self) -> None:
+        shapes = ({0: Dim.AUTO, 1: Dim.AUTO},)
+        package = self.export(lambda x: F.gelu(x @ x.T), self.x, dynamic_shapes=shapes)
+        for shape in ((4, 3), (7, 5)):
+            x = torch.randn(shape)
+            self.same(self.run_package(package, x)[0], F.gelu(x @ x.T))
+
+
+class States(ExportCase):
+    def test_buffers_that_change_are_states(self) -> None:
+        model = Counter()
+        package = self.export(copy.deepcopy(model), self.x)
+        self.assertEqual(sorted(s.name for s in package.states), ["calls", "total"])
+        self.assertEqual([s.name for s in package.outputs], ["output"])
+        session = reprise.Session(package, device=DEVICE)
+        for _ in range(3):
+            got = session.run({"x": self.x.numpy()})["output"]
+            self.same(torch.from_numpy(np.array(got)), model(self.x))
+        self.same(torch.from_numpy(np.array(session.read_state("total"))), model.total)
+
+    def test_training_mode_is_kept(self) -> None:
+        model = nn.BatchNorm1d(3)
+        package = self.export(copy.deepcopy(model), self.x)
+        self.same(self.run_package(package, self.x)[0], model(self.x).detach())
+
+    def test_random_numbers(self) -> None:
+        torch.manual_seed(3)
+        package = self.export(lambda x: x + torch.rand_like(x), self.x)
+        self.assertEqual([s.name for s in package.states], ["seed"])
+        session = reprise.Session(package, device=DEVICE)
+        first, second = (
+            np.array(session.run({"x": self.x.numpy()})["output"]) for _ in range(2)
+        )
+        self.assertGreater(float(np.abs(first - second).max()), 1e-3)
+        again = reprise.Session(package, device=DEVICE).run({"x": self.x.numpy()})[
+            "output"
+        ]
+        self.assertTrue(np.array_equal(first, again))
+
+
+class Models(ExportCase):
+    def test_two_models(self) -> None:
+        for name in ("gnn", "lstm"):
+            with self.subTest(name):
+                self.agree_on(*MODELS[name]())
+
+
+if __name__ == "__main__":
+    unittest.main()
