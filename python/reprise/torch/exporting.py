@@ -23,10 +23,8 @@ from .lowering import Names, lower, source_of
 from .partition import unsupported
 from .results import fake_value
 from .states import NEXT, SEED, with_values
-from .symbols import expression
+from .symbols import LARGEST, expression
 
-#: The largest size of a dim.
-_LARGEST = 2**31 - 1
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 #: Results that are new values of the model's own tensors.
 _NEXT_VALUES = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION)
@@ -168,11 +166,11 @@ def _ranges(
             continue
         low, high = (
             int(end) if end.is_Integer else default
-            for end, default in ((limits.lower, 0), (limits.upper, _LARGEST))
+            for end, default in ((limits.lower, 0), (limits.upper, LARGEST))
         )
         found[names.get(symbol, str(symbol))] = (
             max(low, 0),
-            max(min(high, _LARGEST), 0),
+            max(min(high, LARGEST), 0),
         )
     return found
 

@@ -15,7 +15,7 @@ from . import proto
 from .checks import Check
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
-from .symbols import Size, expression, static
+from .symbols import SHIFT, Size, expression, static
 
 #: The newest version of ai.onnx whose operators rows use.
 OPSET = 26
@@ -90,6 +90,8 @@ class Graph:
     #: Inputs that follow those of arguments: a symbol that no argument has as a dim becomes an
     #: empty tensor with dims [symbol, 0], and None is the seed of random numbers.
     extra_inputs: list[sympy.Symbol | None] = field(default_factory=list)
+    #: Symbols that may be negative: such a dim is larger by SHIFT.
+    signed: set[sympy.Symbol] = field(default_factory=set)
     #: Assertions that are made after each run.
     checks: list[Check] = field(default_factory=list)
     #: Names of sizes; others have those of their symbols.
@@ -370,11 +372,15 @@ class Graph:
             name = f"size_{symbol}"
             self.extra_inputs.append(symbol)
             value = Value(self.unique(name), torch.float32)
-            self.inputs.append(proto.value_info(value.name, 1, [str(symbol), 0]))
+            dim = f"{symbol}_shifted" if symbol in self.signed else str(symbol)
+            self.inputs.append(proto.value_info(value.name, 1, [dim, 0]))
             self._symbols[symbol] = (value, 0)
         value, axis = self._symbols[symbol]
         shape = self.op("Shape", value, dtype=torch.int64)
-        return self.op("Gather", shape, self.constant(torch.tensor(axis)), axis=0)
+        found = self.op("Gather", shape, self.constant(torch.tensor(axis)), axis=0)
+        if symbol in self.signed:
+            found = self.op("Sub", found, self.constant(torch.tensor(SHIFT)))
+        return found
 
     def size_of(self, expr: sympy.Expr) -> Value:
         """Returns the value of an expression of sizes as a 0-d int64 tensor."""

@@ -31,7 +31,7 @@ from .results import (
     memory_order,
     shared_bases,
 )
-from .symbols import expression, find_symbols, static, symbols_of
+from .symbols import expression, find_symbols, signed_symbols, static, symbols_of
 
 
 @dataclass
@@ -41,7 +41,8 @@ class Lowered:
     `inputs` are the positions of arguments that become inputs, with their specs; `symbols` says
     where a run finds the value of each symbol: argument and axis, or axis -1 for a SymInt.
     `extra` lists the inputs that follow those of arguments: a symbol stands for an empty tensor
-    with dims [symbol, 0], None for the seed of random numbers.
+    with dims [symbol, 0], None for the seed of random numbers. Where the symbol may be negative, as
+    `signed` says, that dim is larger by SHIFT.
     `results` has one entry for each result of the FX graph: the spec of an output, the number of
     the argument that is returned, a view, a size, or None. These are `listed`; tensors that several
     views share, and those that `checks` read, follow.
@@ -52,6 +53,7 @@ class Lowered:
     results: list[Result]
     symbols: dict[sympy.Symbol, tuple[int, int]]
     extra: list[sympy.Symbol | None]
+    signed: set[sympy.Symbol]
     checks: list[Check]
     listed: int
     #: The name of the input that random numbers come from, if its next value is an output.
@@ -278,6 +280,9 @@ def lower(
     graph = lowering.graph
     graph.size_names = names.sizes
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    fakes = [fake_value(n) for n in placeholders]
+    symbols, graph.signed = find_symbols(fakes), signed_symbols(fakes)
+    graph.signed = {s for s in graph.signed if symbols[s][1] < 0}
     numbers = {node: number for number, node in enumerate(placeholders)}
     listed = next(n for n in gm.graph.nodes if n.op == "output").args[0]
     listed = listed if isinstance(listed, (list, tuple)) else [listed]
@@ -304,7 +309,6 @@ def lower(
     ]
     seed = None if names.seed is None else graph.next_seed(names.seed)
     checks = _checks(graph, results)
-    symbols = find_symbols([fake_value(n) for n in placeholders])
     needed_symbols = {s for s in graph.extra_inputs if s is not None}
     for result in results:
         if isinstance(result, TensorSpec):
@@ -319,7 +323,9 @@ def lower(
         if symbol not in symbols:
             raise Unsupported(f"no input has the size {symbol}")
     extra = graph.extra_inputs
-    return Lowered(graph.model(), inputs, results, symbols, extra, checks, count, seed)
+    return Lowered(
+        graph.model(), inputs, results, symbols, extra, graph.signed, checks, count, seed
+    )  # fmt: skip
 
 
 def _needed(gm: GraphModule, results: Sequence[Any]) -> set[Node]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from .engine import Program
+from .engine import Program, RunRefused
 from .lowering import Lowered
 from .results import Layout, Result, SizeResult, TensorSpec, ViewOf
 from .statics import Static, Statics, storing
-from .symbols import evaluator, static
+from .symbols import LARGEST, SHIFT, evaluator, static
 
 #: Reads an input, or makes a result, from the arguments of a call and the values of its symbols.
 _Reader = Callable[[Sequence[Any], Sequence[int]], Any]
@@ -47,11 +47,18 @@ def _reader(program: Program, number: int, spec: TensorSpec) -> _Reader:
     return read
 
 
-def _extra(index: int | None) -> _Reader:
+def _extra(index: int | None, shift: int) -> _Reader:
     """An input that follows those of arguments: the seed, or a tensor that carries a symbol."""
     if index is None:
         return lambda arguments, values: _seed()
-    return lambda arguments, values: torch.empty((values[index], 0))
+
+    def carry(arguments: Sequence[Any], values: Sequence[int]) -> torch.Tensor:
+        size = values[index] + shift
+        if not 0 <= size <= LARGEST:
+            raise RunRefused(f"the number {values[index]} is beyond those of sizes")
+        return torch.empty((size, 0))
+
+    return carry
 
 
 def _symbol(number: int, axis: int) -> Callable[[Sequence[Any]], int]:
@@ -85,7 +92,13 @@ class Region(torch.nn.Module):
                 (p, _reader(program, *i)) for p, i in places if i[0] not in static
             ]
             self._readers += [
-                (p, _extra(None if s is None else symbols.index(s)))
+                (
+                    p,
+                    _extra(
+                        None if s is None else symbols.index(s),
+                        SHIFT if s in lowered.signed else 0,
+                    ),
+                )
                 for p, s in enumerate(lowered.extra, len(places))
             ]
         made = [r for r in lowered.results if isinstance(r, TensorSpec)]

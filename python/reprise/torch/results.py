@@ -172,9 +172,23 @@ def layout_of(node: Node) -> Layout | None:
         return None
     if _dense_order(base) is not None:
         return None
-    if any(static(s) and int(s) == 0 for s in fake.stride()):
-        return None  # elements overlap
+    if _overlaps(fake):
+        return None
     return Layout(tuple(fake.stride()), fake.storage_offset() - base.storage_offset())
+
+
+def _overlaps(fake: torch.Tensor) -> bool:
+    """Returns whether elements may share memory, as those of an expanded tensor do."""
+    dims = [
+        (_sample(st), _sample(d))
+        for st, d in zip(fake.stride(), fake.shape, strict=True)
+    ]
+    reach = 0
+    for stride, size in sorted((st or 0, d or 2) for st, d in dims):
+        if size > 1 and stride <= reach:
+            return True
+        reach += (size - 1) * stride
+    return False
 
 
 def _sample(size: Size) -> int | None:

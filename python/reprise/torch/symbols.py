@@ -72,6 +72,24 @@ def _source(expr: sympy.Expr, places: Mapping[sympy.Symbol, str]) -> str | None:
     )
 
 
+#: The largest size of a dim.
+LARGEST = 2**31 - 1
+#: What is added to a number that may be negative, so that a dim of a tensor can carry it.
+SHIFT = 2**30
+
+
+def signed_symbols(fakes: Sequence[Any]) -> set[sympy.Symbol]:
+    """Returns the symbols of numbers among the arguments that may be negative, as far as is known."""
+    found = set()
+    for fake in fakes:
+        if isinstance(fake, torch.SymInt) and (expr := expression(fake)).is_Symbol:
+            shape_env = fake.node.shape_env
+            limits = shape_env.var_to_range.get(expr) if shape_env is not None else None
+            if limits is None or not limits.lower >= 0:
+                found.add(expr)
+    return found
+
+
 def symbols_of(*sizes: Size | torch.SymFloat) -> set[sympy.Symbol]:
     """Returns the symbols that sizes depend on."""
     found: set[sympy.Symbol] = set()

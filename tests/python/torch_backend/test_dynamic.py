@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import unittest
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -188,6 +189,41 @@ class Images(DynamicCase):
             torch._dynamo.reset()
             found = self.agree(function, [(5, 7), (8, 6), (4, 4), (9, 13)])
             self.assertEqual(found, [])
+
+    def test_numbers_that_may_be_negative(self) -> None:
+        x = torch.arange(40.0).view(5, 8) - 7
+        functions: dict[str, tuple[Callable[..., torch.Tensor], tuple[int, ...]]] = {
+            "roll": (lambda x, n: x.roll(n, 1) * 1, (3, -2, 0, 11, -9)),
+            "pad": (lambda x, n: F.pad(x, (n, 1)), (3, -2, 4)),
+            "slice": (lambda x, n: x[:, n:] * 2, (3, -2, 2)),
+            "slice to": (lambda x, n: x[:, :n].sum(1), (3, 5, -3)),
+            "select": (lambda x, n: x[n] * 2, (3, -2, 2)),
+            "index_add": (lambda x, n: x.index_add(0, torch.tensor([1]), x[:1], alpha=n), (3, -2)),
+            "add": (lambda x, n: x + n, (3, -2, 10**6, 10**11, -(10**11), 5)),
+            "tril": (lambda x, n: x.tril(n) * 2, (3, -2)),
+        }  # fmt: skip
+        for name, (function, numbers) in functions.items():
+            torch._dynamo.reset()
+            run = torch.compile(
+                function, backend=backend, options={"device": DEVICE}, dynamic=True
+            )
+            for n in numbers:
+                with self.subTest(f"{name} {n}"):
+                    self.close(run(x, n), function(x, n), 1e-6)
+
+    def test_a_factor_that_is_zero_removes_what_is_no_number(self) -> None:
+        a, b = torch.ones(5, 2), torch.ones(2, 8)
+        x = torch.full((5, 8), float("nan"))
+
+        def function(x: torch.Tensor, beta: float) -> torch.Tensor:
+            return torch.addmm(x, a, b, beta=beta)
+
+        run = torch.compile(
+            function, backend=backend, options={"device": DEVICE}, dynamic=True
+        )
+        for beta in (0.0, 0.5):
+            self.assertTrue(run(x, beta).equal(function(x, beta)) or beta)
+            self.close(run(a @ b, beta), function(a @ b, beta), 1e-6)
 
     def test_nested_tensors(self) -> None:
         """The size of a ragged dim is no number: programs have the values of all rows."""

@@ -33,7 +33,12 @@ def _plus(g: Graph, product: Value, x: Value, beta: Operand, alpha: Operand) -> 
         product = g.op("Mul", product, g.scalar(alpha, dtype))
     if isinstance(beta, (int, float)) and beta == 0:
         return g.expand(product, g.out.shape)
-    if beta != 1:
+    if isinstance(beta, (torch.SymInt, torch.SymFloat)):
+        # A factor of 0 removes infinities and NaN, too.
+        factor, zero = g.scalar(beta, dtype), g.scalar(0, dtype)
+        none = g.compare("Equal", factor, zero)
+        x = g.where(none, zero, g.op("Mul", x, factor))
+    elif beta != 1:
         x = g.op("Mul", x, g.scalar(beta, dtype))
     return g.op("Add", product, x)
 
