@@ -52,6 +52,31 @@ class Check:
         self.operator(*args, **self.kwargs)
 
 
+def guard(graph: Graph) -> Value | None:
+    """Returns a 0 whose computation is an error of the run if an assertion does not hold.
+
+    It is read at an index that is out of range then. None: there are no assertions.
+    """
+    total = None
+    for check in graph.checks:
+        value, *texts = check.args
+        graph.name = "assertion"
+        flat = graph.reshape(value, [-1])
+        if check.operator is aten._linalg_check_errors.default:
+            holds = graph.compare("Equal", flat, graph.scalar(0, flat.dtype))
+            message = f"{texts[0]}: the matrix is singular or not positive definite"
+        else:
+            holds = graph.cast(flat, torch.bool)
+            message = str(texts[0]) if texts else "assertion"
+        failed = graph.cast(graph.logical_not(holds), torch.int64)
+        index = graph.op("ReduceMax", failed, graph.ints([0]), dims=[], keepdims=0)
+        graph.name = message  # which the error of the run names
+        found = graph.op("Gather", graph.ints([0]), index, dims=[], axis=0)
+        total = found if total is None else graph.op("Add", total, found)
+    graph.checks.clear()
+    return total
+
+
 def is_check(node: Node) -> bool:
     """Returns whether a node asserts and computes nothing."""
     if node.target is with_effects:

@@ -33,7 +33,7 @@ _ALSO = (
     "pixel_unshuffle", "tril", "heaviside", "lcm", "nan_to_num",
     "isposinf", "isneginf", "bernoulli", "mvlgamma", "glu", "glu_backward", "hardshrink",
     "softshrink", "softshrink_backward", "hardswish", "hardsigmoid", "mish", "mish_backward",
-    "celu", "silu_backward", "gelu_backward", "elu_backward", "prelu", "_prelu_kernel",
+    "celu", "silu_backward", "gelu_backward", "elu_backward", "_prelu_kernel",
     "_prelu_kernel_backward", "aminmax", "floor_divide_", "block_diag", "addr", "_euclidean_dist",
     "multi_margin_loss", "_fused_adam", "_fused_adamw", "_fused_sgd", "norm",
     "binary_cross_entropy_with_logits", "rad2deg", "deg2rad", "logit", "diag_embed",

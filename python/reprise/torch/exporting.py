@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 import reprise
 
 from .decompositions import decompositions
-from .errors import Unsupported
+from .errors import MISFITS, Unsupported
 from .lowering import Names, lower, source_of
 from .partition import unsupported
 from .results import fake_value
@@ -46,7 +46,7 @@ def _interface(program: ExportedProgram) -> _Interface:
         for number, s in enumerate(signature.output_specs)
         if s.kind in _NEXT_VALUES
     }
-    found = _Interface(Names(seed=SEED + NEXT, unused=True))
+    found = _Interface(Names(seed=SEED + NEXT, exported=True))
     for number, spec in enumerate(signature.input_specs):
         if spec.kind not in _CONSTANTS:
             continue
@@ -208,14 +208,12 @@ def export_model(
         )  # fmt: skip
     except Unsupported as error:
         raise _unsupported(program, error) from error
+    except MISFITS as error:
+        raise reprise.Unsupported(
+            f"the model has a form that is not supported: {error}"
+        ) from error
     if all(result is None for result in lowered.results):
         raise reprise.Unsupported("the model returns no tensor")
-    if lowered.checks:
-        names = ", ".join(sorted({str(c.operator) for c in lowered.checks}))
-        raise reprise.Unsupported(
-            f"a package cannot make assertions: {names}; leave them out, as `linalg.inv_ex` does "
-            "where `linalg.inv` asserts"
-        )
     states = dict(interface.states)
     if lowered.seed is not None:
         states[lowered.seed] = (

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from . import complexes, higher_order, table
-from .checks import Check, Place, is_check, is_token, note
+from .checks import Check, Place, guard, is_check, is_token, note
 from .complexes import PARTS, Complex
 from .dtypes import elem_type
 from .errors import Unsupported
@@ -64,15 +64,15 @@ class Lowered:
 class Names:
     """Names for arguments and results, by position, for the seed of the next run, and for sizes.
 
-    A result with a name becomes an output even if it is an argument or a number. With `unused`, an
-    argument that nothing reads becomes an input, too.
+    A result with a name becomes an output even if it is an argument or a number. In a program that is
+    `exported`, an argument that nothing reads becomes an input, too, and assertions are errors of runs.
     """
 
     arguments: dict[int, str] = field(default_factory=dict)
     results: dict[int, str] = field(default_factory=dict)
     seed: str | None = None
     sizes: dict[sympy.Symbol, str] = field(default_factory=dict)
-    unused: bool = False
+    exported: bool = False
 
 
 def source_of(node: Node) -> str:
@@ -302,6 +302,8 @@ def lower(
             lowering.attribute(node)
         elif node.op == "call_function":
             lowering.call(node)
+    if names.exported:
+        _guard(lowering, listed)
     graph.name = "result"
     results: list[Result] = [
         views.get(i) or _result(lowering, r, numbers, in_order, names.results.get(i))
@@ -356,7 +358,7 @@ def _inputs(
         elif not isinstance(fake, torch.Tensor):
             if node in needed:
                 raise Unsupported(f"the argument {node.name} is not a tensor")
-        elif not is_token(node) and ((node in needed and node.users) or names.unused):
+        elif not is_token(node) and ((node in needed and node.users) or names.exported):
             spec = _spec(fake, in_order)
             found.append((number, spec))
             name = names.arguments.get(number, node.name)
@@ -379,6 +381,8 @@ def _input(graph: Graph, name: str, spec: TensorSpec) -> Value | Complex:
 
 
 def _spec(fake: torch.Tensor, in_order: bool) -> TensorSpec:
+    if fake.layout != torch.strided:
+        raise Unsupported(f"a tensor with the layout {fake.layout} is not supported")
     order = tuple(range(fake.dim())) if in_order else memory_order(fake)
     fixed = all(static(s) for s in [*fake.shape, *fake.stride()])
     return TensorSpec(fake.dtype, tuple(fake.shape), order, fixed)
@@ -422,6 +426,22 @@ def _number(graph: Graph, number: Any) -> Value:
     if isinstance(number, (float, torch.SymFloat)):
         return graph.scalar(number, torch.float32)
     return graph.scalar(number, torch.int64)
+
+
+def _guard(lowering: Lowering, listed: Sequence[Any]) -> None:
+    """Makes a result depend on what assertions check."""
+    zero = guard(lowering.graph)
+    if zero is None:
+        return
+    for node in listed:
+        value = lowering.env.get(node)
+        if isinstance(value, Value) and value.dtype != torch.bool:
+            same = lowering.graph.op(
+                "Add", value, lowering.graph.cast(zero, value.dtype)
+            )
+            lowering.env[node] = Value(same.name, value.dtype, value.dims)
+            return
+    raise Unsupported("no result can depend on its assertions")
 
 
 def _checks(graph: Graph, results: list[Result]) -> list[Check]:

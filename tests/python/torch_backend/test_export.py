@@ -117,6 +117,8 @@ class Interface(ExportCase):
             (nn.GroupNorm(2, 4), image),
             (nn.InstanceNorm2d(4, affine=True), image),
             (nn.RMSNorm(8), text),
+            (nn.PReLU(4), image),
+            (nn.Upsample(scale_factor=2, mode="bicubic"), image),
             (nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True).eval(), text),
             (nn.LSTM(8, 4, batch_first=True), text),
             (nn.GRU(8, 4, 2, bidirectional=True), text),
@@ -178,10 +180,31 @@ class Interface(ExportCase):
         got = self.run_package(self.export(torch.fft.rfft, self.x), self.x)[0]
         self.same(got, torch.view_as_real(torch.fft.rfft(self.x)))
 
+    def test_assertions_are_errors_of_runs(self) -> None:
+        def positive(x: torch.Tensor) -> torch.Tensor:
+            torch._assert_async((x > 0).all(), "x must be positive")
+            return x * 2
+
+        functions: list[tuple[Callable[..., torch.Tensor], torch.Tensor, str]] = [
+            (positive, torch.ones(3, 3), "x must be positive"),
+            (
+                torch.linalg.inv,
+                torch.eye(3) * 2,
+                r"linalg\.inv: the matrix is singular",
+            ),
+            (torch.linalg.cholesky, torch.eye(3) * 2, "not positive definite"),
+            (lambda x: F.one_hot(x.long(), 4), torch.ones(3, 3), "one_hot"),
+        ]
+        for function, good, message in functions:
+            with self.subTest(message):
+                package = self.export(function, good)
+                self.same(self.run_package(package, good)[0], function(good))
+                with self.assertRaisesRegex(reprise.InvalidInput, message):
+                    self.run_package(package, torch.full((3, 3), -1.0))
+
     def test_what_cannot_be_exported(self) -> None:
         cases: list[tuple[Callable[..., Any], str]] = [
             (lambda x: x.add_(1), "writes to its argument 'x'"),
-            (lambda x: torch.linalg.inv(x[:3]), "cannot make assertions"),
             (lambda x: None, "returns no tensor"),
             (
                 lambda x: torch.igamma(x.abs(), x.abs()),
