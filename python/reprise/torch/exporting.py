@@ -214,6 +214,11 @@ def export_model(
         ) from error
     if all(result is None for result in lowered.results):
         raise reprise.Unsupported("the model returns no tensor")
+    if any(extra is not None for extra in lowered.extra):
+        raise reprise.Unsupported(
+            "the model has a number that changes as an argument, which a package cannot take; pass "
+            "it as a tensor, or leave it out of dynamic_shapes"
+        )
     states = dict(interface.states)
     if lowered.seed is not None:
         states[lowered.seed] = (
@@ -227,7 +232,9 @@ def export_model(
         targets=targets,
         precision=precision,
         states=outputs,
-        ranges=_ranges(program, sizes, lowered.symbols),
+        ranges=_ranges(
+            program, sizes, [s for s, at in lowered.symbols.items() if at[1] >= 0]
+        ),
     )
     if path is not None:
         package.save(path)

@@ -250,6 +250,11 @@ class Sizes(ExportCase):
         with self.assertRaises(reprise.InvalidInput):
             self.run_package(package, x, torch.randn(9))
 
+    def test_numbers_that_change_are_refused(self) -> None:
+        shapes: tuple[Any, ...] = ({0: Dim("n", min=2)}, (Dim.DYNAMIC,))
+        with self.assertRaisesRegex(reprise.Unsupported, "pass it as a tensor"):
+            self.export(lambda x, n: x * n, self.x, 3, dynamic_shapes=shapes)
+
     def test_automatic_sizes(self) -> None:
         shapes = ({0: Dim.AUTO, 1: Dim.AUTO},)
         package = self.export(lambda x: F.gelu(x @ x.T), self.x, dynamic_shapes=shapes)
