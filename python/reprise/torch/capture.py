@@ -294,6 +294,7 @@ def capture(
         dict(enumerate(names)),
         {0: "loss", **{i + 1: n + NEXT for i, n in enumerate(tracer.results)}},
         SEED + NEXT,
+        exported=True,
     )
     for node in gm.graph.find_nodes(
         op="call_function", target=torch.ops.aten._assert_tensor_metadata.default

@@ -48,6 +48,8 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 class Program:
     """`inputs` are dtype names and dims; a first dim of None is the size that changes.
 
+    A "number" is an int of Python, which changes with the size and may be negative.
+
     `layouts` say how they lie in memory, by default in the order of their dims.
     """
 
@@ -69,12 +71,15 @@ class Program:
         exec(self.text(), scope)  # noqa: S102
         return scope["program"]  # type: ignore[no-any-return]
 
-    def arguments(self, seed: int, size: int) -> list[torch.Tensor]:
+    def arguments(self, seed: int, size: int) -> list[Any]:
         """Inputs of quarters, so that sums of a few are exact and equal elements occur."""
         generator = torch.Generator().manual_seed(seed)
-        found = []
+        found: list[Any] = []
         layouts = itertools.chain(self.layouts, itertools.repeat("dense"))
         for (dtype, dims), layout in zip(self.inputs, layouts, strict=False):
+            if dtype == "number":
+                found.append(random.Random(seed * 8 + size).randint(-4, 5))
+                continue
             shape = [size if d is None else d for d in dims]
             t = torch.randint(-9, 10, shape, generator=generator)
             x = t > 0 if dtype == "bool" else t
@@ -108,6 +113,8 @@ class Maker:
         inputs = [(dtype, r.choice(shapes)) for _ in range(r.randint(1, 3))]
         inputs += [("int64", r.choice(shapes)) for _ in range(r.randint(0, 1))]
         inputs += [("bool", r.choice(shapes)) for _ in range(r.randint(0, 1))]
+        if dynamic and r.random() < 0.4:
+            inputs.append(("number", ()))
         training = r.random() < 0.5
         layouts = [
             r.choice(list(LAYOUTS)) if r.random() < 0.5 else "dense" for _ in inputs
@@ -219,7 +226,7 @@ SMOOTH = [
     "{}.cumprod({d})", "{}.prod({d})", "{}.logcumsumexp({d})", "{} * 0.3", "{} / 3", "1 - {} / 7",
     "torch.lerp({}, {}.flip({d}), 0.3)", "{}.square().sum({d}, keepdim=True)", "F.glu({}, {d})",
     "torch.cdist({}, {}, compute_mode='donot_use_mm_for_euclid_dist') * 1", "{}.hypot({}.new_ones(()))",
-    "F.hardswish({})", "F.hardsigmoid({})", "F.rms_norm({}, {}.shape[-1:])", "{}.sinc()", "{}.lgamma()",
+    "F.hardswish({})", "F.rms_norm({}, {}.shape[-1:])", "{}.sinc()", "{}.lgamma()",
     "F.cosine_similarity({}, {}.roll(1, {d}), dim={d})", "{}.diff(dim={d}) / 3", "torch.trapezoid({}, dim={d})",
     "torch.linalg.vector_norm({}, 3, {d})", "{}.norm(1)", "torch.linalg.matrix_norm({})", "{}.cov() * 1.0",
     "F.pairwise_distance({}, {}.flip({d}))", "F.selu({})", "F.celu({}, 0.5)", "F.tanhshrink({})", "F.softmin({}, {d})",
@@ -356,6 +363,17 @@ WITH_OTHERS = [
     ("{x}[{i} % {x}.shape[0], ..., 0]", True), ("{x}.masked_fill({b}, -1e30).softmax(-1)", False), ("{b}.to({x}.dtype) - {x}", True),
     ("F.scaled_dot_product_attention({x}, {x}, {x}, attn_mask={b} | {b}.logical_not())", False), ("{x}.logical_xor({b})", True),
 ]  # fmt: skip
+#: A float tensor, and a number that changes.
+WITH_NUMBERS = [
+    ("{x} + {n}", True), ("{x} * {n}", True), ("{x}.roll({n}, {d})", True), ("{x}[..., {n}:]", True),
+    ("{x}.narrow({d}, abs({n}) % {x}.shape[{d}], 1)", True), ("{x}.clamp(max={n})", True), ("{x}.tril({n})", True),
+    ("F.pad({x}, (abs({n}), 1))", True), ("torch.full_like({x}, {n})", True), ("{x}[:{n}]", True),
+    ("{x}.select(0, {n} % {x}.shape[0])", True), ("torch.arange(abs({n}) + 1) * {x}.sum()", False), ("{x} // {n}", True),
+    ("{x}.new_zeros(abs({n}) + 1, 2) + {n}", True), ("{x} / ({n} + 0.5)", False), ("{x}.expand(abs({n}) + 1, *{x}.shape)", True),
+    ("torch.where({x} > {n}, {x}, {n})", True), ("{x}.masked_fill({x} < {n}, {n})", True), ("{x} if {n} > 0 else -{x}", True),
+    ("{x}.repeat_interleave(abs({n}) + 1, {d})", True), ("{x}[..., {n} % {x}.shape[-1]]", True), ("F.pad({x}, ({n}, 4))", True),
+    ("torch.add({x}, {x}, alpha={n})", True), ("{x}.diagonal({n} % 2, 0, -1)", True), ("{x} - {n} * {x}.shape[0]", True),
+]  # fmt: skip
 #: Statements that write to a value.
 WRITES = [
     ("{x}.add_(1)", True), ("{x}.mul_(0.5)", True), ("{x}.relu_()", True), ("{x}.clamp_(-1, 2)", True),
@@ -413,6 +431,17 @@ def _with_others(m: Maker) -> bool:
     return m.keep(text, exact and m.sums_are_exact and x in m.exact)
 
 
+def _with_number(m: Maker) -> bool:
+    numbers = [n for n, v in m.scopes[0].items() if isinstance(v, int) and n[0] == "x"]
+    if not numbers:
+        return False
+    text, exact = m.random.choice(WITH_NUMBERS)
+    x = m.pick(is_float, exact=any(w in text for w in ("where", ">", "<", "//")))
+    text = text.replace("{x}", x).replace("{d}", str(m.dim(x)))
+    text = text.replace("{n}", m.random.choice(numbers))
+    return m.keep(text, exact and m.sums_are_exact and x in m.exact)
+
+
 def _write(m: Maker) -> bool:
     text, exact = m.random.choice(WRITES)
     x, y = m.pick(is_float), m.pick(is_float)
@@ -434,6 +463,7 @@ KINDS: list[tuple[int, Callable[[Maker], bool]]] = [
     (1, lambda m: _of_one(m, BOOLEANS, is_bool, exact=True, needs_exact=True)),
     (2, _window),
     (3, _with_others),
+    (3, _with_number),
     (3, _write),
 ]
 

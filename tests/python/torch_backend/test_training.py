@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from reprise.torch import TrainStep
 from torch import nn
+from torch.nn.utils.parametrizations import spectral_norm
 
 DEVICES = os.environ.get("REPRISE_TEST_DEVICES", "host,vulkan:0").split(",")
 STEPS = 22
@@ -318,6 +319,30 @@ class Training(unittest.TestCase):
             trained = step.state_dict()["model"]["2.weight"].clone()
             step.load_states(folder / "states.rpk")
             self.assertTrue(torch.allclose(model[2].weight, trained, atol=1e-6))
+
+    def test_state_that_a_step_does_not_read(self) -> None:
+        """The power iteration of `spectral_norm` begins with one vector and makes the other anew."""
+        torch.manual_seed(0)
+        theirs = nn.Sequential(
+            spectral_norm(nn.Linear(4, 6)), nn.Tanh(), nn.Linear(6, 3)
+        )
+        mine = copy.deepcopy(theirs)
+        optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (mine, theirs)]
+        step = TrainStep(
+            mine, F.cross_entropy, optimizers[0], options={"device": DEVICES[-1]}
+        )
+        x, target = torch.randn(5, 4), torch.tensor([0, 1, 2, 1, 0])
+        for _ in range(3):
+            optimizers[1].zero_grad()
+            loss = F.cross_entropy(theirs(x), target)
+            loss.backward()
+            optimizers[1].step()
+            self.assertAlmostEqual(float(step(x, target)), float(loss), places=5)
+        step.synchronize()
+        for name, value in theirs.state_dict().items():
+            self.assertTrue(
+                torch.allclose(mine.state_dict()[name], value, atol=1e-5), name
+            )
 
     def test_refuses(self) -> None:
         model = _mlp()
