@@ -260,6 +260,8 @@ reprise_status reprise_device_open(const char* id, const reprise_device_options*
       refusal = [held](const DeviceInfo& d) { return why_unfit(*held->package, d.facts); };
     }
     RP_ASSIGN(auto opened, open_device(id, backend, refusal));
+    if (backend.log && !opened.note.empty())
+      backend.log(opened.device ? Severity::Info : Severity::Warning, opened.note);
     *out = make_handle(std::make_shared<reprise_device>(reprise_device{
         std::move(opened.device), backend.cache_dir, backend.log, host_memory(allocator)}));
     return {};

@@ -164,7 +164,7 @@ Status read_value(const reprise_tensor& from, const std::string& subject, HostTe
 /// Copies the strings of a tensor that has as many.
 Status read_strings(const reprise_string* from, HostTensor& to);
 /// Fills the dtype and the dims of `to`.
-Status write_shape(const HostTensor& from, const std::string& subject, reprise_tensor& to);
+Status write_shape(const HostTensor& from, reprise_tensor& to);
 /// Fills the dtype, the dims and the data. Code::Usage if the value is no tensor.
 Status write_tensor(const reprise_value& from, const std::string& subject, reprise_tensor& to);
 

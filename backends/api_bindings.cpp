@@ -146,7 +146,8 @@ Status describe_outputs(const Session& session, const CallBindings& call, repris
       if (slots[o].name != call.outputs[i].name) continue;
       RP_ASSIGN(reprise_tensor t, read_struct(to, fresh, "reprise_tensor"));
       const HostTensor& result = call.results[o];
-      RP_TRY(write_shape(result, "output '" + slots[o].name + "'", t));
+      if (const Status s = write_shape(result, t); !s.ok())
+        return s.with_context("output '" + slots[o].name + "'");
       write_struct(t, to);
     }
   }

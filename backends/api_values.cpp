@@ -62,8 +62,8 @@ Status read_value(const reprise_tensor& from, const std::string& subject, HostTe
   return read_strings(static_cast<const reprise_string*>(from.data), to).with_context(subject);
 }
 
-Status write_shape(const HostTensor& from, const std::string& subject, reprise_tensor& to) {
-  if (from.dims().size() > REPRISE_MAX_RANK) return unsupported(subject + " has a rank over 16");
+Status write_shape(const HostTensor& from, reprise_tensor& to) {
+  if (from.dims().size() > REPRISE_MAX_RANK) return unsupported("the rank is over 16");
   to.dtype = static_cast<reprise_dtype>(element_of(from.dtype()));
   to.rank = static_cast<uint32_t>(from.dims().size());
   std::copy(from.dims().begin(), from.dims().end(), to.dims);
@@ -76,7 +76,7 @@ Status write_tensor(const reprise_value& from, const std::string& subject, repri
     return {Code::Usage,
             subject + " is " + std::string(name_of(t.dtype())) + ", no tensor; get it as a value"};
   }
-  RP_TRY(write_shape(t, subject, to));
+  RP_TRY(write_shape(t, to).with_context(subject));
   const void* data = t.bytes().data();
   to.bytes = t.bytes().size();
   if (t.dtype() == DType::String) {

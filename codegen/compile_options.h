@@ -10,7 +10,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/graph/image_option.h"
-#include "codegen/graph/size_range.h"
+#include "codegen/graph/size_options.h"
 #include "codegen/lower/fusion_decision.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
@@ -35,6 +35,9 @@ struct StateOption {
   std::string input, output;
   std::optional<HostTensor> initial = std::nullopt;  // by default zeros; the importer sets it
 };
+
+/// Parses "INPUT=OUTPUT", as --state takes it, several times. Code::Usage says what is wrong.
+Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts);
 
 struct CompileOptions {
   /// "vulkan" or variants of it, "cuda:sm_90" and so on (codegen/targets.h). Empty or "host"

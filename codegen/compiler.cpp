@@ -107,6 +107,17 @@ void compile_for(const DeviceInfo& device, CompileOptions& options) {
   if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
 }
 
+Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts) {
+  std::vector<StateOption> out;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return Status(Code::Usage, "a state is INPUT=OUTPUT, not '" + text + "'");
+    out.push_back({text.substr(0, equals), text.substr(equals + 1)});
+  }
+  return out;
+}
+
 Result<DType> parse_precision(std::string_view name) {
   if (name == "fp32") return DType::F32;
   if (name == "fp16") return DType::F16;

@@ -53,9 +53,13 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   for (const std::string& image : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(image));
   }
-  std::vector<std::string> ranges;
+  std::vector<std::string> ranges, shapes, states;
   RP_TRY(append(given.ranges, given.range_count, "ranges", ranges));
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
+  RP_TRY(append(given.shapes, given.shape_count, "shapes", shapes));
+  RP_ASSIGN(o.shapes, parse_shapes(shapes));
+  RP_TRY(append(given.states, given.state_count, "states", states));
+  RP_ASSIGN(o.states, parse_states(states));
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
   RP_ASSIGN(o.threads.executor, read_executor(given.executor));

@@ -241,24 +241,6 @@ Result<std::pair<std::string, std::string>> parse_assignment(const std::string& 
   return std::pair{text.substr(0, at), text.substr(at + 1)};
 }
 
-Result<std::pair<std::string, Dims>> parse_shape(const std::string& text) {
-  RP_ASSIGN(auto named, parse_assignment(text));
-  const auto& [name, value] = named;
-  Dims dims;
-  const char* p = value.data();
-  const char* const end = p + value.size();
-  while (p < end) {
-    int64_t dim = 0;
-    const auto [next, error] = std::from_chars(p, end, dim);
-    if (error != std::errc() || dim < 0 || (next != end && *next != 'x') || next + 1 == end) {
-      return Status(Code::Usage, "--shape " + text + ": expected dims like 1x3x224x224");
-    }
-    dims.push_back(dim);
-    p = next == end ? end : next + 1;
-  }
-  return std::pair{name, dims};
-}
-
 std::vector<Binding> InputSet::bindings() const {
   std::vector<Binding> out(names.size());
   for (size_t i = 0; i < names.size(); ++i) {

@@ -20,8 +20,6 @@ Result<HostTensor> read_tensor(const std::string& path);
 Result<HostTensor> read_input(const plan::Interface& io, const std::string& name,
                               const std::string& path);
 
-/// Parses "NAME=1x3x224x224". Errors quote the text.
-Result<std::pair<std::string, Dims>> parse_shape(const std::string& text);
 /// Parses "NAME=FILE".
 Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text);
 

@@ -206,7 +206,7 @@ Status check_own_kernels(const Loaded& loaded, const OpenedDevice& device) {
 Result<Loaded> load(const BisectCommand& o) {
   Loaded out;
   onnx::ImportOptions import;
-  RP_ASSIGN(import.shapes, o.common.parsed_shapes());
+  RP_ASSIGN(import.shapes, parse_shapes(o.common.shapes));
   RP_ASSIGN(import.ranges, parse_ranges(o.common.ranges));
   RP_ASSIGN(const std::vector<StateOption> options, parse_states(o.common.states));
   std::map<std::string, std::optional<HostTensor>> states;

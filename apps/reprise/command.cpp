@@ -41,19 +41,9 @@ Json number(double v) {
   return v;
 }
 
-Result<std::map<std::string, Dims>> CommonOptions::parsed_shapes() const {
-  std::map<std::string, Dims> out;
-  for (const std::string& text : shapes) {
-    RP_ASSIGN(auto named, parse_shape(text));
-    if (!out.insert(named).second)
-      return Status(Code::Usage, "--shape gives the dims of '" + named.first + "' twice");
-  }
-  return out;
-}
-
 Result<CompileOptions> CommonOptions::compile_options() const {
   CompileOptions o;
-  RP_ASSIGN(o.shapes, parsed_shapes());
+  RP_ASSIGN(o.shapes, parse_shapes(shapes));
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
   RP_ASSIGN(o.precision, parse_precision(precision));
   RP_ASSIGN(o.states, parse_states(states));
@@ -266,7 +256,7 @@ Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& pa
                                 bool use_test_data) {
   InputSources sources;
   sources.seed = options.seed;
-  RP_ASSIGN(sources.shapes, common.parsed_shapes());
+  RP_ASSIGN(sources.shapes, parse_shapes(common.shapes));
   std::vector<std::string> notes;
   RP_ASSIGN(const std::string dir, data_folder(path, common, options, use_test_data, notes));
   if (!dir.empty()) {
@@ -452,7 +442,7 @@ Result<std::unique_ptr<Session>> make_reference(const Model& model, const Common
   if (model.precision() == DType::F32 || !model.compiled)
     return Session::create(model.package, nullptr);
   CompileOptions host;
-  RP_ASSIGN(host.shapes, options.parsed_shapes());
+  RP_ASSIGN(host.shapes, parse_shapes(options.shapes));
   host.targets = {};
   RP_ASSIGN(const Model reference, load_model(model.path, host));
   return Session::create(reference.package, nullptr);

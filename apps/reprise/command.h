@@ -40,7 +40,7 @@ struct CommonOptions {
   double tune_seconds = 30;
   uint64_t slice_us = 0;
   std::vector<std::string> shapes;
-  std::vector<std::string> ranges;  // codegen/graph/size_range.h
+  std::vector<std::string> ranges;  // codegen/graph/size_options.h
   std::vector<std::string> states;  // "INPUT=OUTPUT"
   std::vector<std::string> images;  // codegen/graph/image_option.h
   std::vector<std::string> disabled_passes, pass_options;
@@ -54,16 +54,12 @@ struct CommonOptions {
   bool isolate_tensors = false;
   bool check_kernels = false;
 
-  Result<std::map<std::string, Dims>> parsed_shapes() const;
   Result<CompileOptions> compile_options() const;
 };
 
 /// Refuse negative numbers, and for at_least_zero() also NaN and infinities.
 CLI::Validator at_least_zero();
 CLI::Validator whole_number();
-
-/// Parses "INPUT=OUTPUT".
-Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts);
 
 /// Splits "a,b" at commas and drops empty items.
 std::vector<std::string> split_list(const std::string& text);

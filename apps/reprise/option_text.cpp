@@ -28,15 +28,4 @@ CLI::Validator whole_number() {
   return CLI::Validator(check, "WHOLE NUMBER");
 }
 
-Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts) {
-  std::vector<StateOption> out;
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return Status(Code::Usage, "--state takes INPUT=OUTPUT, not '" + text + "'");
-    out.push_back({text.substr(0, equals), text.substr(equals + 1)});
-  }
-  return out;
-}
-
 }  // namespace reprise::app

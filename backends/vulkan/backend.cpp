@@ -53,6 +53,11 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
                                      static_cast<VkPhysicalDevice>(options.vulkan.physical_device),
                                      0, options.hidden);
     physical.info.id = "vulkan";
+    // An instance of Vulkan 1.0 has no function that tells the limits.
+    if (physical.info.facts.max_buffer_bytes == 0)
+      return Status(Code::Usage,
+                    "reprise_vulkan_device: the instance does not tell the limits of the device; "
+                    "create it for Vulkan 1.1 or a later version");
   } else {
     RP_ASSIGN(instance, Instance::create(options.validation, options.log, options.hidden));
     if (instance_hook) instance->replace_functions(instance_hook);

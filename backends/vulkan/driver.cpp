@@ -141,13 +141,16 @@ Status Driver::submit(std::span<const Batch> batches, VkFence fence, SubmittedRu
   }
   RP_TRY(check_points(sync.waits));
   RP_TRY(check_points(sync.signals));
-  const std::lock_guard lock(queue_mutex);
-  if (lock_queue) lock_queue();
   VkResult r = VK_SUCCESS;
-  for (const Batch& batch : batches) {
-    r = submit_one(batch, &batch == &batches.back() ? fence : VK_NULL_HANDLE, sync);
-    if (r != VK_SUCCESS) break;
-    ++submitted;
+  // The application's lock comes first: it may be one that this thread holds already.
+  if (lock_queue) lock_queue();
+  {
+    const std::lock_guard lock(queue_mutex);
+    for (const Batch& batch : batches) {
+      r = submit_one(batch, &batch == &batches.back() ? fence : VK_NULL_HANDLE, sync);
+      if (r != VK_SUCCESS) break;
+      ++submitted;
+    }
   }
   if (unlock_queue) unlock_queue();
   if (submitted > 0) run.submitted(timeout_ns);

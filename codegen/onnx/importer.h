@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
-#include "codegen/graph/size_range.h"
+#include "codegen/graph/size_options.h"
 #include "codegen/onnx/refusal.h"
 
 namespace reprise::onnx {

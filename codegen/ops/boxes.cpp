@@ -17,7 +17,7 @@ namespace reprise::ops {
 
 namespace {
 
-Status infer_non_max_suppression(InferContext& ctx) {
+Status check_boxes(const InferContext& ctx) {
   for (size_t i = 0; i < 2; ++i)
     if (ctx.rank(i) != 3)
       return ctx.invalid("boxes " + ctx.str(ctx.shape(0)) + " and scores " + ctx.str(ctx.shape(1)) +
@@ -28,22 +28,33 @@ Status infer_non_max_suppression(InferContext& ctx) {
       return ctx.invalid("the threshold '" + ctx.input(i).name + "' is " +
                          std::string(name_of(ctx.dtype(i))) + ", expected float32");
   }
-  ctx.set_output(0, DType::I64, {ctx.fresh_symbol(0, 0), Expr(3)});
   return {};
 }
 
-Status infer_select_boxes(InferContext& ctx) {
-  const std::vector<Expr> most = ctx.attrs().get_exprs("most");
-  if (most.size() != 1) return ctx.error(Code::Internal, "attribute 'most' must have one element");
-  const Shape& scores = ctx.shape(1);
-  ctx.set_output(0, DType::I64, {scores[0] * scores[1] * most[0], Expr(3)});
-  ctx.set_output(1, DType::I32, {Expr(1)});
+Status infer_non_max_suppression(InferContext& ctx) {
+  RP_TRY(check_boxes(ctx));
+  ctx.set_output(0, DType::I64, {ctx.fresh_symbol(0, 0), Expr(3)});
   return {};
 }
 
 /// Whether input i has one element, so that it is not treated as omitted.
 bool is_scalar(const InferContext& ctx, size_t i) {
   return element_count(ctx.shape(i)).is_const(1);
+}
+
+Status infer_select_boxes(InferContext& ctx) {
+  RP_TRY(check_boxes(ctx));
+  for (size_t i = 0; i < 2; ++i)
+    if (ctx.dtype(i) != DType::F32) return ctx.invalid("boxes and scores must be float32");
+  for (size_t i = 2; i < 5; ++i)
+    if (ctx.has_input(i) && !is_scalar(ctx, i))
+      return ctx.invalid("'" + ctx.input(i).name + "' must have one element");
+  const std::vector<Expr> most = ctx.attrs().get_exprs("most");
+  if (most.size() != 1) return ctx.error(Code::Internal, "attribute 'most' must have one element");
+  const Shape& scores = ctx.shape(1);
+  ctx.set_output(0, DType::I64, {scores[0] * scores[1] * most[0], Expr(3)});
+  ctx.set_output(1, DType::I32, {Expr(1)});
+  return {};
 }
 
 /// The most boxes that a class may select. Nothing if kernels have no room for so many.

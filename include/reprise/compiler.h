@@ -63,11 +63,18 @@ typedef struct reprise_compile_options {
    * size is refused. */
   const char* const* ranges;
   size_t range_count;
+  /* Dims of dynamic inputs that are fixed: "NAME=1x3x224x224". */
+  const char* const* shapes;
+  size_t shape_count;
+  /* Inputs that sessions keep from run to run, with the outputs that are their next values:
+   * "INPUT=OUTPUT". An initialiser of that name is the first value, by default zeros. */
+  const char* const* states;
+  size_t state_count;
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0                                                             \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0                                           \
   }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */

@@ -135,7 +135,8 @@ typedef struct reprise_vulkan_device {
   int32_t storage16; /* storageBuffer16BitAccess and shaderInt16 */
   int32_t shader_float64;
   /* Called around each submission, so that the application can use the queue as well. Both may be
-   * null. */
+   * null. The library may hold locks of its own then: neither function may call the library, and a
+   * thread must not call it while it holds this lock, or two threads may wait for each other. */
   void (*lock_queue)(void* user);
   void (*unlock_queue)(void* user);
   void* user;

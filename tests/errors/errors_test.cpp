@@ -334,7 +334,7 @@ std::vector<Case> usage_cases() {
          const std::string x = "x=" + w.file("x.pb", onnx_tensor(float_tensor({2, 3})));
          return run_with(w.file("m.onnx", relu().bytes()), {"--input", x, "--input", x});
        }},
-      {"a_shape_twice", 2, "--shape gives the dims of 'a' twice",
+      {"a_shape_twice", 2, "the dims of 'a' are given twice",
        [](Workspace& w) {
          return run_with(w.file("m.onnx", add_dynamic().bytes()),
                          {"--shape", "a=1x3", "--shape", "a=2x3"});

@@ -5,23 +5,26 @@
 namespace reprise::test {
 namespace {
 
+/// Longer than a string that needs no memory.
+constexpr const char* kResult = "the_result_of_the_last_launch";
+
 class Allocation : public testing::TestWithParam<std::string> {};
 
 TEST_P(Allocation, ASteadyRunTakesNothingFromTheHeap) {
-  App app(GetParam());
+  App app(GetParam(), 3, 0, kResult);
   reprise_error error{};
   const auto session = app.make_session(nullptr, &error);
   ASSERT_TRUE(session) << error.message;
   const std::vector<float> x = ramp(1000);
   std::vector<float> y(1000);
   for (int run = 0; run < 3; ++run)
-    ASSERT_EQ(run_once(session.get(), x, y, &error), REPRISE_OK) << error.message;
+    ASSERT_EQ(run_once(session.get(), x, y, &error, kResult), REPRISE_OK) << error.message;
   for (int run = 0; run < 3; ++run) {
     reprise_status status = REPRISE_INTERNAL;
     uint64_t taken = 0;
     {
       const CountAllocations counting;
-      status = run_once(session.get(), x, y, &error);
+      status = run_once(session.get(), x, y, &error, kResult);
       taken = counting.count();
     }
     ASSERT_EQ(status, REPRISE_OK) << error.message;
@@ -31,7 +34,7 @@ TEST_P(Allocation, ASteadyRunTakesNothingFromTheHeap) {
 }
 
 void bound_run_takes_nothing(const std::string& device, size_t launches) {
-  App app(device, launches);
+  App app(device, launches, 0, kResult);
   reprise_error error{};
   const auto session = app.make_session(nullptr, &error);
   ASSERT_TRUE(session) << error.message;
@@ -43,7 +46,7 @@ void bound_run_takes_nothing(const std::string& device, size_t launches) {
   in.dims[0] = 1000;
   in.data = const_cast<float*>(x.data());  // inputs are not written
   in.bytes = 1000 * sizeof(float);
-  out.name = "y";
+  out.name = kResult;
   out.data = y.data();
   out.bytes = 1000 * sizeof(float);
   reprise_run* made = nullptr;

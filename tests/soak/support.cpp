@@ -16,9 +16,10 @@ std::vector<std::string> soak_devices() {
   return ids;
 }
 
-App::App(const std::string& id, size_t n_launches, int64_t n)
+App::App(const std::string& id, size_t n_launches, int64_t n, const char* result)
     : launches(n_launches),
-      package(capi::make_handle(std::make_shared<reprise_package>(chain(n_launches, n, n == 0)))) {
+      package(capi::make_handle(
+          std::make_shared<reprise_package>(chain(n_launches, n, n == 0, result)))) {
   reprise_device* opened = nullptr;
   reprise_error error{};
   EXPECT_EQ(reprise_device_open(id.c_str(), nullptr, &opened, &error), REPRISE_OK) << error.message;
@@ -33,14 +34,14 @@ Owned<reprise_session> App::make_session(const reprise_session_options* options,
 }
 
 reprise_status run_once(reprise_session* session, const std::vector<float>& x,
-                        std::vector<float>& y, reprise_error* error) {
+                        std::vector<float>& y, reprise_error* error, const char* result) {
   reprise_tensor in = REPRISE_TENSOR_INIT, out = REPRISE_TENSOR_INIT;
   in.name = "x";
   in.rank = 1;
   in.dims[0] = static_cast<int64_t>(x.size());
   in.data = const_cast<float*>(x.data());  // inputs are not written
   in.bytes = x.size() * sizeof(float);
-  out.name = "y";
+  out.name = result;
   out.data = y.data();
   out.bytes = y.size() * sizeof(float);
   return reprise_session_run(session, &in, 1, &out, 1, nullptr, nullptr, error);

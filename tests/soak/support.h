@@ -23,7 +23,7 @@ using Owned = std::unique_ptr<T, HandleFreer<T>>;
 
 /// What an application holds: y = x + launches.
 struct App {
-  explicit App(const std::string& id, size_t launches = 3, int64_t n = 0);
+  explicit App(const std::string& id, size_t launches = 3, int64_t n = 0, const char* result = "y");
   /// Null and the error of a failure.
   Owned<reprise_session> make_session(const reprise_session_options* options, reprise_error* error);
   size_t launches;
@@ -33,7 +33,7 @@ struct App {
 
 /// One run of `x` to `y`, in host memory that the caller gave.
 reprise_status run_once(reprise_session* session, const std::vector<float>& x,
-                        std::vector<float>& y, reprise_error* error);
+                        std::vector<float>& y, reprise_error* error, const char* result = "y");
 /// Bytes of memory that the process has.
 uint64_t resident_bytes();
 

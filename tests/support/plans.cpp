@@ -277,11 +277,12 @@ std::shared_ptr<const package::Package> PlanWriter::package() {
   return p;
 }
 
-std::shared_ptr<const package::Package> chain(size_t launches, int64_t n, bool dynamic) {
+std::shared_ptr<const package::Package> chain(size_t launches, int64_t n, bool dynamic,
+                                              const std::string& y) {
   PlanWriter w;
   const Expr count = dynamic ? w.symbol("n", 0, 0) : Expr(n);
   plan::BufferId from = w.input("x", DType::F32, {count});
-  const plan::BufferId last = w.output("y", DType::F32, {count});
+  const plan::BufferId last = w.output(y, DType::F32, {count});
   const uint32_t k = w.kernel(affine_kernel("affine", 1.0F, 1.0F));
   for (size_t i = 0; i < launches; ++i) {
     const plan::BufferId to =

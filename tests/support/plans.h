@@ -76,7 +76,8 @@ struct PlanWriter {
 };
 
 /// y = affine applied `launches` times to x [n]; static n unless `dynamic`.
-std::shared_ptr<const package::Package> chain(size_t launches, int64_t n, bool dynamic);
+std::shared_ptr<const package::Package> chain(size_t launches, int64_t n, bool dynamic,
+                                              const std::string& y = "y");
 
 /// "vulkan_0" of vulkan:0.
 std::string id_as_name(const testing::TestParamInfo<std::string>& info);

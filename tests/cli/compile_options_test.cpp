@@ -1,4 +1,5 @@
-// Limits of sizes: --range, and reprise_compile_options::ranges.
+// What is said about inputs: --range, and `ranges`, `shapes` and `states` of
+// reprise_compile_options.
 #include <gtest/gtest.h>
 
 #include "reprise/compiler.h"
@@ -58,6 +59,37 @@ TEST(Range, IsAnOptionOfTheLibrary) {
   ASSERT_EQ(reprise_package_symbol(package, 0, &symbol, &error), REPRISE_OK) << error.message;
   EXPECT_EQ(symbol.min, 0);
   reprise_package_free(package);
+}
+
+TEST(CompileOptions, FixesShapesAndKeepsStates) {
+  OnnxWriter m;
+  m.input("x", DType::F32, {"n", 3}).input("total", DType::F32, {"n", 3});
+  m.output("sum", DType::F32, {"n", 3});
+  m.node("Add", {"x", "total"}, {"sum"});
+  const std::string model = m.bytes();
+  const char* shapes[] = {"x=2x3", "total=2x3"};
+  const char* states[] = {"total=sum"};
+  reprise_compile_options options = REPRISE_COMPILE_OPTIONS_INIT;
+  options.shapes = shapes;
+  options.shape_count = 2;
+  options.states = states;
+  options.state_count = 1;
+  reprise_package* package = nullptr;
+  reprise_error error{};
+  ASSERT_EQ(reprise_compile_memory(model.data(), model.size(), &options, &package, &error),
+            REPRISE_OK)
+      << error.message;
+  reprise_package_info info = REPRISE_PACKAGE_INFO_INIT;
+  ASSERT_EQ(reprise_package_get_info(package, &info, &error), REPRISE_OK) << error.message;
+  EXPECT_EQ(info.state_count, 1U);
+  EXPECT_EQ(info.input_count, 1U);
+  EXPECT_EQ(info.symbol_count, 0U);
+  reprise_package_free(package);
+
+  states[0] = "total";
+  EXPECT_EQ(reprise_compile_memory(model.data(), model.size(), &options, &package, &error),
+            REPRISE_USAGE);
+  EXPECT_STREQ(error.message, "a state is INPUT=OUTPUT, not 'total'");
 }
 
 }  // namespace

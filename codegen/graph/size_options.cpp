@@ -1,4 +1,4 @@
-#include "codegen/graph/size_range.h"
+#include "codegen/graph/size_options.h"
 
 #include <algorithm>
 #include <charconv>
@@ -46,6 +46,34 @@ Result<SizeRanges> parse_ranges(const std::vector<std::string>& texts) {
     RP_ASSIGN(auto named, parse_range(text));
     if (!out.insert(named).second)
       return usage("the range of '" + named.first + "' is given twice");
+  }
+  return out;
+}
+
+Result<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::string& text) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    return usage("expected NAME=DIMS, such as x=1x3x224x224, found '" + text + "'");
+  std::vector<int64_t> dims;
+  const char* p = text.data() + at + 1;
+  const char* const end = text.data() + text.size();
+  while (p < end) {
+    int64_t dim = 0;
+    const auto [next, error] = std::from_chars(p, end, dim);
+    if (error != std::errc() || dim < 0 || (next != end && *next != 'x') || next + 1 == end)
+      return usage("the shape " + text + ": expected dims like 1x3x224x224");
+    dims.push_back(dim);
+    p = next == end ? end : next + 1;
+  }
+  return std::pair(text.substr(0, at), std::move(dims));
+}
+
+Result<InputShapes> parse_shapes(const std::vector<std::string>& texts) {
+  InputShapes out;
+  for (const std::string& text : texts) {
+    RP_ASSIGN(auto named, parse_shape(text));
+    if (!out.insert(named).second)
+      return usage("the dims of '" + named.first + "' are given twice");
   }
   return out;
 }

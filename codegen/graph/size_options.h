@@ -1,10 +1,11 @@
-// Limits of sizes that the inputs of a run decide.
+// What is said about sizes that the inputs of a run decide: limits, and the dims of inputs.
 #pragma once
 
 #include <map>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "codegen/graph/graph.h"
 
@@ -18,6 +19,14 @@ using SizeRanges = std::map<std::string, Interval>;
 Result<std::pair<std::string, Interval>> parse_range(std::string_view text);
 /// Parses several of them; each name may occur once.
 Result<SizeRanges> parse_ranges(const std::vector<std::string>& texts);
+
+/// Dims by the name of the input.
+using InputShapes = std::map<std::string, std::vector<int64_t>>;
+
+/// Parses "NAME=1x3x224x224", as --shape takes it; no dims stand for a scalar.
+Result<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::string& text);
+/// Parses several of them; each name may occur once.
+Result<InputShapes> parse_shapes(const std::vector<std::string>& texts);
 
 namespace graph {
 

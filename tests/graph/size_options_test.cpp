@@ -1,4 +1,4 @@
-#include "codegen/graph/size_range.h"
+#include "codegen/graph/size_options.h"
 
 #include <gtest/gtest.h>
 
