@@ -1,5 +1,7 @@
 #include "codegen/compile_context.h"
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 namespace reprise {
@@ -7,6 +9,23 @@ namespace reprise {
 passes::PassOptions pass_options(const CompileOptions& options) {
   passes::PassOptions out{options.disabled_passes, options.pass_options, options.added_passes};
   out.numbers[std::string(kPrecisionOption)] = static_cast<int64_t>(options.precision);
+  return out;
+}
+
+Result<std::map<std::string, int64_t, std::less<>>> parse_pass_options(
+    const std::vector<std::string>& texts) {
+  std::map<std::string, int64_t, std::less<>> out;
+  for (const std::string& text : texts) {
+    const size_t equals = std::min(text.find('='), text.size());
+    int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] =
+        std::from_chars(std::min(text.data() + equals + 1, end), end, number);
+    if (error != std::errc() || rest != end) {
+      return Status(Code::Usage, "an option of a pass is PASS.OPTION=NUMBER, not '" + text + "'");
+    }
+    out[text.substr(0, equals)] = number;
+  }
   return out;
 }
 

@@ -39,6 +39,10 @@ struct StateOption {
 /// Parses "INPUT=OUTPUT", as --state takes it, several times. Code::Usage says what is wrong.
 Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts);
 
+/// Parses "PASS.OPTION=NUMBER" to CompileOptions::pass_options. Code::Usage says what is wrong.
+Result<std::map<std::string, int64_t, std::less<>>> parse_pass_options(
+    const std::vector<std::string>& texts);
+
 struct CompileOptions {
   /// "vulkan" or variants of it, "cuda:sm_90" and so on (codegen/targets.h). Empty or "host"
   /// compiles for the host alone.

@@ -16,7 +16,7 @@ using namespace reprise::capi;
 
 template <>
 inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
-    offsetof(reprise_compile_options, ranges)};
+    offsetof(reprise_compile_options, ranges), offsetof(reprise_compile_options, pass_options)};
 
 namespace {
 
@@ -53,13 +53,16 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   for (const std::string& image : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(image));
   }
-  std::vector<std::string> ranges, shapes, states;
+  std::vector<std::string> ranges, shapes, states, pass_options;
   RP_TRY(append(given.ranges, given.range_count, "ranges", ranges));
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
   RP_TRY(append(given.shapes, given.shape_count, "shapes", shapes));
   RP_ASSIGN(o.shapes, parse_shapes(shapes));
   RP_TRY(append(given.states, given.state_count, "states", states));
   RP_ASSIGN(o.states, parse_states(states));
+  RP_TRY(append(given.pass_options, given.pass_option_count, "pass_options", pass_options));
+  RP_ASSIGN(o.pass_options, parse_pass_options(pass_options));
+  o.keep_source = given.keep_source != 0;
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
   RP_ASSIGN(o.threads.executor, read_executor(given.executor));
@@ -130,7 +133,7 @@ Result<std::vector<HostTensor>> inputs_of(const std::vector<reprise_tensor>& giv
   return out;
 }
 
-Result<std::shared_ptr<const package::Package>> tune(const char* onnx_path,
+Result<std::shared_ptr<const package::Package>> tune(const CompileModel& model,
                                                      const CompileOptions& options,
                                                      const reprise_tune_options& tuning) {
   RP_ASSIGN(const std::shared_ptr<reprise_device> device, find_handle(tuning.device));
@@ -163,9 +166,35 @@ Result<std::shared_ptr<const package::Package>> tune(const char* onnx_path,
   }
   o.inputs = [&inputs](const package::Package& p) { return inputs_of(inputs, p.io); };
   std::shared_ptr<Device> measured = device->device;
-  RP_ASSIGN(TunedPackage tuned, autotune(onnx_path, options, measured, o));
+  RP_ASSIGN(TunedPackage tuned, autotune(model, options, measured, o));
   return std::move(tuned.package);
 }
+
+reprise_status tune_model(const CompileModel& model, const reprise_compile_options* options,
+                          const reprise_tune_options* tuning, reprise_package** out,
+                          reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_TRY(Handles::check());
+    if (!model || !out || !tuning) return {Code::Usage, "the model, tuning or out is null"};
+    RP_ASSIGN(const reprise_compile_options read, read_options(options));
+    RP_ASSIGN(const CompileOptions o, to_options(read));
+    RP_ASSIGN(const auto given, read_struct(tuning, reprise_tune_options REPRISE_TUNE_OPTIONS_INIT,
+                                            "reprise_tune_options"));
+    RP_ASSIGN(auto package, tune(model, o, given));
+    *out = handle_of(std::move(package));
+    return {};
+  });
+}
+
+constexpr reprise_compiler_functions kTable{
+    sizeof(reprise_compiler_functions),
+    REPRISE_ABI_VERSION,
+    0,
+    reprise_compile_file,
+    reprise_compile_memory,
+    reprise_tune_file,
+    reprise_tune_memory,
+};
 
 }  // namespace
 
@@ -197,15 +226,28 @@ reprise_status reprise_compile_memory(const void* onnx, size_t bytes,
 reprise_status reprise_tune_file(const char* onnx_path, const reprise_compile_options* options,
                                  const reprise_tune_options* tuning, reprise_package** out,
                                  reprise_error* error) {
-  return guarded(error, [&]() -> Status {
-    RP_TRY(Handles::check());
-    if (!onnx_path || !out || !tuning) return {Code::Usage, "onnx_path, tuning or out is null"};
-    RP_ASSIGN(const reprise_compile_options read, read_options(options));
-    RP_ASSIGN(const CompileOptions o, to_options(read));
-    RP_ASSIGN(const auto given, read_struct(tuning, reprise_tune_options REPRISE_TUNE_OPTIONS_INIT,
-                                            "reprise_tune_options"));
-    RP_ASSIGN(auto package, tune(onnx_path, o, given));
-    *out = handle_of(std::move(package));
-    return {};
-  });
+  CompileModel model;
+  if (onnx_path) {
+    model = [onnx_path](const CompileOptions& o, CompileReport* report) {
+      return compile_file(onnx_path, o, report);
+    };
+  }
+  return tune_model(model, options, tuning, out, error);
+}
+
+reprise_status reprise_tune_memory(const void* onnx, size_t bytes,
+                                   const reprise_compile_options* options,
+                                   const reprise_tune_options* tuning, reprise_package** out,
+                                   reprise_error* error) {
+  CompileModel model;
+  if (onnx) {
+    model = [onnx, bytes](const CompileOptions& o, CompileReport* report) {
+      return compile_bytes({static_cast<const std::byte*>(onnx), bytes}, o, report);
+    };
+  }
+  return tune_model(model, options, tuning, out, error);
+}
+
+const reprise_compiler_functions* reprise_get_compiler_functions(uint32_t abi_version) {
+  return abi_version == REPRISE_ABI_VERSION ? &kTable : nullptr;
 }

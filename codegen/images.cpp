@@ -194,7 +194,14 @@ Status check_output(const O& o, const ImageTensor& t) {
   RP_TRY(check_numbers(o, t));
   if (o.resize != O::Resize::None || o.crop != O::Crop::None || o.width != 0)
     return refuse(o, "only inputs are resized or cropped, or have a size of their own");
-  if (o.format == ImageFormat::Nv12) return refuse(o, "outputs cannot be nv12");
+  if (o.format == ImageFormat::Nv12) {
+    if (t.channels == 4)
+      return refuse(o, "the model gives four channels, which nv12 does not have");
+    if (!t.height.is_const() || !t.width.is_const())
+      return refuse(o, "the model's size must be fixed for an output in nv12; use --shape");
+    if (t.height.value() % 2 != 0 || t.width.value() % 2 != 0)
+      return refuse(o, "the width and height of nv12 must be even");
+  }
   if (o.format == ImageFormat::R8 && t.channels != 1)
     return refuse(o, "r8 has one channel, the model's tensor has " + std::to_string(t.channels));
   return {};

@@ -257,6 +257,7 @@ class RunContext {
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
   Status record_parts(size_t index, RecordingDesc desc);
+  const RecordingDesc& foreign_recording();
   Result<std::vector<double>> measure_parts(size_t index, Run& run);
   void find_staged(size_t index, Staged& staged) const;
   bool staged_by(size_t index, size_t i, bool input) const;
@@ -271,7 +272,7 @@ class RunContext {
   };
   /// How a segment is cut in slices.
   struct Parts {
-    std::vector<double> launch_ns;  // measured, by which it is cut; empty: each launch is a part
+    std::vector<double> launch_ns;  // measured, by which it is cut; empty: not measured
     uint64_t runs = 0;
     bool cut_again = false;  // before the next run
   };
@@ -344,8 +345,13 @@ class RunContext {
   std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false, submitted_ = false;
   State state_ = State::Free;
-  uint64_t bindings_version_ = 0;         // RecordingDesc::bindings_version
-  std::shared_ptr<void> recorded_uses_;   // Device::record_into, for the last run that did it
+  uint64_t bindings_version_ = 0;        // RecordingDesc::bindings_version
+  std::shared_ptr<void> recorded_uses_;  // Device::record_into, for the last run that did it
+  struct Foreign {
+    RecordingDesc desc;
+    std::vector<Command> copies;  // that its commands have
+  };
+  Foreign foreign_;                       // what that run recorded
   Recording* late_recording_ = nullptr;   // the device is still executing it ...
   std::vector<RunContext*> late_bodies_;  // ... or one of each of these bodies
   /// Per step that is a loop, and value that its iterations pass on: memory for two of its values.

@@ -253,7 +253,7 @@ Status RunContext::finish(Run& run, std::vector<HostTensor>& results) {
 bool RunContext::is_one_submission(const SessionShared& shared) {
   return shared.segments.size() == 1 && !shared.segments[0].levels.empty() &&
          shared.segments[0].host_calls.empty() && !shared.keeps_host_values &&
-         shared.of_state.empty();
+         shared.state_copies.empty();
 }
 
 bool RunContext::begins_with_a_submission(const SessionShared& shared) {
@@ -290,15 +290,7 @@ Status RunContext::begin_in(void* command_buffer, const BoundIo& io, Clock::time
   Run& run = start_run(io, start);
   RP_TRY(prepare(run));
   RP_TRY(write_segment(0, run.symbols));
-  find_staged(0, staged_);
-  RecordingDesc desc;
-  desc.blocks = blocks_.get();
-  desc.bindings_version = &bindings_version_;
-  Recorded counts;
-  append_commands(order_of(0, staged_.in, staged_.out), desc, counts);
-  desc.to_tensors = pixels_in_;
-  for (const auto& [segment, copy] : pixels_out_) desc.from_tensors.push_back(copy);
-  RP_ASSIGN(recorded_uses_, s_.base.device->record_into(command_buffer, desc));
+  RP_ASSIGN(recorded_uses_, s_.base.device->record_into(command_buffer, foreign_recording()));
   ++s_.base.totals.recordings;
   ongoing_->recorded = submitted_ = true;
   return {};

@@ -54,9 +54,10 @@ Status RunContext::bind_pixels_out(size_t o, const Binding& b) {
                        "image or rows with a pitch on the device; bind host memory");
   }
   const Rows rows = rows_of(*dims, slot.dtype, b.row_pitch);
-  if (b.image && (b.image->height != (*dims)[0] || b.image->width != (*dims)[1])) {
+  const int64_t height = slot.image == ImageFormat::Nv12 ? (*dims)[0] / 3 * 2 : (*dims)[0];
+  if (b.image && (b.image->height != height || b.image->width != (*dims)[1])) {
     return invalid_input(subject() + " has " + std::to_string((*dims)[1]) + " x " +
-                         std::to_string((*dims)[0]) + " pixels, the VkImage " +
+                         std::to_string(height) + " pixels, the VkImage " +
                          std::to_string(b.image->width) + " x " + std::to_string(b.image->height));
   }
   if (!b.image) RP_TRY(check_rows(b, rows, rows.bytes * rows.count));

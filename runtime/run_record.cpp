@@ -168,6 +168,25 @@ Status RunContext::record_segment(size_t index) {
   return {};
 }
 
+/// What the run writes to a command buffer of the application. The commands are those of the last
+/// such run, unless other inputs and outputs are staged now.
+const RecordingDesc& RunContext::foreign_recording() {
+  find_staged(0, staged_);
+  RecordingDesc& desc = foreign_.desc;
+  if (desc.commands.empty() || !same_copies(staged_.copies, foreign_.copies)) {
+    desc.commands.clear();
+    desc.blocks = blocks_.get();
+    desc.bindings_version = &bindings_version_;
+    Recorded counts;
+    append_commands(order_of(0, staged_.in, staged_.out), desc, counts);
+    foreign_.copies = staged_.copies;
+  }
+  desc.to_tensors = pixels_in_;
+  desc.from_tensors.clear();
+  for (const auto& [segment, copy] : pixels_out_) desc.from_tensors.push_back(copy);
+  return desc;
+}
+
 // The memory of inputs and outputs has the size of the largest run so far. Recordings that cannot
 // limit a copy copy all of it.
 void RunContext::limit_copies(Recorded& r) const {
@@ -176,7 +195,7 @@ void RunContext::limit_copies(Recorded& r) const {
   for (const uint32_t i : r.staged.out) r.recording->limit_copy(copy++, staged_bytes(i, false));
 }
 
-// Without timestamps, nothing tells how long a launch takes, so each of them is a part.
+// Without timestamps, nothing tells how long a launch takes.
 Status RunContext::record_parts(size_t index, RecordingDesc desc) {
   Parts& parts = segments_[index].parts;
   Recorded& r = segments_[index].recorded;

@@ -269,11 +269,6 @@ class DeviceSession::Submission {
   Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
                const SubmitOptions& options) {
     RP_TRY(take(std::move(context)));
-    if (Status damaged = session_.base_.states.check(); !damaged.ok()) {
-      lease_.complete();
-      return damaged;
-    }
-    states_.emplace(session_.base_.states, *lease_.context);
     return ended_with(lease_.context->begin(bound, start, options));
   }
   /// Calls `at_end` when the device has ended what begin() submitted.
@@ -289,7 +284,6 @@ class DeviceSession::Submission {
   }
   Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
     RP_TRY(take(std::move(context)));
-    states_.emplace(session_.base_.states, *lease_.context);
     return ended_with(lease_.context->begin_in(command_buffer, bound, Clock::now()));
   }
   Result<bool> poll() {
@@ -313,8 +307,14 @@ class DeviceSession::Submission {
       if (lease_.context) lease_.complete();
       return waited;
     }
-    if (lease_.context) return {};
-    RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
+    if (!lease_.context) {
+      RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
+    }
+    if (Status damaged = session_.base_.states.check(); !damaged.ok()) {
+      lease_.complete();
+      return damaged;
+    }
+    states_.emplace(session_.base_.states, *lease_.context);
     return {};
   }
   Status ended_with(const Status& failure) {
@@ -435,9 +435,10 @@ class DeviceSession::Run final : public AsyncRun {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
     if (!is_bound_) return {Code::Usage, kUnbound};
     if (!alone || RunContext::is_one_submission(session_.shared_)) return {};
-    return unsupported(
-        std::string("a run that ") + does +
-        " must be one submission, without host kernels, copies on the host and states");
+    return unsupported(std::string("a run that ") + does +
+                       " must be one submission, without host kernels, and without values or next "
+                       "states that pass "
+                       "through the host");
   }
 
   DeviceSession& session_;

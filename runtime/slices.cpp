@@ -7,8 +7,14 @@
 namespace reprise {
 namespace {
 
-// A launch whose time varies a little is not cut again and again.
+// Slices are made shorter than they may become, so that a launch whose time varies a little is not
+// cut again and again.
 constexpr double kMargin = 1.1;
+
+// How a launch is cut whose time is unknown: one that takes 30 s would not keep the device for the
+// 2 s that watchdogs allow. Small grids are not worth the submissions.
+constexpr uint32_t kUnmeasuredPieces = 16;
+constexpr uint64_t kSmallGrid = 64;  // workgroups
 
 size_t longest_axis(const Command& c) {
   return static_cast<size_t>(std::ranges::max_element(c.grid) - c.grid.begin());
@@ -17,6 +23,11 @@ size_t longest_axis(const Command& c) {
 uint32_t most_pieces(const Command& c, bool cuts_launches) {
   if (!cuts_launches || c.kind != Command::Kind::Dispatch) return 1;
   return std::max(c.grid[longest_axis(c)], 1U);
+}
+
+uint32_t unmeasured_pieces(const Command& c) {
+  const uint64_t groups = uint64_t{c.grid[0]} * c.grid[1] * c.grid[2];
+  return static_cast<uint32_t>(std::clamp<uint64_t>(groups / kSmallGrid, 1, kUnmeasuredPieces));
 }
 
 /// Appends the launch in pieces of about the same number of workgroups.
@@ -47,7 +58,7 @@ std::vector<double> Slices::by_launch(std::span<const double> of_pieces) const {
 
 Slices slices_of(std::vector<Command> commands, std::span<const double> ns, uint64_t most_ns,
                  bool cuts_launches) {
-  const auto most = static_cast<double>(most_ns);
+  const double most = static_cast<double>(most_ns) / kMargin;
   Slices out;
   double sum = 0;
   for (Command& c : commands) {
@@ -56,11 +67,12 @@ Slices slices_of(std::vector<Command> commands, std::span<const double> ns, uint
       continue;
     }
     const size_t launch = out.pieces.size();
-    const double own = launch < ns.size() ? ns[launch] : most;
+    const bool known = launch < ns.size();
     const uint32_t most_of_it = most_pieces(c, cuts_launches);
-    const double wanted = own > most ? std::ceil(own * kMargin / most) : 1;
+    const double wanted =
+        known ? std::max(std::ceil(ns[launch] / most), 1.0) : unmeasured_pieces(c);
     const auto pieces = static_cast<uint32_t>(std::min<double>(wanted, most_of_it));
-    const double each = own / pieces;
+    const double each = known ? ns[launch] / pieces : most;
     const size_t begin = out.commands.size();
     append_pieces(c, pieces, out.commands);
     for (size_t i = begin; i < out.commands.size(); ++i) {

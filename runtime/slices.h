@@ -21,8 +21,9 @@ struct Slices {
 };
 
 /// Slices of about `most_ns`. `ns` are the times of the launches, uncut, or empty: then each of
-/// them is a part. A launch that takes longer becomes several dispatches, along the longest axis of
-/// its grid, if `cuts_launches` (Device::cuts_launches) and if the grid is known.
+/// them is a part, and one with a large grid is several. A launch that takes longer becomes several
+/// dispatches, along the longest axis of its grid, if `cuts_launches` (Device::cuts_launches) and
+/// if the grid is known.
 Slices slices_of(std::vector<Command> commands, std::span<const double> ns, uint64_t most_ns,
                  bool cuts_launches);
 

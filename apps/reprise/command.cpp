@@ -6,7 +6,6 @@
 #include "runtime/platform/path.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -51,16 +50,7 @@ Result<CompileOptions> CommonOptions::compile_options() const {
     RP_ASSIGN(o.images.emplace_back(), parse_image(text));
   }
   o.disabled_passes = disabled_passes;
-  for (const std::string& text : pass_options) {
-    const size_t equals = std::min(text.find('='), text.size());
-    int64_t number = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] =
-        std::from_chars(std::min(text.data() + equals + 1, end), end, number);
-    if (error != std::errc() || rest != end)
-      return Status(Code::Usage, "--pass-option takes PASS.OPTION=NUMBER, not '" + text + "'");
-    o.pass_options[text.substr(0, equals)] = number;
-  }
+  RP_ASSIGN(o.pass_options, parse_pass_options(pass_options));
   o.fullgraph = fullgraph;
   o.nvrtc = nvrtc;
   o.cuda_cache_dir = cuda_cache_dir();
@@ -146,7 +136,7 @@ void add_interface(CLI::App& command, CommonOptions& o) {
   command
       .add_option("--image", o.images,
                   "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "
-                  "rgba16f, r8 or (inputs) nv12, and the first or last kernel converts it, as in "
+                  "rgba16f, r8 or nv12, and the first or last kernel converts it, as in "
                   "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225. A pixel "
                   "is 0 to 1; the model gets (pixel * scale - mean) / std. Keys: resize=nearest or "
                   "bilinear (to the model's size), mean, std, scale, colors=rgb, bgr, gray or rgba "

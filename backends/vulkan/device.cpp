@@ -24,20 +24,21 @@ Status create_device(Driver& d) {
   d.physical.query_features(*d.instance, features);
   d.physical.keep_used(features);
   const QueueFamilies& families = d.physical.queues;
-  const std::array<float, 2> priorities{1.0F, 1.0F};
+  const std::array<float, 3> priorities{1.0F, 1.0F, 1.0F};
   std::array<VkDeviceQueueCreateInfo, 2> queues{};
   for (VkDeviceQueueCreateInfo& q : queues) {
     q.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
     q.pQueuePriorities = priorities.data();
   }
+  const bool one_family = families.transfer == families.compute;
   queues[0].queueFamilyIndex = families.compute;
-  queues[0].queueCount = 1;
+  queues[0].queueCount = 1 + (one_family ? families.transfer_queues : 0);
   queues[1].queueFamilyIndex = families.transfer;
   queues[1].queueCount = families.transfer_queues;
   VkDeviceCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   info.pNext = &features.core;
-  info.queueCreateInfoCount = families.transfer_queues > 0 ? 2 : 1;
+  info.queueCreateInfoCount = families.transfer_queues > 0 && !one_family ? 2 : 1;
   info.pQueueCreateInfos = queues.data();
   info.enabledExtensionCount = static_cast<uint32_t>(d.physical.extensions.size());
   info.ppEnabledExtensionNames = d.physical.extensions.data();
@@ -52,13 +53,15 @@ Status adopt_transfer_queues(Driver& d, const BorrowedVulkan& b, bool hidden) {
   QueueFamilies& families = d.physical.queues;
   families.transfer_queues = 0;
   if (b.upload_queue == nullptr && b.download_queue == nullptr) return {};
-  if (b.upload_queue == nullptr || b.transfer_queue_family == b.queue_family) {
+  if (b.upload_queue == nullptr || b.upload_queue == b.queue || b.download_queue == b.queue ||
+      b.upload_queue == b.download_queue) {
     return {Code::Usage,
-            "reprise_vulkan_device: `download_queue` needs `upload_queue`, and both must be of "
-            "another family than `queue`"};
+            "reprise_vulkan_device: `download_queue` needs `upload_queue`, and `queue` and they "
+            "must be different queues"};
   }
   if (hidden) return {};
   families.transfer = b.transfer_queue_family;
+  families.only_transfers = b.transfer_queue_family != b.queue_family;
   d.upload_queue = static_cast<VkQueue>(b.upload_queue);
   d.download_queue = static_cast<VkQueue>(b.download_queue);
   return {};
@@ -123,11 +126,12 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   if (hook) hook(d->vk);
   if (!d->queue) d->vk.vkGetDeviceQueue(d->device, d->queue_family, 0, &d->queue);
   const QueueFamilies& families = d->physical.queues;
+  const uint32_t first = families.transfer == families.compute ? 1 : 0;
   if (families.transfer_queues > 0)
-    d->vk.vkGetDeviceQueue(d->device, families.transfer, 0, &d->upload_queue);
+    d->vk.vkGetDeviceQueue(d->device, families.transfer, first, &d->upload_queue);
   if (families.transfer_queues > 1)
-    d->vk.vkGetDeviceQueue(d->device, families.transfer, 1, &d->download_queue);
-  RP_TRY(d->make_transfer_semaphore());
+    d->vk.vkGetDeviceQueue(d->device, families.transfer, first + 1, &d->download_queue);
+  RP_TRY(d->make_transfer_semaphores());
   std::unique_ptr<VulkanDevice> self(new VulkanDevice(std::move(d), options));
   if (!self->driver_->uses_descriptors()) RP_TRY(self->make_pipeline_layout());
   RP_TRY(self->make_pipeline_cache());
@@ -174,10 +178,20 @@ Status VulkanDevice::check_image(const DeviceImage& image, ImageFormat format, b
   return vulkan::check_image(*driver_, image, format, written);
 }
 
-Status VulkanDevice::staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot) {
-  if (slot) return {};
-  RP_ASSIGN(slot, VulkanBuffer::create(driver_, kStagingBytes, use));
-  return {};
+Result<std::unique_ptr<VulkanBuffer>> VulkanDevice::take_staging(MemoryUse use, uint64_t bytes) {
+  bytes = std::min(bytes, kStagingBytes);
+  {
+    const std::lock_guard lock(staging_mutex_);
+    std::unique_ptr<VulkanBuffer>& kept = use == MemoryUse::Upload ? for_uploads_ : for_downloads_;
+    if (kept && kept->size() >= bytes) return std::move(kept);
+  }
+  return VulkanBuffer::create(driver_, bytes, use);
+}
+
+void VulkanDevice::keep_staging(MemoryUse use, std::unique_ptr<VulkanBuffer> buffer) {
+  const std::lock_guard lock(staging_mutex_);
+  std::unique_ptr<VulkanBuffer>& kept = use == MemoryUse::Upload ? for_uploads_ : for_downloads_;
+  if (!kept || kept->size() < buffer->size()) kept = std::move(buffer);
 }
 
 Status VulkanDevice::copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
@@ -202,15 +216,13 @@ Status VulkanDevice::copy_now(const DeviceBuffer& src, uint64_t src_offset, Devi
 
 /// As copy_now(), but in a queue of its own.
 Status VulkanDevice::transfer_now(const Command& copy) {
-  Driver& d = *driver_;
-  const bool down = copy.dst->mapped() != nullptr && d.download_queue != nullptr;
   TransferBuffer commands;
   RP_TRY(commands.begin(driver_));
   commands.see_everything();
   commands.copy({&copy, 1});
   commands.show_to_host();
   RP_TRY(commands.end());
-  return d.transfer(down ? d.download_queue : d.upload_queue, commands.handle());
+  return driver_->transfer(copy.dst->mapped() != nullptr, commands.handle());
 }
 
 Status VulkanDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
@@ -221,14 +233,14 @@ Status VulkanDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const 
       std::memcpy(static_cast<std::byte*>(dst.mapped()) + offset, bytes.data(), bytes.size());
     return {};
   }
-  const std::lock_guard lock(staging_mutex_);
-  RP_TRY(staging(MemoryUse::Upload, upload_staging_));
+  RP_ASSIGN(auto staging, take_staging(MemoryUse::Upload, bytes.size()));
   for (size_t done = 0; done < bytes.size();) {
-    const size_t part = std::min<size_t>(bytes.size() - done, kStagingBytes);
-    std::memcpy(upload_staging_->mapped(), bytes.data() + done, part);
-    RP_TRY(copy_now(*upload_staging_, 0, dst, offset + done, part));
+    const size_t part = std::min<size_t>(bytes.size() - done, staging->size());
+    std::memcpy(staging->mapped(), bytes.data() + done, part);
+    RP_TRY(copy_now(*staging, 0, dst, offset + done, part));
     done += part;
   }
+  keep_staging(MemoryUse::Upload, std::move(staging));
   return {};
 }
 
@@ -242,14 +254,14 @@ Status VulkanDevice::download(const DeviceBuffer& src, uint64_t offset,
     }
     return {};
   }
-  const std::lock_guard lock(staging_mutex_);
-  RP_TRY(staging(MemoryUse::Readback, readback_staging_));
+  RP_ASSIGN(auto staging, take_staging(MemoryUse::Readback, bytes.size()));
   for (size_t done = 0; done < bytes.size();) {
-    const size_t part = std::min<size_t>(bytes.size() - done, kStagingBytes);
-    RP_TRY(copy_now(src, offset + done, *readback_staging_, 0, part));
-    std::memcpy(bytes.data() + done, readback_staging_->mapped(), part);
+    const size_t part = std::min<size_t>(bytes.size() - done, staging->size());
+    RP_TRY(copy_now(src, offset + done, *staging, 0, part));
+    std::memcpy(bytes.data() + done, staging->mapped(), part);
     done += part;
   }
+  keep_staging(MemoryUse::Readback, std::move(staging));
   return {};
 }
 

@@ -40,7 +40,7 @@ class VulkanDevice final : public Device {
   Counters counters() const override;
   Status check_image(const DeviceImage& image, ImageFormat format, bool written) const override;
   Status check_rows() const override { return {}; }
-  bool ends_in_order() const override { return driver_->upload_queue == VK_NULL_HANDLE; }
+  bool ends_in_order() const override { return !driver_->overlaps_copies(); }
 
  private:
   VulkanDevice(std::shared_ptr<Driver> driver, const BackendOptions& options)
@@ -58,7 +58,10 @@ class VulkanDevice final : public Device {
   Status copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
                   uint64_t dst_offset, uint64_t bytes);
   Status transfer_now(const Command& copy);
-  Status staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot);
+  /// Memory for a transfer, or for a part of a large one. No lock is held while the device copies,
+  /// so each of several threads has its own. The largest is kept for the next transfer.
+  Result<std::unique_ptr<VulkanBuffer>> take_staging(MemoryUse use, uint64_t bytes);
+  void keep_staging(MemoryUse use, std::unique_ptr<VulkanBuffer> buffer);
 
   std::shared_ptr<Driver> driver_;
   std::string cache_dir_;
@@ -68,7 +71,7 @@ class VulkanDevice final : public Device {
   std::mutex cache_mutex_;
   uint64_t saved_hash_ = 0;  // of the cache on disk
   std::mutex staging_mutex_;
-  std::unique_ptr<VulkanBuffer> upload_staging_, readback_staging_;
+  std::unique_ptr<VulkanBuffer> for_uploads_, for_downloads_;
 };
 
 }  // namespace reprise::vulkan

@@ -1,5 +1,6 @@
 #include "backends/vulkan/driver.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
@@ -12,7 +13,8 @@ Driver::~Driver() {
     instance->keep();
     return;
   }
-  if (transferred_) vk.vkDestroySemaphore(device, transferred_, nullptr);
+  for (const TransferCount& t : transfers_)
+    if (t.semaphore) vk.vkDestroySemaphore(device, t.semaphore, nullptr);
   if (pipeline_layout) vk.vkDestroyPipelineLayout(device, pipeline_layout, nullptr);
   if (owned) vk.vkDestroyDevice(device, nullptr);
 }
@@ -34,7 +36,7 @@ Code code_of(VkResult r) {
 
 /// Semaphores and their values as vkQueueSubmit takes them.
 struct TimelinePoints {
-  static constexpr size_t kMost = SubmitSync::kMost + 2;
+  static constexpr size_t kMost = SubmitSync::kMost + 3;
   std::array<VkSemaphore, kMost> semaphores{};
   std::array<uint64_t, kMost> values{};
   std::array<VkPipelineStageFlags, kMost> stages{};
@@ -101,10 +103,10 @@ VkResult Driver::submit_one(const Batch& batch, VkFence fence, const SubmitSync&
   if (batch.wait != 0) waits.add(batch.semaphore, batch.wait);
   if (batch.signal != 0) signals.add(batch.semaphore, batch.signal);
   const bool runs_kernels = batch.queue == queue;
-  // These transfers are complete. The wait makes what they wrote visible to this queue.
-  const bool sees = runs_kernels && transfers_done_ != transfers_seen_;
-  if (sees) waits.add(transferred_, transfers_done_);
   if (runs_kernels) {
+    // These transfers are complete. The wait makes what they wrote visible to this queue.
+    for (const TransferCount& t : transfers_)
+      if (t.complete != t.seen) waits.add(t.semaphore, t.complete);
     waits.add(sync.waits);
     signals.add(sync.signals);
   }
@@ -126,7 +128,8 @@ VkResult Driver::submit_one(const Batch& batch, VkFence fence, const SubmitSync&
   info.pSignalSemaphores = signals.semaphores.data();
   const VkResult r = vk.vkQueueSubmit(batch.queue, 1, &info, fence);
   ++counters.submits;
-  if (r == VK_SUCCESS && sees) transfers_seen_ = transfers_done_;
+  if (r == VK_SUCCESS && runs_kernels)
+    for (TransferCount& t : transfers_) t.seen = t.complete;
   return r;
 }
 
@@ -157,30 +160,35 @@ Status Driver::submit(std::span<const Batch> batches, VkFence fence, SubmittedRu
   return check(r, "vkQueueSubmit");
 }
 
-Status Driver::transfer(VkQueue in, VkCommandBuffer commands) {
+// Semaphores of queues of their own, because the values of one must increase.
+Status Driver::transfer(bool down, VkCommandBuffer commands) {
   RP_TRY(alive());
-  const uint64_t number = transfers_ + 1;
+  const bool second = down && download_queue;
+  TransferCount& count = transfers_[second ? 1 : 0];
+  uint64_t number = 0;
   {
     const std::lock_guard lock(queue_mutex);
-    const Batch batch{in, {&commands, 1}, transferred_, 0, number};
+    number = count.submitted + 1;
+    const Batch batch{
+        second ? download_queue : upload_queue, {&commands, 1}, count.semaphore, 0, number};
     RP_TRY(check(submit_one(batch, VK_NULL_HANDLE, {}), "vkQueueSubmit"));
+    count.submitted = number;
   }
-  transfers_ = number;
-  VkResult r = wait_for_transfer(number);
+  VkResult r = wait_for_transfer(count.semaphore, number);
   const bool known = r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST;
-  if (!known) r = wait_for_transfer(number);  // the error may be temporary
+  if (!known) r = wait_for_transfer(count.semaphore, number);  // the error may be temporary
   // It may use its memory for ever.
   if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) give_up(runs.patience_ns);
   RP_TRY(check(r, "vkWaitSemaphores").with_context("a transfer"));
   const std::lock_guard lock(queue_mutex);
-  transfers_done_ = number;
+  count.complete = std::max(count.complete, number);
   return {};
 }
 
-VkResult Driver::wait_for_transfer(uint64_t number) const {
+VkResult Driver::wait_for_transfer(VkSemaphore semaphore, uint64_t number) const {
   constexpr uint64_t kSliceNs = 100'000'000;
   VkResult r = VK_TIMEOUT;
-  while (r == VK_TIMEOUT && !lost) r = wait_for(transferred_, number, kSliceNs);
+  while (r == VK_TIMEOUT && !lost) r = wait_for(semaphore, number, kSliceNs);
   return lost ? VK_ERROR_DEVICE_LOST : r;
 }
 
@@ -205,9 +213,12 @@ Result<VkSemaphore> Driver::make_timeline() {
   return semaphore;
 }
 
-Status Driver::make_transfer_semaphore() {
-  if (!upload_queue) return {};
-  RP_ASSIGN(transferred_, make_timeline());
+Status Driver::make_transfer_semaphores() {
+  const VkQueue queues[] = {upload_queue, download_queue};
+  for (size_t i = 0; i < transfers_.size(); ++i) {
+    if (!queues[i]) continue;
+    RP_ASSIGN(transfers_[i].semaphore, make_timeline());
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 // holds its Driver, so objects may be destroyed in any order.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -37,7 +38,7 @@ struct Driver {
   uint32_t queue_family = 0;
   // Copies of less than this take a few microseconds, which is what another submission costs.
   uint64_t least_overlapped_bytes = uint64_t{256} << 10;
-  // Queues of a family that only transfers: null if there is none, or only one.
+  // Queues for transfers, besides `queue`: null if there is none, or only one.
   VkQueue upload_queue = VK_NULL_HANDLE, download_queue = VK_NULL_HANDLE;
   std::mutex queue_mutex;                          // vkQueueSubmit needs external synchronisation
   std::function<void()> lock_queue, unlock_queue;  // lock the application's queue; may be empty
@@ -57,6 +58,11 @@ struct Driver {
 
   /// Whether kernels take descriptors instead of buffer addresses.
   bool uses_descriptors() const { return !physical.info.facts.buffer_address; }
+  /// Whether runs copy their inputs and outputs in the queues for transfers. Where these share an
+  /// engine with kernels, more submissions would only cost time.
+  bool overlaps_copies() const {
+    return upload_queue != VK_NULL_HANDLE && physical.queues.only_transfers;
+  }
   /// Code::Device, naming the call, unless `r` is a success. Device loss poisons the device.
   Status check(VkResult r, const char* call);
   /// An error if the device was lost.
@@ -66,9 +72,10 @@ struct Driver {
   /// the run is listed as soon as one was.
   Status submit(std::span<const Batch> batches, VkFence fence, SubmittedRun& run,
                 const SubmitSync& sync, uint64_t timeout_ns, size_t& submitted);
-  /// Submits a transfer, which neither waits for runs nor holds them up, and waits for it. What it
-  /// writes is visible to all later runs. Only one thread at a time may call this.
-  Status transfer(VkQueue in, VkCommandBuffer commands);
+  /// Submits a transfer to the queue for downloads, if there is one, or that for uploads, and waits
+  /// for it. It neither waits for runs nor holds them up. What it writes is visible to all later
+  /// runs.
+  Status transfer(bool down, VkCommandBuffer commands);
   /// Waits until the timeline semaphore has the value.
   VkResult wait_for(VkSemaphore semaphore, uint64_t value, uint64_t timeout_ns) const;
   /// Destroys the handle of an Owned, unless a run was given up.
@@ -80,16 +87,20 @@ struct Driver {
   /// and from then on nothing that belongs to it is destroyed.
   void give_up(uint64_t waited_ns);
   Result<VkSemaphore> make_timeline();
-  /// Makes the semaphore of transfers, if there are queues for them.
-  Status make_transfer_semaphore();
+  /// Makes the semaphores of transfers, if there are queues for them.
+  Status make_transfer_semaphores();
 
  private:
   VkResult submit_one(const Batch& batch, VkFence fence, const SubmitSync& sync);
-  VkResult wait_for_transfer(uint64_t number) const;
+  /// Counts the transfers of one queue. `queue_mutex` guards the numbers.
+  struct TransferCount {
+    VkSemaphore semaphore = VK_NULL_HANDLE;
+    uint64_t submitted = 0, complete = 0;
+    uint64_t seen = 0;  // visible to `queue`
+  };
+  VkResult wait_for_transfer(VkSemaphore semaphore, uint64_t number) const;
 
-  VkSemaphore transferred_ = VK_NULL_HANDLE;          // counts transfers
-  uint64_t transfers_ = 0;                            // submitted
-  uint64_t transfers_done_ = 0, transfers_seen_ = 0;  // ... complete, and visible to `queue`
+  std::array<TransferCount, 2> transfers_;  // of upload_queue and of download_queue
   mutable std::mutex mutex_;
   std::string given_up_;  // why
 };

@@ -310,6 +310,12 @@ void PhysicalDevice::choose_extensions() {
   if (has("VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 }
 
+void QueueFamilies::use(uint32_t family, uint32_t queues) {
+  if (queues == 0) return;
+  transfer = family;
+  transfer_queues = std::min(queues, 2U);
+}
+
 QueueFamilies QueueFamilies::choose(std::span<const VkQueueFamilyProperties> families) {
   // Engines for video copy too, but serve others.
   constexpr VkQueueFlags kOfCopyEngines =
@@ -320,8 +326,17 @@ QueueFamilies QueueFamilies::choose(std::span<const VkQueueFamilyProperties> fam
     if (chosen.compute == kNone && (flags & VK_QUEUE_COMPUTE_BIT) != 0) chosen.compute = i;
     const bool copies = (flags & VK_QUEUE_TRANSFER_BIT) != 0 && (flags & ~kOfCopyEngines) == 0;
     if (chosen.transfer != kNone || !copies || families[i].queueCount == 0) continue;
-    chosen.transfer = i;
-    chosen.transfer_queues = std::min(families[i].queueCount, 2U);
+    chosen.use(i, families[i].queueCount);
+    chosen.only_transfers = true;
+  }
+  if (chosen.transfer == kNone && chosen.compute != kNone)
+    chosen.use(chosen.compute, std::max(families[chosen.compute].queueCount, 1U) - 1);
+  // Queues with kernels or graphics can transfer, whether they say so or not.
+  constexpr VkQueueFlags kCopies =
+      VK_QUEUE_TRANSFER_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT;
+  for (uint32_t i = 0; i < families.size() && chosen.transfer == kNone; ++i) {
+    if (i != chosen.compute && (families[i].queueFlags & kCopies) != 0)
+      chosen.use(i, families[i].queueCount);
   }
   return chosen;
 }

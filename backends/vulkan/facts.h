@@ -33,10 +33,16 @@ struct FeatureChain {
 struct QueueFamilies {
   static constexpr uint32_t kNone = VK_QUEUE_FAMILY_IGNORED;
   uint32_t compute = kNone;
-  uint32_t transfer = kNone;     // one that only transfers, beside all work of other families
+  /// That of the queues for transfers: one that only transfers, beside all work of other families;
+  /// or else that of `compute`, if it has more queues than one; or else any other.
+  uint32_t transfer = kNone;
   uint32_t transfer_queues = 0;  // that are used of it: one for uploads, a second for downloads
+  bool only_transfers = false;   // the family `transfer` has engines of its own
 
   static QueueFamilies choose(std::span<const VkQueueFamilyProperties> families);
+
+ private:
+  void use(uint32_t family, uint32_t queues);
 };
 
 struct PhysicalDevice {

@@ -53,7 +53,7 @@ VkBufferCreateInfo VulkanBuffer::describe(uint64_t bytes) const {
   // The queues of both families use staging memory and tensors of inputs and outputs. Concurrent
   // sharing costs buffers nothing on GPUs, while a transfer of ownership takes two more barriers.
   info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
-  if (driver_->upload_queue) {
+  if (driver_->upload_queue && families_[0] != families_[1]) {
     info.sharingMode = VK_SHARING_MODE_CONCURRENT;
     info.queueFamilyIndexCount = static_cast<uint32_t>(families_.size());
     info.pQueueFamilyIndices = families_.data();

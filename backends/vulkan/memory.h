@@ -28,7 +28,7 @@ class VulkanBuffer final : public DeviceBuffer {
   VkBuffer handle() const { return handle_; }
   bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
   /// Whether queues of both families may use it. Buffers of the application belong to one.
-  bool is_shared() const { return shared_; }
+  bool is_shared() const { return shared_ || families_[0] == families_[1]; }
 
  private:
   explicit VulkanBuffer(std::shared_ptr<Driver> driver)

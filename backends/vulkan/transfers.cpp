@@ -92,7 +92,7 @@ Status TransferBuffer::end() {
 // The barriers between the copies and the kernels go with the copies, because the semaphore orders
 // them. The last barrier stays: it shows what kernels wrote to the host.
 Status OverlappedCopies::take(std::vector<Command>& commands) {
-  if (!driver_->upload_queue || std::ranges::none_of(commands, is_launch)) return {};
+  if (!driver_->overlaps_copies() || std::ranges::none_of(commands, is_launch)) return {};
   const auto barrier = [&](size_t i) { return commands[i].kind == Command::Kind::Barrier; };
   const auto end_of_up = std::ranges::find_if_not(commands, is_upload);
   const auto up = static_cast<size_t>(end_of_up - commands.begin());

@@ -30,13 +30,14 @@ struct ImageOption {
   Layout layout = Layout::Auto;
   double scale = 1;
   std::vector<double> mean, std;  // one number, or one for each channel; empty: 0 and 1
+  // Of NV12. The colour of an input counts for its 2 x 2 pixels; that of an output is their mean.
+  Matrix matrix = Matrix::Bt709;
+  bool full_range = false;
   // Of inputs only:
   Resize resize = Resize::None;  // to the model's size; with half-pixel centres
   Crop crop = Crop::None;
   std::array<int64_t, 4> rectangle{};  // x, y, width and height of a fixed crop
   int64_t width = 0, height = 0;       // of the image; 0: each run has its own
-  Matrix matrix = Matrix::Bt709;
-  bool full_range = false;  // of NV12
 };
 
 /// The name of the input that has the rectangle of an image whose crop each run gives.

@@ -2,6 +2,7 @@
 #include "codegen/ops/image_nodes.h"
 
 #include <algorithm>
+#include <array>
 
 namespace reprise {
 
@@ -85,12 +86,23 @@ struct FromYuv {
   double y, u, v, constant;
 };
 
+/// What brightness is made of, and the bytes of a standard's range.
+struct Yuv {
+  explicit Yuv(const ImageOption& o)
+      : kr(o.matrix == ImageOption::Matrix::Bt601 ? 0.299 : 0.2126),
+        kb(o.matrix == ImageOption::Matrix::Bt601 ? 0.114 : 0.0722),
+        kg(1 - kr - kb),
+        luma(o.full_range ? 255 : 219),
+        chroma(o.full_range ? 255 : 224),
+        black(o.full_range ? 0 : 16) {}
+  double kr, kb, kg;           // of red, blue and green
+  double luma, chroma, black;  // the bytes from black to white, those of colour, and that of black
+};
+
 std::vector<FromYuv> yuv_weights(const ImageOption& o, Colors wanted) {
-  const bool bt601 = o.matrix == ImageOption::Matrix::Bt601;
-  const double kr = bt601 ? 0.299 : 0.2126, kb = bt601 ? 0.114 : 0.0722, kg = 1 - kr - kb;
-  const double y = o.full_range ? 1.0 / 255 : 1.0 / 219,
-               color = o.full_range ? 1.0 / 255 : 1.0 / 224;
-  const double black = o.full_range ? 0 : 16;
+  const Yuv yuv(o);
+  const auto [kr, kb, kg] = std::array{yuv.kr, yuv.kb, yuv.kg};
+  const double y = 1 / yuv.luma, color = 1 / yuv.chroma, black = yuv.black;
   const auto made = [&](double u, double v) {
     return FromYuv{y, u * color, v * color, -black * y - 128 * color * (u + v)};
   };
@@ -123,6 +135,44 @@ V from_nv12(Composer& c, const ImageOption& o, Colors wanted, V pixels) {
                        c.mul(channel(c, chroma, 1), list(&FromYuv::v))));
   }
   return c.clip(c.add(v, list(&FromYuv::constant)), 0, 1);
+}
+
+/// Rounded and limited to bytes; NaN becomes 0.
+V bytes_of(Composer& c, V v) {
+  const V zero = c.scalar(DType::F32, 0);
+  v = c.where(c.op("Greater", {v, zero}), v, zero);  // NaN is not greater
+  return c.op("Round", {c.min(v, 255.0)});
+}
+
+/// The mean of each 2 x 2 pixels.
+V halved(Composer& c, V v) {
+  const Shape s = c.shape(v);
+  const Shape half{Expr::floordiv(s[0], 2), Expr::floordiv(s[1], 2), s[2]};
+  const auto part = [&](int64_t y, int64_t x) { return c.slice(v, {y, x, 0}, {2, 2, 1}, half); };
+  const V sum = c.add(c.add(part(0, 0), part(0, 1)), c.add(part(1, 0), part(1, 1)));
+  return c.mul(sum, 0.25);
+}
+
+/// Colours from 0 to 1 as a plane of brightness and one of colour, the mean of four pixels.
+V to_nv12(Composer& c, const ImageOption& o, Colors given, V colors) {
+  const Yuv yuv(o);
+  const Shape s = c.shape(colors);
+  const Shape small{Expr::floordiv(s[0], 2), s[1]};
+  const bool gray = given == Colors::Gray, bgr = given == Colors::Bgr;
+  const auto sum = [&](V of, double red, double green, double blue) {
+    const V r = channel(c, of, bgr ? 2 : 0), g = channel(c, of, 1), b = channel(c, of, bgr ? 0 : 2);
+    return c.add(c.add(c.mul(r, red), c.mul(g, green)), c.mul(b, blue));
+  };
+  V y = gray ? c.mul(colors, yuv.luma)
+             : sum(colors, yuv.luma * yuv.kr, yuv.luma * yuv.kg, yuv.luma * yuv.kb);
+  y = bytes_of(c, c.reshape(c.add(y, yuv.black), {s[0], s[1]}));
+  if (gray) return c.concat({y, c.expand(c.scalar(DType::F32, 128), small)}, 0);
+  const V mean = halved(c, colors);
+  const double u = yuv.chroma / (2 * (1 - yuv.kb)), v = yuv.chroma / (2 * (1 - yuv.kr));
+  const V blue = sum(mean, -u * yuv.kr, -u * yuv.kg, u * (1 - yuv.kb));
+  const V red = sum(mean, v * (1 - yuv.kr), -v * yuv.kg, -v * yuv.kb);
+  const V pairs = c.reshape(c.concat({blue, red}, 2), small);
+  return c.concat({y, bytes_of(c, c.add(pairs, 128.0))}, 0);
 }
 
 V decoded(Composer& c, const ImageOption& o, const ImageTensor& t, V pixels) {
@@ -269,11 +319,8 @@ V pixels_from_tensor(Composer& c, const ImageOption& o, const ImageTensor& t, V 
     bias.push_back(unit * of_channel(o.mean, i, 0) / scale_of(o, t));
   }
   v = affine(c, v, gain, bias);
-  if (is_bytes(o.format)) {
-    const V zero = c.scalar(DType::F32, 0);
-    v = c.where(c.op("Greater", {v, zero}), v, zero);  // NaN is not greater
-    v = c.op("Round", {c.min(v, 255.0)});
-  }
+  if (o.format == ImageFormat::Nv12) return c.cast(to_nv12(c, o, t.colors, v), DType::U8);
+  if (is_bytes(o.format)) v = bytes_of(c, v);
   const DType stored = is_bytes(o.format) ? DType::U8 : DType::F16;
   if (o.format == ImageFormat::R8) return c.cast(v, stored);
   if (t.channels == 1) v = c.expand(v, {t.height, t.width, 3});

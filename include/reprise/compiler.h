@@ -70,11 +70,17 @@ typedef struct reprise_compile_options {
    * "INPUT=OUTPUT". An initialiser of that name is the first value, by default zeros. */
   const char* const* states;
   size_t state_count;
+  /* Numbers for options of passes: "PASS.OPTION=NUMBER", such as "fusion.limit=10". */
+  const char* const* pass_options;
+  size_t pass_option_count;
+  /* Store the CUDA text of kernels in the package, for debuggers and profilers. */
+  int32_t keep_source;
+  uint32_t reserved;
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0                                           \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0                            \
   }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */
@@ -87,7 +93,7 @@ REPRISE_API reprise_status reprise_compile_memory(const void* onnx, size_t bytes
                                                   const reprise_compile_options* options,
                                                   reprise_package** out, reprise_error* error);
 
-/* How reprise_tune_file measures. */
+/* How reprise_tune_file and reprise_tune_memory measure. */
 typedef struct reprise_tune_options {
   size_t struct_size;
   reprise_device* device; /* not the host; nothing else may use it meanwhile */
@@ -113,6 +119,39 @@ REPRISE_API reprise_status reprise_tune_file(const char* onnx_path,
                                              const reprise_compile_options* options,
                                              const reprise_tune_options* tuning,
                                              reprise_package** out, reprise_error* error);
+
+/* Does the same with a model in memory, in which external data is an error. */
+REPRISE_API reprise_status reprise_tune_memory(const void* onnx, size_t bytes,
+                                               const reprise_compile_options* options,
+                                               const reprise_tune_options* tuning,
+                                               reprise_package** out, reprise_error* error);
+
+/* The functions above as a table, for applications that open the library at run time; each member
+ * is the function with "reprise_" before its name. Members are added at the end only. */
+typedef struct reprise_compiler_functions {
+  size_t struct_size; /* of the library's version: it may be smaller or larger than the caller's */
+  uint32_t abi;       /* the version that was asked for */
+  uint32_t reserved;
+  reprise_status (*compile_file)(const char* onnx_path, const reprise_compile_options* options,
+                                 reprise_package** out, reprise_error* error);
+  reprise_status (*compile_memory)(const void* onnx, size_t bytes,
+                                   const reprise_compile_options* options, reprise_package** out,
+                                   reprise_error* error);
+  reprise_status (*tune_file)(const char* onnx_path, const reprise_compile_options* options,
+                              const reprise_tune_options* tuning, reprise_package** out,
+                              reprise_error* error);
+  reprise_status (*tune_memory)(const void* onnx, size_t bytes,
+                                const reprise_compile_options* options,
+                                const reprise_tune_options* tuning, reprise_package** out,
+                                reprise_error* error);
+} reprise_compiler_functions;
+
+/* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
+ * The table lives as long as the process. Look this function up in libreprise_compiler, after
+ * libreprise was opened, whose handles it uses. */
+REPRISE_API const reprise_compiler_functions* reprise_get_compiler_functions(uint32_t abi_version);
+typedef const reprise_compiler_functions* (*reprise_get_compiler_functions_function)(
+    uint32_t abi_version);
 
 #ifdef __cplusplus
 }

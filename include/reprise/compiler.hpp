@@ -37,6 +37,16 @@ inline Result<Package> tune_file(const std::string& onnx_path, const reprise_tun
   return Package(p);
 }
 
+/// Does the same with a model in memory, in which external data is an error.
+inline Result<Package> tune_memory(const void* onnx, size_t bytes,
+                                   const reprise_tune_options& tuning,
+                                   const reprise_compile_options* options = nullptr) {
+  reprise_error e{};
+  reprise_package* p = nullptr;
+  if (reprise_tune_memory(onnx, bytes, options, &tuning, &p, &e) != REPRISE_OK) return e;
+  return Package(p);
+}
+
 }  // namespace api
 }  // namespace reprise
 

@@ -144,9 +144,10 @@ typedef struct reprise_vulkan_device {
    * vulkan-descriptors). */
   int32_t no_buffer_addresses;
   int32_t update_after_bind; /* descriptorBindingStorageBufferUpdateAfterBind, for descriptors */
-  /* VkQueues of another family, to which only the library submits, so that copies overlap kernels.
-   * Null: none. `download_queue` needs `upload_queue`; without it, results are copied in `queue`.
-   * timelineSemaphore must be enabled. */
+  /* VkQueues other than `queue`, of one family, to which only the library submits, so that
+   * transfers do not wait for runs. If their family is another than that of `queue`, the copies of
+   * runs overlap kernels as well. Null: none. `download_queue` needs `upload_queue`; without it,
+   * results of runs are copied in `queue`. timelineSemaphore must be enabled. */
   void* upload_queue;
   void* download_queue;
   uint32_t transfer_queue_family;
@@ -239,7 +240,7 @@ typedef enum reprise_hidden_features {
   REPRISE_HIDE_BUFFER_ADDRESSES = 1,
   REPRISE_HIDE_UPDATE_AFTER_BIND = 2,
   REPRISE_HIDE_VULKAN_1_2 = 4,      /* and later versions */
-  REPRISE_HIDE_TRANSFER_QUEUES = 8, /* queues that only transfer */
+  REPRISE_HIDE_TRANSFER_QUEUES = 8, /* queues for transfers */
   REPRISE_HIDE_MAX_ENUM = 0x7FFFFFFF
 } reprise_hidden_features;
 

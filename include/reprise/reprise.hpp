@@ -3,223 +3,18 @@
 #ifndef REPRISE_REPRISE_HPP_
 #define REPRISE_REPRISE_HPP_
 
-#include <algorithm>
 #include <cstring>
 #include <initializer_list>
-#include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "reprise/device.hpp"
 #include "reprise/reprise.h"
-#include "reprise/result.hpp"
+#include "reprise/value.hpp"
 
 namespace reprise {
 inline namespace api {
-
-/// A compiled model.
-class Package {
- public:
-  /// Takes ownership of the handle.
-  explicit Package(reprise_package* owned) : handle_(owned) {}
-  static Result<Package> open(const std::string& path) {
-    reprise_error e{};
-    reprise_package* p = nullptr;
-    if (reprise_package_open(path.c_str(), &p, &e) != REPRISE_OK) return e;
-    return Package(p);
-  }
-  /// reprise_package_open_part says what `file` is; `length` 0: up to its end.
-  static Result<Package> open_part(intptr_t file, uint64_t offset, uint64_t length) {
-    reprise_error e{};
-    reprise_package* p = nullptr;
-    if (reprise_package_open_part(file, offset, length, &p, &e) != REPRISE_OK) return e;
-    return Package(p);
-  }
-  /// Returns an Error with status REPRISE_OK on success.
-  Error save(const std::string& path) const {
-    return outcome([&](reprise_error* e) { return reprise_package_save(get(), path.c_str(), e); });
-  }
-  reprise_package* get() const { return handle_.get(); }
-
- private:
-  Handle<reprise_package, reprise_package_free> handle_;
-};
-
-/// A device, or the host.
-class Device {
- public:
-  /// reprise_device_open describes the ids.
-  static Result<Device> open(const std::string& id = "auto",
-                             const reprise_device_options* options = nullptr) {
-    reprise_error e{};
-    reprise_device* d = nullptr;
-    if (reprise_device_open(id.c_str(), options, &d, &e) != REPRISE_OK) return e;
-    return Device(d);
-  }
-  /// Opens the best device for which the package has a variant, or else the host.
-  static Result<Device> open_for(const Package& package) {
-    reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
-    options.package = package.get();
-    return open("auto", &options);
-  }
-  reprise_device_info info() const {
-    reprise_device_info i = REPRISE_DEVICE_INFO_INIT;
-    reprise_device_get_info(get(), &i, nullptr);
-    return i;
-  }
-  /// These return an Error with status REPRISE_OK on success. `bytes`: 0 is no limit.
-  Error set_memory_budget(uint64_t bytes) {
-    return outcome(
-        [&](reprise_error* e) { return reprise_device_set_memory_budget(get(), bytes, e); });
-  }
-  Error trim() {
-    return outcome([&](reprise_error* e) { return reprise_device_trim(get(), e); });
-  }
-  reprise_device* get() const { return handle_.get(); }
-
- private:
-  explicit Device(reprise_device* owned) : handle_(owned) {}
-  Handle<reprise_device, reprise_device_free> handle_;
-};
-
-/// Device memory that runs use in place.
-class Buffer {
- public:
-  static Result<Buffer> create(const Device& device, uint64_t bytes) {
-    reprise_error e{};
-    reprise_buffer* b = nullptr;
-    if (reprise_buffer_create(device.get(), bytes, &b, &e) != REPRISE_OK) return e;
-    return Buffer(b);
-  }
-  /// A VkBuffer or CUdeviceptr of the application; see reprise_buffer_borrow().
-  static Result<Buffer> borrow(const Device& device, uint64_t handle, uint64_t bytes) {
-    reprise_error e{};
-    reprise_buffer* b = nullptr;
-    if (reprise_buffer_borrow(device.get(), handle, bytes, &b, &e) != REPRISE_OK) return e;
-    return Buffer(b);
-  }
-  /// Memory that another API or process exported; see reprise_buffer_import().
-  static Result<Buffer> import(const Device& device, const reprise_external_memory& memory) {
-    reprise_error e{};
-    reprise_buffer* b = nullptr;
-    if (reprise_buffer_import(device.get(), &memory, &b, &e) != REPRISE_OK) return e;
-    return Buffer(b);
-  }
-  /// write() and read() return an Error with status REPRISE_OK on success. `offset` is in bytes.
-  Error write(const void* data, uint64_t bytes, uint64_t offset = 0) {
-    return outcome(
-        [&](reprise_error* e) { return reprise_buffer_write(get(), offset, data, bytes, e); });
-  }
-  Error read(void* data, uint64_t bytes, uint64_t offset = 0) const {
-    return outcome(
-        [&](reprise_error* e) { return reprise_buffer_read(get(), offset, data, bytes, e); });
-  }
-  reprise_buffer* get() const { return handle_.get(); }
-
- private:
-  explicit Buffer(reprise_buffer* owned) : handle_(owned) {}
-  Handle<reprise_buffer, reprise_buffer_free> handle_;
-};
-
-template <typename T>
-struct DTypeOf;
-#define REPRISE_DTYPE_OF(type, number)             \
-  template <>                                      \
-  struct DTypeOf<type> {                           \
-    static constexpr reprise_dtype value = number; \
-  }
-REPRISE_DTYPE_OF(float, REPRISE_F32);
-REPRISE_DTYPE_OF(double, REPRISE_F64);
-REPRISE_DTYPE_OF(int8_t, REPRISE_I8);
-REPRISE_DTYPE_OF(uint8_t, REPRISE_U8);
-REPRISE_DTYPE_OF(int16_t, REPRISE_I16);
-REPRISE_DTYPE_OF(uint16_t, REPRISE_U16);
-REPRISE_DTYPE_OF(int32_t, REPRISE_I32);
-REPRISE_DTYPE_OF(uint32_t, REPRISE_U32);
-REPRISE_DTYPE_OF(int64_t, REPRISE_I64);
-REPRISE_DTYPE_OF(uint64_t, REPRISE_U64);
-REPRISE_DTYPE_OF(bool, REPRISE_BOOL);
-#undef REPRISE_DTYPE_OF
-
-/// The library refuses a rank over 16, and then does not read the dims.
-inline void set_dims(reprise_tensor& t, std::initializer_list<int64_t> dims) {
-  t.rank = static_cast<uint32_t>(dims.size());
-  if (t.rank <= REPRISE_MAX_RANK) std::copy(dims.begin(), dims.end(), t.dims);
-}
-
-/// A sequence, an optional, a map or a tensor, in host memory. Copies share it.
-class Value {
- public:
-  Value() = default;
-  /// Takes ownership of the handle.
-  explicit Value(reprise_value* owned) : handle_(owned, reprise_value_free) {}
-  template <typename T>
-  static Result<Value> tensor(const T* data, std::initializer_list<int64_t> dims) {
-    reprise_tensor t = REPRISE_TENSOR_INIT;
-    t.dtype = DTypeOf<T>::value;
-    t.data = const_cast<T*>(data);  // it is copied
-    t.bytes = sizeof(T);
-    for (const int64_t d : dims) t.bytes *= static_cast<size_t>(d);
-    set_dims(t, dims);
-    return made([&](reprise_value** out, reprise_error* e) {
-      return reprise_value_from_tensor(&t, out, e);
-    });
-  }
-  /// A tensor of rank 1.
-  static Result<Value> strings(const std::vector<std::string>& list) {
-    std::vector<reprise_string> data;
-    data.reserve(list.size());
-    for (const std::string& s : list) data.push_back({s.data(), s.size()});
-    reprise_tensor t = REPRISE_TENSOR_INIT;
-    t.dtype = REPRISE_STRING;
-    t.rank = 1;
-    t.dims[0] = static_cast<int64_t>(data.size());
-    t.data = data.data();
-    t.bytes = data.size() * sizeof(reprise_string);
-    return made([&](reprise_value** out, reprise_error* e) {
-      return reprise_value_from_tensor(&t, out, e);
-    });
-  }
-  /// reprise_value_create describes the items. `dtype` is that of the tensors.
-  static Result<Value> of(reprise_kind kind, reprise_dtype dtype, const std::vector<Value>& items) {
-    std::vector<const reprise_value*> list;
-    list.reserve(items.size());
-    for (const Value& v : items) list.push_back(v.get());
-    return made([&](reprise_value** out, reprise_error* e) {
-      return reprise_value_create(kind, dtype, list.data(), list.size(), out, e);
-    });
-  }
-
-  reprise_value_info info() const {
-    reprise_value_info i = REPRISE_VALUE_INFO_INIT;
-    reprise_value_get_info(get(), &i, nullptr);
-    return i;
-  }
-  Result<Value> item(size_t index) const {
-    return made([&](reprise_value** out, reprise_error* e) {
-      return reprise_value_get_item(get(), index, out, e);
-    });
-  }
-  /// The tensor that this value is. Its data live as long as the value.
-  Result<reprise_tensor> as_tensor() const {
-    reprise_error e{};
-    reprise_tensor t = REPRISE_TENSOR_INIT;
-    if (reprise_value_get_tensor(get(), &t, &e) != REPRISE_OK) return e;
-    return t;
-  }
-  reprise_value* get() const { return handle_.get(); }
-
- private:
-  template <typename Make>
-  static Result<Value> made(Make make) {
-    reprise_error e{};
-    reprise_value* v = nullptr;
-    if (make(&v, &e) != REPRISE_OK) return e;
-    return Value(v);
-  }
-  std::shared_ptr<reprise_value> handle_;
-};
 
 /// Memory of the caller as an input or output of the model with that name. It is not owned and must
 /// outlive the run.
@@ -344,6 +139,12 @@ class Session {
       return e;
     return read_results(get(), Handle<reprise_results, reprise_results_free>(raw));
   }
+  /// What it uses, and totals of its runs.
+  reprise_session_info info() const {
+    reprise_session_info i = REPRISE_SESSION_INFO_INIT;
+    reprise_session_get_info(get(), &i, nullptr);
+    return i;
+  }
   /// Moves the session to another device. Returns an Error with status REPRISE_OK on success.
   Error reopen(const Device& device) {
     return outcome(
@@ -414,28 +215,6 @@ class Session {
   Handle<reprise_session, reprise_session_free> handle_;
 };
 
-/// Memory for intermediate tensors that sessions share (reprise_session_options::arena).
-class Arena {
- public:
-  static Result<Arena> create(const Device& device) {
-    reprise_error e{};
-    reprise_arena* a = nullptr;
-    if (reprise_arena_create(device.get(), &a, &e) != REPRISE_OK) return e;
-    return Arena(a);
-  }
-  Result<uint64_t> bytes() const {
-    reprise_error e{};
-    uint64_t bytes = 0;
-    if (reprise_arena_get_bytes(get(), &bytes, &e) != REPRISE_OK) return e;
-    return bytes;
-  }
-  reprise_arena* get() const { return handle_.get(); }
-
- private:
-  explicit Arena(reprise_arena* owned) : handle_(owned) {}
-  Handle<reprise_arena, reprise_arena_free> handle_;
-};
-
 /// A run that does not block its caller: bind once, then submit and wait again and again.
 class Run {
  public:
@@ -463,6 +242,12 @@ class Run {
   }
   Error submit(const reprise_submit_options* options = nullptr) {
     return outcome([&](reprise_error* e) { return reprise_run_submit(get(), options, e); });
+  }
+  /// Writes the run to a VkCommandBuffer instead; see reprise_run_record().
+  Error record(void* command_buffer) {
+    reprise_record_options options = REPRISE_RECORD_OPTIONS_INIT;
+    options.command_buffer = command_buffer;
+    return outcome([&](reprise_error* e) { return reprise_run_record(get(), &options, e); });
   }
   /// Asks the run to end early; any thread may call this.
   Error cancel() {

@@ -55,8 +55,8 @@ typedef struct reprise_session_options {
    * renderer submits one part in each frame, or by a call that waits for the run. On
    * Vulkan, a launch that takes longer is cut as well, if its grid does not depend on the sizes of
    * inputs; otherwise it is a part of its own. The first runs, and all runs on devices without
-   * timestamps, have a part for each launch. Such runs cannot have `at_end`; reprise_run_record
-   * does not cut. */
+   * timestamps, have a part for each launch, and several for one with many workgroups. Such runs
+   * cannot have `at_end`; reprise_run_record does not cut. */
   uint64_t slice_us;
   /* The arena of this session; null: memory of its own for each run in flight. With an arena,
    * max_in_flight is 1. A call of reprise_session_run waits for runs of the other sessions; it
@@ -265,7 +265,7 @@ typedef struct reprise_submit_options {
   /* The device begins the run when all of `waits` are reached, and reaches `signals` when the run
    * has ended; at most 8 of each. The time limit of the run includes waiting. Only Vulkan devices
    * have these, only a run that begins with a kernel can wait, and only a run that is one
-   * submission without host kernels and states can signal.
+   * submission, without host kernels, can signal.
    * On CUDA, runs follow the stream that the application lends. */
   const reprise_timeline_point* waits;
   size_t wait_count;
@@ -310,11 +310,12 @@ REPRISE_API reprise_status reprise_run_submit(reprise_run* run,
                                               reprise_error* error);
 /* Writes the run to a command buffer of the application instead of submitting it: in the recording
  * state, outside a render pass, of the queue family that the application lent. The run must be one
- * submission without host kernels and states, or else the status is REPRISE_UNSUPPORTED. A barrier
- * before it makes all earlier writes of the queue visible to it, and a barrier after it makes its
+ * submission, without host kernels, or else the status is REPRISE_UNSUPPORTED. A barrier before it
+ * makes all earlier writes of the queue visible to it, and a barrier after it makes its
  * writes visible to all later commands and to the host. It binds a compute pipeline and sets push
  * constants. The command buffer may be executed several times, one after the other, and the
  * contents of bound buffers may change in between; inputs in host memory are copied by this call.
+ * If the package has states, execute it once: reprise_run_wait gives the states their next values.
  * Call reprise_run_wait when it has been executed for the last time: that reports the errors of
  * kernels, and ends the run. Only then bind, free or record it again: the library cannot wait for
  * the application's submissions. */

@@ -16,7 +16,7 @@ using platform::File;
 
 /// Opens a cache file for reading. Returns null if there is none or if it cannot be trusted. In the
 /// second case `wrong` says why: it is not a regular file, belongs to another user, or others may
-/// write to it.
+/// write to it or exchange it.
 File open_cache_file(const std::filesystem::path& path, std::string& wrong);
 
 /// Writes the parts one after another to a file beside `path` and renames it. Readers see the old

@@ -60,11 +60,12 @@ using File = std::unique_ptr<std::FILE, FileCloser>;
 File open_stream(const std::string& path, const char* mode);
 /// Opens a file for reading that only this user and the system's administrator could have written.
 /// Returns null if there is none or if it cannot be trusted. In the second case `wrong` says why:
-/// it is not a regular file, belongs to another user, or others may write to it.
+/// it is not a regular file, belongs to another user, or others may write to it or exchange it.
 File open_own_file(const std::string& path, std::string& wrong);
 /// Creates a file that only this user can read. Returns null if it exists.
 File create_own_file(const std::string& path);
-/// Creates the folder, and those above it that are missing, for this user alone.
+/// Creates the folder, and those above it that are missing, for this user alone. False if it cannot
+/// be created, or if every user may exchange the files in it.
 bool create_own_folder(const std::string& path);
 /// Creates a folder with a new name, for this user alone, below the system's temporary folder.
 Result<std::string> create_temporary_folder();

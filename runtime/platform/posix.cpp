@@ -43,6 +43,11 @@ std::string why_distrusted(const struct stat& info) {
   return {};
 }
 
+// In such a folder, other users could exchange our files for each other.
+bool is_open_to_all(const struct stat& folder) {
+  return (folder.st_mode & S_IWOTH) != 0 && (folder.st_mode & S_ISVTX) == 0;
+}
+
 // Follows symbolic links to the file that they refer to, which need not exist.
 std::string follow_links(std::string path) {
   constexpr int kMostLinks = 40;
@@ -119,16 +124,24 @@ File open_stream(const std::string& path, const char* mode) {
   return File(std::fopen(path.c_str(), mode));
 }
 
-// The checks apply to the opened file, because the path may refer to another file by now.
+// The checks apply to the opened folder and file, because the path may refer to others by now.
 File open_own_file(const std::string& path, std::string& wrong) {
   wrong.clear();
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0) {
-    if (errno == ELOOP) wrong = "it is a symbolic link";
-    return nullptr;
-  }
+  const fs::path parent = fs::path(path).parent_path();
+  const int folder =
+      ::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  if (folder < 0) return nullptr;
+  const int fd = ::openat(folder, fs::path(path).filename().c_str(),
+                          O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const bool is_link = fd < 0 && errno == ELOOP;
   struct stat info {};
-  wrong = ::fstat(fd, &info) == 0 ? why_distrusted(info) : "it cannot be read";
+  const bool open_to_all = ::fstat(folder, &info) != 0 || is_open_to_all(info);
+  ::close(folder);
+  if (is_link) wrong = "it is a symbolic link";
+  if (fd < 0) return nullptr;
+  wrong = open_to_all               ? "every user may write to its folder"
+          : ::fstat(fd, &info) == 0 ? why_distrusted(info)
+                                    : "it cannot be read";
   File file(wrong.empty() ? ::fdopen(fd, "rb") : nullptr);
   if (!file) ::close(fd);
   return file;
@@ -144,11 +157,14 @@ File create_own_file(const std::string& path) {
 bool create_own_folder(const std::string& path) {
   std::error_code error;
   const fs::path folder(path);
-  if (folder.empty() || fs::is_directory(folder, error)) return true;
-  if (folder.has_parent_path() && folder.parent_path() != folder &&
-      !create_own_folder(folder.parent_path().string()))
+  if (folder.empty()) return true;
+  const fs::path parent = folder.parent_path();
+  if (!parent.empty() && parent != folder && !fs::is_directory(parent, error) &&
+      !create_own_folder(parent.string()))
     return false;
-  return ::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
+  if (::mkdir(path.c_str(), 0700) == 0) return true;
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && !is_open_to_all(info);
 }
 
 Result<std::string> create_temporary_folder() {

@@ -1,8 +1,8 @@
 """Compares the C interface of today with that of an earlier version: `layout.py CC OLD NEW`.
 
 OLD and NEW are include folders. Every constant, function and struct member of OLD must be in NEW, with
-the same value, declaration, offset and size. New members may only follow those of OLD. The table of
-functions of NEW must have all functions that reprise.h includes.
+the same value, declaration, offset and size. New members may only follow those of OLD. The tables of
+functions of NEW must have all functions of their libraries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HEADERS = ("types.h", "device.h", "session.h", "compiler.h", "functions.h")
-IN_TABLE = ("types.h", "device.h", "session.h")
+# Tables of functions, with the headers whose functions they have.
+TABLES = {
+    "reprise_functions": ("types.h", "device.h", "session.h"),
+    "reprise_compiler_functions": ("compiler.h",),
+}
 
 
 @dataclass
@@ -146,15 +150,16 @@ def differences(old: Interface, new: Interface) -> list[str]:
 
 
 def left_out(interface: Interface, folder: Path) -> list[str]:
-    text = "".join(
-        (folder / "reprise" / h).read_text(encoding="utf-8") for h in IN_TABLE
-    )
-    table = interface.structs["reprise_functions"]
-    return [
-        f"the table of functions lacks {name}"
-        for name in interface.functions
-        if f"{name}(" in text and name.removeprefix("reprise_") not in table
-    ]
+    found = []
+    for table, headers in TABLES.items():
+        names = parse(folder, headers).functions
+        found += [
+            f"{table} lacks {name}"
+            for name in names
+            if not name.startswith("reprise_get_")
+            and name.removeprefix("reprise_") not in interface.structs[table]
+        ]
+    return found
 
 
 def main() -> int:

@@ -75,5 +75,22 @@ TEST_F(CacheFile, WhatOthersMayHaveWrittenIsRefused) {
   EXPECT_NE(wrong(false).find("it belongs to user 12345"), std::string::npos);
 }
 
+TEST_F(CacheFile, AFolderInWhichEveryUserMayExchangeFilesIsNotUsed) {
+  const fs::path folder = dir_ / "open";
+  path_ = folder / "a.cache";
+  ASSERT_TRUE(write());
+  ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
+  EXPECT_EQ(wrong(false), "every user may write to its folder");
+  EXPECT_FALSE(write());
+  ASSERT_EQ(::chmod(folder.c_str(), 01777), 0);  // as /tmp
+  EXPECT_EQ(wrong(true), "");
+  EXPECT_TRUE(write());
+  // A folder below it is this user's own.
+  ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
+  path_ = folder / "below/a.cache";
+  EXPECT_TRUE(write());
+  EXPECT_EQ(wrong(true), "");
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -92,5 +92,34 @@ TEST(CompileOptions, FixesShapesAndKeepsStates) {
   EXPECT_STREQ(error.message, "a state is INPUT=OUTPUT, not 'total'");
 }
 
+TEST(PassOptions, AreOptionsOfTheLibrary) {
+  const std::string model = doubling_model();
+  reprise_compile_options options = REPRISE_COMPILE_OPTIONS_INIT;
+  options.pass_option_count = 1;
+  reprise_package* package = nullptr;
+  reprise_error error{};
+  const auto compile = [&](const char* option) {
+    options.pass_options = &option;
+    return reprise_compile_memory(model.data(), model.size(), &options, &package, &error);
+  };
+  ASSERT_EQ(compile("fusion.limit=0"), REPRISE_OK) << error.message;
+  reprise_package_free(package);
+  for (const char* wrong : {"fusion.limit", "fusion.limit=", "fusion.limit=x", "fusion.nothing=1"})
+    EXPECT_EQ(compile(wrong), REPRISE_USAGE) << wrong;
+}
+
+TEST(CompilerFunctions, AreInATable) {
+  EXPECT_EQ(reprise_get_compiler_functions(REPRISE_ABI_VERSION + 1), nullptr);
+  const reprise_compiler_functions* f = reprise_get_compiler_functions(REPRISE_ABI_VERSION);
+  ASSERT_NE(f, nullptr);
+  EXPECT_EQ(f->struct_size, sizeof(*f));
+  const std::string model = doubling_model();
+  reprise_package* package = nullptr;
+  reprise_error error{};
+  ASSERT_EQ(f->compile_memory(model.data(), model.size(), nullptr, &package, &error), REPRISE_OK)
+      << error.message;
+  reprise_package_free(package);
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -94,7 +94,6 @@ TEST(CompiledImages, MistakesAreNamed) {
       {"x=rgba8,layout=nhwc", "no axis has 1, 3 or 4 channels"},
       {"x=rgba8,colors=gray", "does not fit the colors"},
       {"y=r8", "r8 has one channel"},
-      {"y=nv12", "cannot be nv12"},
       {"y=rgba8,resize=nearest", "only inputs"},
   };
   for (const auto& [text, part] : cases) {
@@ -103,6 +102,8 @@ TEST(CompiledImages, MistakesAreNamed) {
   }
   EXPECT_NE(refusal(same({2, 3, 8, 8}), "x=rgba8").find("batch"), std::string::npos);
   EXPECT_NE(refusal(same({1, 3, 7, 8}), "x=nv12").find("even"), std::string::npos);
+  EXPECT_NE(refusal(same({1, 3, 8, 7}), "y=nv12").find("even"), std::string::npos);
+  EXPECT_NE(refusal(same({1, 4, 8, 8}), "y=nv12").find("four channels"), std::string::npos);
   EXPECT_NE(refusal(same({1, 4, 8, 8}), "x=r8").find("four channels"), std::string::npos);
   EXPECT_NE(refusal(same({5}), "x=r8").find("2 to 4 dims"), std::string::npos);
 }

@@ -334,6 +334,62 @@ TEST(ImageOutputs, OfEveryFormat) {
   }
 }
 
+struct Nv12Case {
+  const char* options;  // after "y=nv12"
+  int64_t channels;
+  double kr, kb, black, luma, chroma;
+  double scale = 1, mean = 0;
+  bool bgr = false;
+};
+
+/// The byte of NV12 at (y, x) of its two planes together, before it is rounded.
+double nv12_byte(const Nv12Case& c, const HostTensor& t, int64_t y, int64_t x) {
+  const int64_t height = t.dims()[2], width = t.dims()[3];
+  const auto color = [&](int64_t row, int64_t column, int64_t i) {
+    const int64_t channel = c.channels == 1 ? 0 : c.bgr ? 2 - i : i;
+    const int64_t at = (channel * height + row) * width + column;
+    return (static_cast<double>(t.data<float>()[at]) + c.mean) / c.scale;
+  };
+  const auto brightness = [&](int64_t row, int64_t column) {
+    return c.kr * color(row, column, 0) + (1 - c.kr - c.kb) * color(row, column, 1) +
+           c.kb * color(row, column, 2);
+  };
+  if (y < height) return c.black + c.luma * brightness(y, x);
+  const bool red = x % 2 == 1;
+  double sum = 0;  // of what colour has more than brightness
+  for (int64_t i = 0; i < 4; ++i) {
+    const int64_t row = 2 * (y - height) + i / 2, column = x / 2 * 2 + i % 2;
+    sum += color(row, column, red ? 0 : 2) - brightness(row, column);
+  }
+  return 128 + c.chroma * sum / 4 / (2 * (1 - (red ? c.kr : c.kb)));
+}
+
+TEST(ImageOutputs, InPlanesOfBrightnessAndColour) {
+  const Nv12Case cases[] = {
+      {"", 3, 0.2126, 0.0722, 16, 219, 224},
+      {",matrix=bt601,range=full", 3, 0.299, 0.114, 0, 255, 255},
+      {",colors=bgr,scale=2,mean=0.25", 3, 0.2126, 0.0722, 16, 219, 224, 2, 0.25, true},
+      {",matrix=bt601", 1, 0.299, 0.114, 16, 219, 224},
+  };
+  for (const Nv12Case& c : cases) {
+    SCOPED_TRACE(c.options);
+    const HostTensor x = float_tensor({1, c.channels, 4, 6}, 0.02F);
+    const auto package = compiled(same(x.dims()), {std::string("y=nv12") + c.options});
+    ASSERT_TRUE(package);
+    const std::vector<HostTensor> host = run(package, {{"x", x}});
+    ASSERT_EQ(host.size(), 1U);
+    ASSERT_EQ(host[0].dims(), (std::vector<int64_t>{6, 6}));
+    for (int64_t i = 0; i < 36; ++i) {
+      const double byte = std::clamp(nv12_byte(c, x, i / 6, i % 6), 0.0, 255.0);
+      EXPECT_NEAR(host[0].data<uint8_t>()[i], byte, 0.501) << i;
+    }
+    for (const std::string& id : devices()) {
+      SCOPED_TRACE(id);
+      expect_equal(run(package, {{"x", x}}, id).at(0), host[0]);
+    }
+  }
+}
+
 TEST(ImageOutputs, AnImageGoesInAndComesOutUnchanged) {
   Case c{.name = "", .options = "", .format = ImageFormat::Rgba8, .width = 8, .height = 6};
   std::vector<uint8_t> bytes = pixels_of(c);

@@ -206,6 +206,58 @@ TEST_P(ImagesOnVulkan, AnImageComesOut) {
   EXPECT_EQ(info(*s).submits, 2U);
 }
 
+TEST_P(ImagesOnVulkan, Nv12ComesOutAsOneImageOrTwo) {
+  const Package package(filter_package({"x=rgba8", "y=nv12"}, 8, 6));
+  const std::vector<uint8_t> bytes = image_bytes(8 * 6 * 4);
+  const auto on_host = Device::open("host");
+  ASSERT_TRUE(on_host);
+  auto reference = Session::create(package, *on_host);
+  ASSERT_TRUE(reference) << reference.error().message;
+  const auto right = reference->run({{"x", bytes.data(), {6, 8, 4}}});
+  ASSERT_TRUE(right) << right.error().message;
+  const std::vector<uint8_t> planes = (*right)[0].as<uint8_t>();
+  ASSERT_EQ(planes.size(), 72U);
+
+  const auto s = session(package, *device);
+  ASSERT_TRUE(s);
+  const reprise_vulkan_image in = image_of(kRgba8, 8, 6, 4, bytes);
+  reprise_vulkan_image two = REPRISE_VULKAN_IMAGE_INIT;
+  two.format = kR8;
+  two.usage = kTarget;
+  two.width = 8;
+  two.height = 6;
+  two.layout = kUndefined;
+  two.final_layout = kGeneral;
+  two.image = app->make_image(kR8, 8, 6, kSource | kTarget);
+  two.second = app->make_image(kRg8, 4, 3, kSource | kTarget);
+  const reprise_tensor x = Tensor("x", in).raw();
+  reprise_error e{};
+  const auto run = [&](const reprise_vulkan_image& out) {
+    reprise_tensor y = Tensor("y", out).raw();
+    return reprise_session_run(s->get(), &x, 1, &y, 1, nullptr, nullptr, &e);
+  };
+  ASSERT_EQ(run(two), REPRISE_OK) << e.message;
+  std::vector<uint8_t> got = app->read(two.image, {1, 8, 6, 1}, kGeneral);
+  const std::vector<uint8_t> colors = app->read(two.second, {1, 4, 3, 2}, kGeneral);
+  got.insert(got.end(), colors.begin(), colors.end());
+  EXPECT_EQ(got, planes);
+  reprise_vulkan_image small = two;
+  small.height = 4;
+  EXPECT_EQ(run(small), REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(e.message).find("8 x 6 pixels"), std::string::npos) << e.message;
+  if (!app->supports(kNv12))
+    GTEST_SKIP() << "the device has no images in G8_B8R8_2PLANE_420_UNORM; two images were tested";
+  reprise_vulkan_image one = two;
+  one.second = 0;
+  one.format = kNv12;
+  one.image = app->make_image(kNv12, 8, 6, kSource | kTarget);
+  ASSERT_EQ(run(one), REPRISE_OK) << e.message;
+  got = app->read(one.image, {kPlane0, 8, 6, 1}, kGeneral);
+  const std::vector<uint8_t> second = app->read(one.image, {kPlane1, 4, 3, 2}, kGeneral);
+  got.insert(got.end(), second.begin(), second.end());
+  EXPECT_EQ(got, planes);
+}
+
 TEST_P(ImagesOnVulkan, InputsAndOutputsMayBeOneImage) {
   const Package package(difference_package({"a=rgba8", "b=rgba8", "y=rgba8"}, 8, 6));
   const auto s = session(package, *device);

@@ -1,6 +1,7 @@
 // The C interface and its C++ layer on devices and on the host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -151,6 +152,37 @@ TEST_P(Api, PackagesAndSessionsDescribeThemselves) {
     EXPECT_EQ(held.dispatches, 4U);
     EXPECT_EQ(held.submits, 2U);
   }
+}
+
+TEST_P(Api, TheCppLayerDescribesPackages) {
+  const Package package(sample_package());
+  EXPECT_EQ(std::string(package.info().model), "handmade");
+  ASSERT_EQ(package.inputs().size(), 1U);
+  EXPECT_EQ(std::string(package.inputs()[0].name), "x");
+  ASSERT_EQ(package.outputs().size(), 1U);
+  EXPECT_EQ(std::string(package.outputs()[0].shape), "[n]");
+  EXPECT_TRUE(package.states().empty());
+  EXPECT_TRUE(package.metadata().empty());
+  ASSERT_EQ(package.symbols().size(), 1U);
+  EXPECT_EQ(std::string(package.symbols()[0].name), "n");
+  ASSERT_EQ(package.variants().size(), 2U);
+  EXPECT_EQ(package.variants()[0].launch_count, 2U);
+  const auto infos = Device::list();
+  ASSERT_TRUE(infos) << infos.error().message;
+  EXPECT_TRUE(std::any_of(infos->begin(), infos->end(), [](const reprise_device_info& i) {
+    return GetParam() == std::string(i.id) && i.usable == 1;
+  }));
+  const auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  auto session = Session::create(package, *device);
+  ASSERT_TRUE(session) << session.error().message;
+  const std::vector<float> x{1, 2, 3};
+  ASSERT_TRUE(session->run({{"x", x.data(), {3}}}));
+  EXPECT_EQ(session->info().runs, 1U);
+  EXPECT_FALSE(Package::open_memory(x.data(), sizeof(float) * x.size()));
+  auto run = Run::create(*session);
+  ASSERT_TRUE(run) << run.error().message;
+  EXPECT_EQ(run->record(nullptr).status, REPRISE_USAGE);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Api, testing::ValuesIn(session_devices()),

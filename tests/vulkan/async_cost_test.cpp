@@ -84,6 +84,28 @@ TEST(Locks, AreCounted) {
   EXPECT_EQ(locks_held(), 1);
 }
 
+TEST_P(AsyncCost, TransfersWaitWithoutALock) {
+  for (const bool queues : {false, true}) {
+    calls().reset();
+    SecondFamily::reset(2);
+    instance_hook_ = queues ? SecondFamily::hook_instance : nullptr;
+    driver_hook_ = hide_device_memory;
+    auto device = open([queues](VolkDeviceTable& t) {
+      if (queues) SecondFamily::hook_device(t);
+      watch_waits(t);
+    });
+    auto buffer = device->allocate(1 << 16, MemoryUse::Device);
+    ASSERT_OK(buffer.status());
+    std::vector<std::byte> bytes(1 << 16);
+    ASSERT_OK(device->upload(**buffer, 0, bytes));
+    ASSERT_OK(device->download(**buffer, 0, bytes));
+    EXPECT_GE(waits().all, 2U);
+    if (locks_are_counted()) {
+      EXPECT_EQ(waits().with_locks, 0U);
+    }
+  }
+}
+
 TEST_P(AsyncCost, ARunIsOneSubmissionAndWaitsWithoutALock) {
   for (const size_t launches : {10, 1000}) {
     SCOPED_TRACE(launches);

@@ -1,6 +1,7 @@
 // Devices with queues that only transfer: uploads, kernels and downloads of different runs overlap.
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/memory.h"
@@ -26,9 +27,8 @@ bool overlap(const Event& a, const Event& b) {
 class Overlap : public OnDevice {
  protected:
   /// A device whose memory the host cannot see, with so many queues for transfers.
-  std::shared_ptr<Device> open_with(uint32_t queues, uint64_t seed = 1,
-                                    BackendOptions options = {}) {
-    SecondFamily::reset(queues, seed);
+  std::shared_ptr<Device> open_with(uint32_t queues, uint64_t seed = 1, bool one_family = false) {
+    SecondFamily::reset(queues, seed, one_family);
     calls().reset();
     if (!driver_hook_) driver_hook_ = hide_device_memory;
     instance_hook_ = SecondFamily::hook_instance;
@@ -37,7 +37,7 @@ class Overlap : public OnDevice {
           SecondFamily::hook_device(t);
           intercept(t);
         },
-        std::move(options));
+        {});
   }
   /// Has two runs of a chain of one launch in flight at the same time.
   static void run_two(Session& s) {
@@ -72,7 +72,7 @@ VkQueueFamilyProperties family(VkQueueFlags flags, uint32_t count) {
   return f;
 }
 
-TEST(QueueFamilies, TheOneThatOnlyTransfersIsFound) {
+TEST(QueueFamilies, QueuesForTransfersAreFound) {
   using vulkan::QueueFamilies;
   constexpr VkQueueFlags kAll =
       VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT;
@@ -85,10 +85,22 @@ TEST(QueueFamilies, TheOneThatOnlyTransfersIsFound) {
   EXPECT_EQ(found.compute, 0U);
   EXPECT_EQ(found.transfer, 2U);
   EXPECT_EQ(found.transfer_queues, 2U);
+  EXPECT_TRUE(found.only_transfers);
   const VkQueueFamilyProperties intel[] = {family(kAll, 1), family(VK_QUEUE_TRANSFER_BIT, 1)};
   found = QueueFamilies::choose(intel);
   EXPECT_EQ(found.transfer, 1U);
   EXPECT_EQ(found.transfer_queues, 1U);
+  const VkQueueFamilyProperties amd[] = {family(kAll, 1),
+                                         family(VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT, 4)};
+  found = QueueFamilies::choose(amd);
+  EXPECT_EQ(found.transfer, 1U);
+  EXPECT_EQ(found.transfer_queues, 2U);
+  EXPECT_FALSE(found.only_transfers);
+  const VkQueueFamilyProperties qualcomm[] = {family(kAll, 3)};
+  found = QueueFamilies::choose(qualcomm);
+  EXPECT_EQ(found.transfer, 0U);
+  EXPECT_EQ(found.transfer_queues, 2U);
+  EXPECT_FALSE(found.only_transfers);
   const VkQueueFamilyProperties software[] = {family(kAll, 1)};
   found = QueueFamilies::choose(software);
   EXPECT_EQ(found.transfer, QueueFamilies::kNone);
@@ -216,8 +228,8 @@ TEST_P(Overlap, MemoryThatTheHostCanWriteIsNotCopied) {
 }
 
 TEST_P(Overlap, TransfersPassRunsOfOthers) {
-  for (const uint32_t queues : {1U, 2U}) {
-    auto device = open_with(queues);
+  for (const uint32_t queues : {1U, 2U, 3U, 4U}) {
+    auto device = open_with(queues > 2 ? queues - 2 : queues, 1, queues > 2);
     auto s = session(chain(2, 1000, false), device), other = session(chain(3, 64, false), device);
     ASSERT_TRUE(s && other);
     auto in = device->allocate(256, MemoryUse::Device),
@@ -240,6 +252,38 @@ TEST_P(Overlap, TransfersPassRunsOfOthers) {
     ASSERT_OK(other->run(inputs, outputs).status());
     ASSERT_OK(device->download(**out, 0, y.mutable_bytes()));
     EXPECT_EQ(values(y)[63], 66.0F);
+  }
+}
+
+TEST_P(Overlap, FurtherQueuesOfOneFamilyOnlyServeTransfers) {
+  auto device = open_with(2, 1, true);
+  auto s = session(chain(2, kElements, false), device);
+  ASSERT_TRUE(s);
+  EXPECT_TRUE(device->ends_in_order());
+  ASSERT_NO_FATAL_FAILURE(run_two(*s));
+  EXPECT_EQ(s->stats().submits, 2U);
+}
+
+TEST_P(Overlap, ThreadsTransferAtTheSameTime) {
+  constexpr int64_t kFloats = 10'000;
+  for (const bool one_family : {false, true}) {
+    auto device = open_with(2, 1, one_family);
+    std::vector<std::thread> threads;
+    std::array<std::string, 4> wrong;
+    for (size_t t = 0; t < wrong.size(); ++t) {
+      threads.emplace_back([&, t] {
+        auto buffer = device->allocate(4 * kFloats, MemoryUse::Device);
+        const HostTensor x = floats({kFloats}, ramp(kFloats, static_cast<float>(t + 1)));
+        HostTensor y(DType::F32, {kFloats});
+        for (int i = 0; i < 20 && wrong[t].empty(); ++i) {
+          Status s = buffer.ok() ? device->upload(**buffer, 0, x.bytes()) : buffer.status();
+          if (s.ok()) s = device->download(**buffer, 0, y.mutable_bytes());
+          if (!s.ok() || values(y) != values(x)) wrong[t] = "differs: " + s.message();
+        }
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    for (const std::string& w : wrong) EXPECT_EQ(w, "");
   }
 }
 
@@ -316,9 +360,9 @@ TEST_P(Overlap, LentQueuesForTransfersAreChecked) {
   EXPECT_EQ(without_upload.code(), Code::Usage);
   options.vulkan.upload_queue = owner->queue;
   options.vulkan.transfer_queue_family = owner->queue_family;
-  const Status of_one_family = vulkan::open(0, options).status();
-  EXPECT_EQ(of_one_family.code(), Code::Usage);
-  EXPECT_NE(of_one_family.message().find("another family"), std::string::npos);
+  const Status the_same = vulkan::open(0, options).status();
+  EXPECT_EQ(the_same.code(), Code::Usage);
+  EXPECT_NE(the_same.message().find("different queues"), std::string::npos);
 }
 
 TEST_P(Overlap, SomeCallFailsInEveryState) {

@@ -29,6 +29,7 @@ struct Pending {
 struct State {
   std::mutex mutex;
   uint32_t queues = 2, family = 0;  // of the second family
+  bool one_family = false;
   VkQueue real = VK_NULL_HANDLE;
   std::array<char, 2> handles{};  // whose addresses are the handles of the queues
   std::mt19937_64 random{1};
@@ -130,12 +131,18 @@ VKAPI_ATTR void VKAPI_CALL families(VkPhysicalDevice device, uint32_t* count,
   s.instance.queue_families(device, &real, nullptr);
   if (out) {
     s.instance.queue_families(device, &real, out);
+    if (s.one_family) {
+      out[0].queueCount = 1 + s.queues;
+      s.family = 0;
+      *count = real;
+      return;
+    }
     out[real] = {};
     out[real].queueFlags = VK_QUEUE_TRANSFER_BIT;
     out[real].queueCount = s.queues;
   }
   s.family = real;
-  *count = real + 1;
+  *count = real + (s.one_family ? 0 : 1);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
@@ -143,19 +150,24 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
                                              const VkAllocationCallbacks* callbacks,
                                              VkDevice* out) {
   State& s = state();
-  EXPECT_EQ(info->queueCreateInfoCount, 2U);
-  EXPECT_EQ(info->pQueueCreateInfos[1].queueFamilyIndex, s.family);
-  EXPECT_EQ(info->pQueueCreateInfos[1].queueCount, s.queues);
+  EXPECT_EQ(info->queueCreateInfoCount, s.one_family ? 1U : 2U);
+  const VkDeviceQueueCreateInfo& last = info->pQueueCreateInfos[info->queueCreateInfoCount - 1];
+  EXPECT_EQ(last.queueFamilyIndex, s.family);
+  EXPECT_EQ(last.queueCount, s.queues + (s.one_family ? 1 : 0));
+  VkDeviceQueueCreateInfo first = info->pQueueCreateInfos[0];
+  first.queueCount = 1;
   VkDeviceCreateInfo real = *info;
   real.queueCreateInfoCount = 1;
+  real.pQueueCreateInfos = &first;
   return s.instance.create_device(physical, &real, callbacks, out);
 }
 
 VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index,
                                      VkQueue* out) {
   State& s = state();
-  if (family == s.family) {
-    *out = reinterpret_cast<VkQueue>(&s.handles.at(index));
+  const uint32_t first = s.one_family ? 1 : 0;
+  if (family == s.family && index >= first) {
+    *out = reinterpret_cast<VkQueue>(&s.handles.at(index - first));
     return;
   }
   s.real_table.vkGetDeviceQueue(device, family, index, &s.real);
@@ -167,7 +179,7 @@ VKAPI_ATTR VkResult VKAPI_CALL create_pool(VkDevice device, const VkCommandPoolC
                                            VkCommandPool* out) {
   State& s = state();
   VkCommandPoolCreateInfo real = *info;
-  const bool second = info->queueFamilyIndex == s.family;
+  const bool second = info->queueFamilyIndex == s.family && !s.one_family;
   if (second) real.queueFamilyIndex = 0;
   const VkResult r = s.real_table.vkCreateCommandPool(device, &real, callbacks, out);
   const std::lock_guard lock(s.mutex);
@@ -189,9 +201,13 @@ VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBufferCrea
                                              const VkAllocationCallbacks* callbacks,
                                              VkBuffer* out) {
   State& s = state();
-  EXPECT_EQ(info->sharingMode, VK_SHARING_MODE_CONCURRENT);
-  EXPECT_EQ(info->queueFamilyIndexCount, 2U);
-  EXPECT_EQ(info->pQueueFamilyIndices[1], s.family);
+  if (s.one_family) {
+    EXPECT_EQ(info->sharingMode, VK_SHARING_MODE_EXCLUSIVE);
+  } else {
+    EXPECT_EQ(info->sharingMode, VK_SHARING_MODE_CONCURRENT);
+    EXPECT_EQ(info->queueFamilyIndexCount, 2U);
+    EXPECT_EQ(info->pQueueFamilyIndices[1], s.family);
+  }
   VkBufferCreateInfo real = *info;
   real.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
   real.queueFamilyIndexCount = 0;
@@ -264,7 +280,8 @@ VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSub
   const VkSubmitInfo& info = infos[0];
   for (uint32_t i = 0; i < info.commandBufferCount; ++i) {
     p.commands.push_back(info.pCommandBuffers[i]);
-    EXPECT_EQ(s.transfers[p.commands.back()], q != Queue::Kernels) << "of another family";
+    const bool transfers = q != Queue::Kernels && !s.one_family;
+    EXPECT_EQ(s.transfers[p.commands.back()], transfers) << "of another family";
   }
   for (uint32_t i = 0; i < info.waitSemaphoreCount; ++i)
     p.waits.push_back({info.pWaitSemaphores[i], values_of(info)->pWaitSemaphoreValues[i]});
@@ -313,10 +330,11 @@ VKAPI_ATTR void VKAPI_CALL destroy_semaphore(VkDevice device, VkSemaphore semaph
 
 }  // namespace
 
-void SecondFamily::reset(uint32_t queues, uint64_t seed) {
+void SecondFamily::reset(uint32_t queues, uint64_t seed, bool one_family) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.queues = queues;
+  s.one_family = one_family;
   s.random.seed(seed);
   s.held = s.no_semaphores = false;
   s.launch_time = 1;

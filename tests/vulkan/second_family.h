@@ -1,4 +1,5 @@
-// Gives any Vulkan device a second family of queues, which only transfers. Its queues do not exist:
+// Gives any Vulkan device queues for transfers: a second family, which only transfers, or more
+// queues of the family that runs kernels. They do not exist:
 // what is submitted to them is executed by the device's own queue, but in any order that the
 // semaphores allow, and only when the host waits. So a missing semaphore gives wrong results. A
 // clock that is simulated tells what would run when on a device that has these queues.
@@ -20,8 +21,9 @@ class SecondFamily {
     Queue queue;
     double begin, end;
   };
-  /// `queues`: how many the second family has. `seed`: of the order of execution.
-  static void reset(uint32_t queues, uint64_t seed = 1);
+  /// `queues`: how many the second family has. `seed`: of the order of execution. `one_family`: the
+  /// queues are further ones of the first family.
+  static void reset(uint32_t queues, uint64_t seed = 1, bool one_family = false);
   /// Hooks for opening a device.
   static void hook_instance(vulkan::InstanceTable& table);
   static void hook_device(VolkDeviceTable& table);
