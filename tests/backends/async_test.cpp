@@ -260,9 +260,9 @@ TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
     std::vector<HostTensor> results;
     for (const float value : {2.5F, -1.0F}) {
       Status recorded;
-      const std::vector<float> out =
-          lender.execute(std::bit_cast<uint32_t>(value),
-                         [&](void* commands) { recorded = (*run)->record(commands); });
+      const std::vector<float> out = lender.execute(
+          std::bit_cast<uint32_t>(value),
+          [&](void* commands) { recorded = (*run)->record(commands); }, 2);
       ASSERT_OK(recorded);
       const auto ended = (*run)->ended();
       ASSERT_OK(ended.status());
@@ -278,7 +278,8 @@ TEST_P(AsyncContract, ARunIsPartOfACommandBuffer) {
     // Host memory: copied when it is recorded, and read when the run is waited for.
     HostRun host(*s, 100, 3);
     Status recorded;
-    lender.execute(0, [&](void* commands) { recorded = host.run->record(commands); });
+    lender.execute(
+        0, [&](void* commands) { recorded = host.run->record(commands); }, 2);
     ASSERT_OK(recorded);
     ASSERT_OK(host.run->wait(host.results, nullptr));
     EXPECT_TRUE(host.is_right(3));

@@ -84,7 +84,7 @@ struct VulkanApplication {
     EXPECT_EQ(vk.vkAllocateMemory(device, &allocate, nullptr, &of_it), VK_SUCCESS);
     EXPECT_EQ(vk.vkBindBufferMemory(device, made, of_it, 0), VK_SUCCESS);
   }
-  std::vector<float> execute(uint32_t word, const std::function<void(void*)>& between) {
+  std::vector<float> execute(uint32_t word, const std::function<void(void*)>& between, int times) {
     VkCommandPoolCreateInfo pool_info{};
     pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
     pool_info.queueFamilyIndex = physical.queues.compute;
@@ -109,7 +109,7 @@ struct VulkanApplication {
     submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
     submit.commandBufferCount = 1;
     submit.pCommandBuffers = &commands;
-    for (int time = 0; time < 2; ++time) {
+    for (int time = 0; time < times; ++time) {
       EXPECT_EQ(vk.vkQueueSubmit(queue, 1, &submit, VK_NULL_HANDLE), VK_SUCCESS);
       EXPECT_EQ(vk.vkQueueWaitIdle(queue), VK_SUCCESS);
     }
@@ -205,9 +205,8 @@ Lender lend_vulkan(size_t index) {
   l.wait_for = [state = app.get()](uint64_t semaphore, uint64_t value, uint64_t timeout_ns) {
     return state->wait_for(std::bit_cast<VkSemaphore>(semaphore), value, timeout_ns);
   };
-  l.execute = [state = app.get()](uint32_t word, const std::function<void(void*)>& between) {
-    return state->execute(word, between);
-  };
+  l.execute = [state = app.get()](uint32_t word, const std::function<void(void*)>& between,
+                                  int times) { return state->execute(word, between, times); };
   l.allocate = [state = app.get()](LentMemory& m) { return state->allocate(m); };
   l.release = [state = app.get()](const LentMemory& m) { state->release(m); };
   l.keep = app;

@@ -66,7 +66,8 @@ class RecordedStates : public Contract {
   std::vector<float> execute(float value) {
     Status recorded;
     std::vector<float> out = lender_.execute(
-        std::bit_cast<uint32_t>(value), [&](void* commands) { recorded = run_->record(commands); });
+        std::bit_cast<uint32_t>(value), [&](void* commands) { recorded = run_->record(commands); },
+        1);
     EXPECT_TRUE(recorded.ok()) << recorded.message();
     std::vector<HostTensor> results;
     const Status ended = run_->wait(results, nullptr);
@@ -82,7 +83,6 @@ class RecordedStates : public Contract {
   Binding input_, output_;
 };
 
-// The state has two places, so that executing one recording twice changes nothing.
 TEST_P(RecordedStates, GoOnFromRecordingToRecording) {
   float all = 0;
   for (const float value : {2.0F, -0.5F, 8.0F}) {
@@ -105,10 +105,13 @@ TEST_P(RecordedStates, AreNobodyElsesWhileARunIsRecorded) {
   const Binding host{.name = "x", .host = &x};
   ASSERT_OK((*second)->bind({&host, 1}, {}));
   Status recorded, refused;
-  lender_.execute(0, [&](void* commands) {
-    recorded = run_->record(commands);
-    refused = (*second)->submit().status();
-  });
+  lender_.execute(
+      0,
+      [&](void* commands) {
+        recorded = run_->record(commands);
+        refused = (*second)->submit().status();
+      },
+      1);
   ASSERT_OK(recorded);
   EXPECT_EQ(refused.code(), Code::Busy);
   std::vector<HostTensor> results;

@@ -182,7 +182,7 @@ TEST_P(Api, TheCppLayerDescribesPackages) {
   EXPECT_FALSE(Package::open_memory(x.data(), sizeof(float) * x.size()));
   auto run = Run::create(*session);
   ASSERT_TRUE(run) << run.error().message;
-  EXPECT_EQ(run->record(nullptr).status, REPRISE_USAGE);
+  EXPECT_NE(run->record(nullptr).status, REPRISE_OK);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Api, testing::ValuesIn(session_devices()),

@@ -257,7 +257,7 @@ TEST_P(Overlap, TransfersPassRunsOfOthers) {
 
 TEST_P(Overlap, FurtherQueuesOfOneFamilyOnlyServeTransfers) {
   auto device = open_with(2, 1, true);
-  auto s = session(chain(2, kElements, false), device);
+  auto s = session(chain(1, kElements, false), device);
   ASSERT_TRUE(s);
   EXPECT_TRUE(device->ends_in_order());
   ASSERT_NO_FATAL_FAILURE(run_two(*s));
