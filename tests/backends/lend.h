@@ -19,8 +19,8 @@ struct Lender {
   std::function<bool(uint64_t semaphore, uint64_t value, uint64_t timeout_ns)> wait_for;
   /// Fills the first 192 bytes of `memory` with `word`, lets `between` record what follows, copies
   /// 384 bytes of `memory` to the host, and executes that so often. Null on CUDA.
-  std::function<std::vector<float>(uint32_t word,
-                                   std::function<void(void* command_buffer)> between, int times)>
+  std::function<std::vector<float>(uint32_t word, std::function<void(void* command_buffer)> between,
+                                   int times)>
       execute;
   /// The application's memory, of which it keeps count.
   std::function<bool(LentMemory&)> allocate;
