@@ -51,10 +51,10 @@ void add_products(kernel::Builder& b, LocalGrid& acc, int depth, const StepOpera
   for (int s = 0; s < acc.rows(); ++s) {
     for (int k = 0; k < depth; ++k) ys[static_cast<size_t>(k)] = shared(s, k);
     for (int o = 0; o < acc.columns(); ++o) {
-      Value total = acc.load(s, o);
-      for (int k = 0; k < depth; ++k)
-        total = multiply_add(b, ys[static_cast<size_t>(k)], own(o, k), total, false);
-      acc.store(s, o, total);
+      Value sum = b.mul(ys[0], own(o, 0));
+      for (int k = 1; k < depth; ++k)
+        sum = multiply_add(b, ys[static_cast<size_t>(k)], own(o, k), sum, false);
+      acc.store(s, o, acc.load(s, o) + sum);
     }
   }
 }

@@ -35,7 +35,9 @@ Tile subgroup_tile(const GemmSize& size, const TargetFacts& device, const Subgro
 /// Element `i` of vector `v`.
 Val vector_element(const std::vector<Values>& values, int v, int i);
 
-/// Adds the products of a step to acc(shared, own), one shared row (or column) after another.
+/// Adds the products of a step to acc(shared, own), one shared row (or column) after another. The
+/// products are added up before they meet the accumulator, which is rounded once in each step then:
+/// long sums lose less, at the same number of operations.
 /// `own` and `shared` return an operand's element at the k-th value of the step.
 using StepOperand = std::function<Val(int index, int k)>;
 void add_products(kernel::Builder& b, LocalGrid& acc, int depth, const StepOperand& own,

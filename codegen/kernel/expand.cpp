@@ -1,6 +1,7 @@
 // Replaces expanded rows (scalar_ops.def) by native ones. This file has the integer rows and
 // chooses the algorithm; expand_*.cpp have those of floats. F16 rows are computed in F32.
 #include <algorithm>
+#include <cmath>
 
 #include "codegen/kernel/expand_math.h"
 #include "codegen/kernel/rebuild.h"
@@ -25,6 +26,22 @@ Val FloatMath::sign(Val x) {
   // Zero and NaN are their own results. Minus one, their magnitudes are the largest unsigned ones.
   const Val keep = op(ScalarOp::GreaterOrEqual, b_.sub(abs_bits(x), u(1)), u(inf_bits()));
   return b_.select(keep, x, with_sign(c(1), x));
+}
+
+/// workarounds::kRoundedDoubles. Adding the power of two from which on every number is an integer
+/// rounds the magnitude; what goes in the other direction is corrected.
+Val FloatMath::to_integer(ScalarOp o, Val x) {
+  const Val least = c(std::ldexp(1.0, f_.mantissa));
+  const Val magnitude = abs(x), one = c(1);
+  const Val rounded = b_.sub(b_.add(magnitude, least), least);
+  const Val truncated = b_.select(gt(rounded, magnitude), b_.sub(rounded, one), rounded);
+  const Val next = b_.select(b_.lt(truncated, magnitude), b_.add(truncated, one), truncated);
+  const Val negative = b_.lt(x, c(0));
+  const Val result = o == ScalarOp::Round   ? rounded
+                     : o == ScalarOp::Trunc ? truncated
+                     : o == ScalarOp::Floor ? b_.select(negative, next, truncated)
+                                            : b_.select(negative, truncated, next);
+  return b_.select(b_.lt(magnitude, least), with_sign(result, x), x);
 }
 
 Val FloatMath::relu(Val x) {
@@ -143,6 +160,11 @@ Val FloatMath::expand(ScalarOp o, std::span<const Val> args) {
       return gelu_tanh(x);
     case ScalarOp::Softplus:
       return softplus(x);
+    case ScalarOp::Round:
+    case ScalarOp::Floor:
+    case ScalarOp::Ceil:
+    case ScalarOp::Trunc:
+      return f_.wide() ? to_integer(o, x) : Val{};  // else native
     case ScalarOp::RoundBF16:
       if (!f_.wide()) return round_to_bfloat(x);
       return b_.convert(FloatMath(b_, {Ty::F32, t_.lanes}).round_to_bfloat(to_f32_odd(x)), Ty::F64);
@@ -295,6 +317,21 @@ class IntegerMath {
   bool signed_;
 };
 
+/// Whether a row that is expanded for other classes is native for halves.
+bool native_for_halves(ScalarOp o) {
+  switch (o) {
+    case ScalarOp::Div:
+    case ScalarOp::Abs:
+    case ScalarOp::Round:
+    case ScalarOp::Floor:
+    case ScalarOp::Ceil:
+    case ScalarOp::Trunc:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class Expander : public Rebuilder {
  public:
   explicit Expander(const Kernel& k) : Rebuilder(k, Builder::like(k)) {}
@@ -317,7 +354,7 @@ class Expander : public Rebuilder {
     if (!row(o).expanded) return {};
     if ((class_of(t.ty) & kInt) != 0) return IntegerMath(to_, t).expand(o, args);
     if (t.ty == Ty::F32 || t.ty == Ty::F64) return FloatMath(to_, t).expand(o, args);
-    if (o == ScalarOp::Div || o == ScalarOp::Abs) return {};  // native for every float
+    if (native_for_halves(o)) return {};
     return half(o, args, t);
   }
 

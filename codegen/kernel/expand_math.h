@@ -51,6 +51,10 @@ class FloatMath {
   Val is_inf(Val x);
   Val inf_or_nan(Val x);  // without those below zero
   Val sign(Val x);
+  Val to_integer(ScalarOp o, Val x);
+  Val truncate(Val x) {
+    return f_.wide() ? to_integer(ScalarOp::Trunc, x) : b_.scalar_op(ScalarOp::Trunc, {x});
+  }
   Val relu(Val x);
   Val min_max(ScalarOp native, Val a, Val b);
   Val div_rn(Val x, Val y);

@@ -95,10 +95,10 @@ Val FloatMath::pow_special(Val x, Val y, Val r) {
 
   // A comparison as floats may flush a subnormal exponent to 0, which is a whole number.
   const Val normal = b_.ge(abs_bits(y), u(one_exponent()));
-  const Val whole = b_.logical_and(normal, b_.eq(b_.scalar_op(ScalarOp::Trunc, {y}), y));
+  const Val whole = b_.logical_and(normal, b_.eq(truncate(y), y));
   const Val half = b_.mul(y, c(0.5));
   const Val odd =
-      b_.logical_and(whole, op(ScalarOp::NotEqual, b_.scalar_op(ScalarOp::Trunc, {half}), half));
+      b_.logical_and(whole, op(ScalarOp::NotEqual, truncate(half), half));
   const Val negative = b_.lt(ibits(x), i(0));
   r = b_.select(b_.logical_and(negative, odd), neg(r), r);
   const Val invalid =
@@ -134,8 +134,10 @@ Val FloatMath::fmod(Val a, Val b) {
     const Val by = real(b_.add(ibits(divisor), op(ScalarOp::ShiftLeft, bounded, i(f_.mantissa))));
     const Val by_high = upper(by);
     // The truncated quotient may be off by one. It has at most half the bits of a significand, so
-    // its products are exact.
-    const Val q = b_.scalar_op(ScalarOp::Trunc, {b_.div(r, by)});
+    // its products are exact. Where it is too small, the rest would need a bit more than there are:
+    // a factor that exceeds the error of division makes it too large instead.
+    const Val factor = c(1 + std::ldexp(8.0, -f_.mantissa));
+    const Val q = truncate(b_.mul(b_.div(r, by), factor));
     Val next = b_.sub(b_.sub(r, b_.mul(q, by_high)), b_.mul(q, b_.sub(by, by_high)));
     next = b_.select(b_.lt(next, c(0)), b_.add(next, by), next);
     next = b_.select(b_.ge(next, by), b_.sub(next, by), next);

@@ -76,12 +76,12 @@ class RegisterSchedule final : public Schedule {
       RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));
       for (int r = 0; r < tile.rows; ++r) {
         for (int c = 0; c < tile.columns; ++c) {
-          Value total = acc.load(r, c);
+          Value sum;  // of the step, so that the accumulator is rounded once in each
           for (size_t k = 0; k < ys.size(); ++k) {
             const Val x = xs[static_cast<size_t>(r)][k], y = ys[k][static_cast<size_t>(c)];
-            total = multiply_add(b, x, y, total, tile.fma);
+            sum = k == 0 ? Value(b.mul(x, y)) : multiply_add(b, x, y, sum, tile.fma);
           }
-          acc.store(r, c, total);
+          acc.store(r, c, acc.load(r, c) + sum);
         }
       }
       return {};

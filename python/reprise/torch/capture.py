@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import types
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.nn.utils.stateless import _reparametrize_module
 
 import reprise
 
@@ -52,6 +60,53 @@ class Captured:
         return {name: name + NEXT for name in self.states}
 
 
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def _constants(values: Iterable[object]) -> tuple[object, ...]:
+    """Returns the numbers and strings among the values, also those in lists and dicts."""
+    found: list[object] = []
+    for value in values:
+        parts: Iterable[object] = (value,)
+        if isinstance(value, list | tuple):
+            parts = value
+        elif isinstance(value, dict):
+            parts = [part for item in value.items() for part in item]
+        found.append(tuple(p for p in parts if isinstance(p, _PLAIN)))
+    return tuple(found)
+
+
+def settings_of(part: object) -> tuple[object, ...]:
+    """Returns what a captured step takes from a module or a function as constants.
+
+    These are numbers and strings that modules have as attributes, and those that functions read
+    besides their arguments. Values of tensors are not among them.
+    """
+    if isinstance(part, functools.partial):
+        given = _constants([*part.args, part.keywords])
+        return (*settings_of(part.func), given)
+    if isinstance(part, types.MethodType):
+        return settings_of(part.__func__)
+    if isinstance(part, types.FunctionType):
+        read = [part.__globals__.get(n) for n in part.__code__.co_names]
+        for cell in part.__closure__ or ():
+            with contextlib.suppress(ValueError):  # it is empty
+                read.append(cell.cell_contents)
+        return (id(part.__code__), _constants(read))
+    if not isinstance(part, torch.nn.Module):
+        return (id(part),)
+    found: list[object] = []
+    for name, module in part.named_modules():
+        found.append((name, id(module)))
+        for attribute, value in vars(module).items():
+            if not attribute.startswith("_"):
+                known = _constants([value])
+                found.append((f"{name}.{attribute}".lstrip("."), known))
+        for own, parameter in module.named_parameters(recurse=False):
+            found.append((f"{name}.{own}", parameter.requires_grad))
+    return tuple(found)
+
+
 class _WithLoss(torch.nn.Module):
     def __init__(self, model: torch.nn.Module, loss: Callable[..., Any] | None) -> None:
         super().__init__()
@@ -64,7 +119,10 @@ class _WithLoss(torch.nn.Module):
         return (self._loss(self.model(*arguments[:-1]), arguments[-1]),)
 
 
-_PREFIX = "model."
+def _public(name: str) -> str:
+    """Returns the name of a tensor of _WithLoss as states and errors have it."""
+    head, _, rest = name.partition(".")
+    return rest if head == "model" else f"loss.{rest}"
 
 
 def slot_name(slot: str, parameter: str) -> str:
@@ -106,55 +164,140 @@ def _check_names(names: Sequence[str]) -> None:
         )
 
 
-def _prepared(
-    module: torch.nn.Module, arguments: Sequence[torch.Tensor]
-) -> torch.nn.Module:
-    """Makes a graph read each tensor under the first of its names, and freezes some parameters.
+def _run(
+    wrapped: torch.nn.Module, own: Tensors, arguments: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """Returns the loss with these parameters and buffers; buffers that it replaces are written."""
+    now = dict(own)
+    loss: torch.Tensor
+    with _reparametrize_module(wrapped, now, tie_weights=True):
+        (loss,) = wrapped(*arguments)
+    with torch.no_grad():
+        for name, value in now.items():
+            if value is not own[name]:
+                own[name].copy_(value)
+    return loss
 
-    AOTAutograd would take other names for constants, and refuses parameters without a gradient.
+
+class _Functional(torch.nn.Module):
+    """Loss and gradients, of buffers that share the memory of the model's tensors.
+
+    Autograd runs while the graph is traced, so the backward functions of the model's own autograd
+    functions and its hooks are a part of it.
     """
-    assert isinstance(module, GraphModule)
-    first = {id(p): n for n, p in module.named_parameters()}
-    first.update({id(b): n for n, b in module.named_buffers()})
-    for node in module.graph.find_nodes(op="get_attr"):
-        value: Any = module
-        for part in str(node.target).split("."):
-            value = getattr(value, part, None)
-        node.target = first.get(id(value), node.target)
-    module.recompile()
-    moving = _with_gradient(module, arguments)
-    for name, parameter in list(module.named_parameters(remove_duplicate=False)):
-        if name not in moving:
-            owner, _, own = name.rpartition(".")
-            frozen = torch.nn.Parameter(parameter.detach(), requires_grad=False)
-            setattr(module.get_submodule(owner), own, frozen)
-    return module
+
+    def __init__(
+        self, wrapped: torch.nn.Module, own: Tensors, moving: list[str]
+    ) -> None:
+        super().__init__()
+        self._wrapped = (wrapped,)  # so that its parameters are not listed
+        self._moving = moving
+        self.names: dict[
+            str, str
+        ] = {}  # of the model's tensors by those of the buffers
+        for number, (name, value) in enumerate(own.items()):
+            self.names[f"t{number}"] = name
+            self.register_buffer(f"t{number}", value.detach())
+
+    def forward(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        own = {name: getattr(self, n) for n, name in self.names.items()}
+        with torch.enable_grad():
+            trained = {n: own[n].detach().requires_grad_() for n in self._moving}
+            loss = _run(self._wrapped[0], {**own, **trained}, arguments)
+            gradients = torch.autograd.grad(loss, list(trained.values()))
+        return (loss.detach(), *gradients)
+
+
+def _own_tensors(wrapped: torch.nn.Module) -> Tensors:
+    own: Tensors = dict(wrapped.named_parameters())
+    own.update(wrapped.named_buffers())
+    return own
 
 
 def _with_gradient(
-    module: torch.nn.Module, arguments: Sequence[torch.Tensor]
-) -> set[str]:
+    wrapped: torch.nn.Module, arguments: Sequence[torch.Tensor]
+) -> list[str]:
     """Returns the names of the parameters on which the loss depends. Nothing is computed."""
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
 
         def fake(tensor: torch.Tensor) -> torch.Tensor:
             return mode.from_tensor(tensor.detach())
 
-        parameters = {
-            n: fake(p).requires_grad_(p.requires_grad)
-            for n, p in module.named_parameters(remove_duplicate=False)
+        own = {
+            n: fake(t).requires_grad_(
+                isinstance(t, torch.nn.Parameter) and t.requires_grad
+            )
+            for n, t in _own_tensors(wrapped).items()
         }
-        buffers = {n: fake(b) for n, b in module.named_buffers(remove_duplicate=False)}
-        given = tuple(fake(a) for a in arguments)
-        own = {**parameters, **buffers}
-        (loss,) = torch.func.functional_call(module, own, given, tie_weights=False)
-        trained = {n: p for n, p in parameters.items() if p.requires_grad}
+        loss = _run(wrapped, own, [fake(a) for a in arguments])
+        trained = {n: t for n, t in own.items() if t.requires_grad and t.is_leaf}
+        if loss.dim() != 0:
+            raise reprise.UsageError(
+                "the loss of the training step must be one number, but its shape is "
+                f"{list(loss.shape)}; take its mean or sum"
+            )
         if not loss.requires_grad:
             raise reprise.UsageError(
                 "the loss of the training step depends on no parameter that needs a gradient"
             )
         found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
-    return {n for n, g in zip(trained, found, strict=True) if g is not None}
+    return [n for n, g in zip(trained, found, strict=True) if g is not None]
+
+
+def _check_hooks(parameters: Tensors) -> None:
+    """Raises an error for hooks that run where the step has no gradients of its own."""
+    for name, parameter in parameters.items():
+        if getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise reprise.Unsupported(
+                f"parameter '{_public(name)}' has a hook that runs after its gradient was accumulated, which "
+                "a training step cannot call; use register_hook(), or torch.compile"
+            )
+
+
+def _check_settings(before: tuple[object, ...], after: tuple[object, ...]) -> None:
+    """Raises an error for a model that changes numbers of its own in each call."""
+    changed = [a for a in after if a not in before]
+    if changed:
+        name = changed[0][0] if isinstance(changed[0], tuple) else "?"
+        raise reprise.Unsupported(
+            f"the model changes its attribute '{name}' in each call, but a training step runs its "
+            "Python code only once; keep the value in a buffer, or use torch.compile"
+        )
+
+
+@contextlib.contextmanager
+def _recurrent_formulas() -> Iterator[None]:
+    """In this block, recurrent layers are their formulas, not operators of a library for CPUs."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """In this block, what a graph cannot contain is an error of reprise."""
+    try:
+        yield
+    except (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        GuardOnDataDependentSymNode,
+    ) as error:
+        raise reprise.Unsupported(
+            "a training step is one graph, without branches and sizes that depend on the values of "
+            f"tensors, but the model or the loss has one: {error}; use torch.compile"
+        ) from error
+
+
+def _after_hooks(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """Returns what the hooks of a parameter make of its gradient."""
+    for hook in (parameter._backward_hooks or {}).values():
+        changed = hook(gradient)
+        gradient = gradient if changed is None else changed
+    return gradient
 
 
 class _Tracer:
@@ -174,34 +317,43 @@ class _Tracer:
 
     def joint(self, arguments: Sequence[torch.Tensor]) -> None:
         """Makes the graph of loss and gradients."""
-        with traced_forms():
-            # The graph of an export has no branches that ask tensors for their values.
-            program = torch.export.export(self._wrapped, tuple(arguments))
+        own = _own_tensors(self._wrapped)
+        _check_hooks(own)
+        with _refused(), traced_forms(), _recurrent_formulas():
+            moving = _with_gradient(self._wrapped, arguments)
+            before = settings_of(self._model)
+            step = _Functional(self._wrapped, own, moving)
+            # Tensors that the model has beside its parameters and buffers are constants.
+            mode = FakeTensorMode(allow_non_fake_inputs=True)
             self._graph, signature = aot_export_module(
-                _prepared(program.module(check_guards=False), arguments), tuple(arguments),
-                trace_joint=True, output_loss_index=0, decompositions=decompositions(),
+                step, tuple(mode.from_tensor(a.detach()) for a in arguments),
+                trace_joint=False, decompositions=decompositions(),
             )  # fmt: skip
-        backward = signature.backward_signature
-        assert isinstance(self._graph, GraphModule) and backward is not None
-        self._arguments = [n.removeprefix(_PREFIX) for n in signature.parameters] + [
-            n.removeprefix(_PREFIX) for n in signature.buffers
-        ]
+        _check_settings(before, settings_of(self._model))
+        assert isinstance(self._graph, GraphModule)
+        names = {n: _public(name) for n, name in step.names.items()}
+        self._own = {_public(name): value for name, value in own.items()}
+        self._arguments = [names[n] for n in signature.buffers]
         outputs = next(n for n in self._graph.graph.nodes if n.op == "output").args[0]
-        self._outputs = [getattr(o, "name", None) for o in outputs]
-        self._loss = self._outputs[len(signature.buffers_to_mutate)]
-        self._gradients = {
-            target.removeprefix(_PREFIX): name
-            for name, target in backward.gradients_to_parameters.items()
-        }
+        # The new values of buffers come first. Several outputs may be one value.
+        count = len(outputs) - 1 - len(moving)
+        mutated = {getattr(o, "name", None): i for i, o in enumerate(outputs[:count])}
         self._mutated = {
-            target.removeprefix(_PREFIX): name
+            names[target]: mutated[name]
             for name, target in signature.buffers_to_mutate.items()
         }
+        self._loss = count
+        self._gradients = {_public(n): count + 1 + i for i, n in enumerate(moving)}
+        changed = [n for n in self._mutated if n.startswith("loss.") and n in self._own]
+        if changed:
+            raise reprise.Unsupported(
+                f"the loss changes its buffer '{changed[0]}', which a training step does not keep; "
+                "make the loss a part of the model, and pass None as the loss"
+            )
 
     def whole(self, arguments: Sequence[torch.Tensor]) -> tuple[GraphModule, list[str]]:
         """Traces the step as one graph; returns the names of its arguments as well."""
-        own: Tensors = dict(self._model.named_parameters(remove_duplicate=False))
-        own.update(self._model.named_buffers(remove_duplicate=False))
+        own = self._own
         names, values = list(self._arguments), [own[n] for n in self._arguments]
         for number, group in enumerate(self._groups):
             used = {n: p for n, p in group.parameters.items() if n in self._gradients}
@@ -224,21 +376,24 @@ class _Tracer:
         traced = make_fx(
             lambda *tensors: self._step(dict(zip(names, tensors, strict=True)), len(arguments)),
             decomposition_table=decompositions(), tracing_mode="fake",
+            _allow_non_fake_inputs=True,
         )(*tensors)  # fmt: skip
         return traced, names
 
     def _step(self, tensors: Tensors, arguments: int) -> list[torch.Tensor]:
         listed = list(tensors.values())
         tail = listed[len(listed) - arguments :]
-        found = self._graph(*[tensors[n] for n in self._arguments], *tail)
-        results = dict(zip(self._outputs, found, strict=True))
+        results = self._graph(*[tensors[n] for n in self._arguments], *tail)
         new: Tensors = {n: results[o] for n, o in self._mutated.items()}
-        gradients = {n: results[o] for n, o in self._gradients.items()}
+        gradients = {
+            n: _after_hooks(self._own[n], results[o])
+            for n, o in self._gradients.items()
+        }
         if self._clip is not None:
             scaled = clipped(list(gradients.values()), self._clip)
             gradients = dict(zip(gradients, scaled, strict=True))
         for number, group in enumerate(self._groups):
-            new.update(self._update(number, group, tensors, gradients))
+            new.update(self._update(number, group, {**tensors, **new}, gradients))
         self.results = list(new)
         return [results[self._loss], *new.values()]
 

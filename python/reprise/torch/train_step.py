@@ -12,12 +12,21 @@ import torch
 import reprise
 
 from . import profiling
-from .capture import Captured, Group, capture, scalar_name, slot_name
+from .capture import Captured, Group, capture, scalar_name, settings_of, slot_name
 from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
 from .optimizers import Tensors, rules_of
 from .options import Options
 from .states import SEED
+
+
+def _tensor(value: Any, dtype: str) -> torch.Tensor:
+    """Returns an array of this dtype as a tensor. NumPy has no bfloat16, but arrays with its bits."""
+    array = np.array(value)
+    if array.dtype.name == dtype and array.dtype.isbuiltin == 1:
+        return torch.from_numpy(array)
+    bits = torch.from_numpy(array.view(f"i{array.dtype.itemsize}"))
+    return bits.view(getattr(torch, dtype))
 
 
 class _Program:
@@ -108,7 +117,7 @@ class TrainStep:
         """
         program = self._program(arguments)
         rates = [float(g["lr"]) for g in self._optimizer.param_groups]
-        loss = torch.from_numpy(np.array(program.run(arguments, rates)))
+        loss = _tensor(program.run(arguments, rates), program.session.outputs[0].dtype)
         # Schedulers of learning rates warn where the optimiser has taken no step.
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
         return loss
@@ -122,7 +131,7 @@ class TrainStep:
         """Copies parameters, buffers and the optimiser's state from the device to PyTorch."""
         session = self._used().session
         values = {
-            slot.name: torch.from_numpy(np.array(session.read_state(slot.name)))
+            slot.name: _tensor(session.read_state(slot.name), slot.dtype)
             for slot in session.states
         }
         self._seed = values.get(SEED, self._seed)
@@ -211,9 +220,10 @@ class TrainStep:
         self.synchronize()
 
     def _program(self, arguments: Sequence[torch.Tensor]) -> _Program:
+        self._check(arguments)
         constants = tuple(g.rule.constants for g in self._groups())
         forms = tuple((a.dtype, tuple(a.shape)) for a in arguments)
-        key = (forms, constants, self._model.training)
+        key = (forms, constants, settings_of(self._model), settings_of(self._loss))
         found = self._programs.get(key)
         if found is not None and found is self._current and self._fresh:
             return found
@@ -227,15 +237,17 @@ class TrainStep:
         self._current, self._fresh = found, True
         return found
 
-    def _capture(self, arguments: Sequence[torch.Tensor]) -> Captured:
-        for argument in arguments:
-            if (
-                not isinstance(argument, torch.Tensor)
-                or argument.dtype not in ELEM_TYPES
-            ):
+    def _check(self, arguments: Sequence[object]) -> None:
+        for number, argument in enumerate(arguments):
+            kind = getattr(argument, "dtype", type(argument).__name__)
+            if not isinstance(argument, torch.Tensor) or kind not in ELEM_TYPES:
                 raise reprise.InvalidInput(
-                    "the arguments of a training step must be tensors"
+                    "the arguments of a training step must be tensors of real numbers, but argument "
+                    f"{number} is {kind}; make other values attributes of the model"
                 )
+
+    def _capture(self, arguments: Sequence[torch.Tensor]) -> Captured:
+        self._check(arguments)
         return capture(self._model, self._loss, self._groups(), arguments, self._clip)
 
     def _used(self) -> _Program:

@@ -30,6 +30,7 @@ MODULES = {
         "test_parameters",
         "test_profiler",
         "test_programs",
+        "test_train_step",
         "test_training",
     ],
     "full": [

@@ -378,6 +378,19 @@ class Behaviour(Case):
                     self.assertEqual(got.data_ptr() - x.data_ptr() in range(140),
                                      want.data_ptr() - x.data_ptr() in range(140))  # fmt: skip
 
+    def test_any_and_all_of_nothing(self) -> None:
+        def ask(x: torch.Tensor) -> list[torch.Tensor]:
+            return [x.any(), x.all(), x.any(0), x.all(1, keepdim=True), x.isnan().any()]
+
+        for dtype in (torch.bool, torch.float32, torch.int64):
+            for shape in ((0, 4), (4, 0), (0, 0), (2, 3)):
+                x = torch.zeros(shape, dtype=dtype)
+                if x.numel():
+                    x[0, 1] = 1
+                got = torch.compile(ask, backend=backend, options=OPTIONS)(x)
+                for mine, theirs in zip(got, ask(x), strict=True):
+                    self.assertTrue(torch.equal(mine, theirs), (dtype, shape))
+
     def test_sign_of_a_nan_is_zero(self) -> None:
         x = torch.tensor([float("nan"), -0.0, 2.0, -3.0, float("-inf")])
         self.close(compiled(torch.sign)(x), torch.sign(x))

@@ -250,6 +250,18 @@ class Sizes(ExportCase):
         with self.assertRaises(reprise.InvalidInput):
             self.run_package(package, x, torch.randn(9))
 
+    def test_group_norm_of_any_batch(self) -> None:
+        model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU())
+        batch, height = Dim("batch", min=1, max=9), Dim("height", min=2, max=9)
+        package = self.export(
+            model, torch.randn(2, 3, 4, 4), dynamic_shapes=[{0: batch, 2: height}]
+        )
+        for shape in ((2, 3, 4, 4), (5, 3, 7, 4)):
+            x = torch.randn(shape)
+            with torch.no_grad():
+                want = model(x)
+            self.same(self.run_package(package, x)[0], want)
+
     def test_numbers_that_change_are_refused(self) -> None:
         shapes: tuple[Any, ...] = ({0: Dim("n", min=2)}, (Dim.DYNAMIC,))
         with self.assertRaisesRegex(reprise.Unsupported, "pass it as a tensor"):

@@ -77,21 +77,28 @@ row("aten.amax.default", "aten.max.default")(_extreme("ReduceMax"))
 row("aten.amin.default", "aten.min.default")(_extreme("ReduceMin"))
 
 
-def _any_all(op: str) -> Row:
+def _any_all(every: bool) -> Row:
+    """All elements are true if none is false. The largest of no elements is not positive."""
+
     def convert(
         g: Graph,
         x: Value,
         dim: Sequence[int] | int | None = None,
         keepdim: bool = False,
     ) -> Value:
-        truth = g.cast(g.cast(x, torch.bool), torch.int32)
-        return g.cast(reduce(g, op, truth, dim, keepdim), torch.bool)
+        truth = g.cast(x, torch.bool)
+        if every:
+            truth = g.op("Not", truth, dtype=torch.bool)
+        found = reduce(g, "ReduceMax", g.cast(truth, torch.int32), dim, keepdim)
+        zero = g.constant(torch.tensor(0, dtype=torch.int32))
+        found = g.op("Greater", found, zero, dtype=torch.bool, dims=found.dims)
+        return g.op("Not", found, dtype=torch.bool) if every else found
 
     return convert
 
 
-row("aten.any.default", "aten.any.dim", "aten.any.dims")(_any_all("ReduceMax"))
-row("aten.all.default", "aten.all.dim", "aten.all.dims")(_any_all("ReduceMin"))
+row("aten.any.default", "aten.any.dim", "aten.any.dims")(_any_all(every=False))
+row("aten.all.default", "aten.all.dim", "aten.all.dims")(_any_all(every=True))
 
 
 def arg_extreme(g: Graph, op: str, x: Value, dim: int | None, keepdim: bool) -> Value:

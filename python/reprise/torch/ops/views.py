@@ -198,6 +198,26 @@ def _strided_places(
     return index
 
 
+def _is_whole(
+    g: Graph,
+    x: Value,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    offset: Size | None,
+) -> bool:
+    """Whether a view has all elements of the tensor, in the order of memory."""
+    base = g.fake
+    begin = 0 if base is None else expression(base.storage_offset())
+    if offset is not None and expression(offset) != begin:
+        return False
+    step = expression(1)
+    for extent, own in zip(reversed(size), reversed(stride), strict=True):
+        if expression(extent) != 1 and expression(own) != step:
+            return False
+        step *= expression(extent)
+    return bool(step == expression(numel(x.shape)))
+
+
 def _order_in_memory(g: Graph, x: Value) -> list[int]:
     """Returns the dims in the order of memory, in which the elements must be dense."""
     if g.fake is None:
@@ -216,7 +236,9 @@ def _as_strided(
     stride: Sequence[Size],
     offset: Size | None = None,
 ) -> Value:
-    """Gathers from the tensor as it lies in memory."""
+    """Gathers from the tensor as it lies in memory. Sizes may be symbols where it has all of it."""
+    if _is_whole(g, x, size, stride, offset):
+        return g.reshape(g.transpose(x, _order_in_memory(g, x)), size)
     index = _strided_places(g, x, size, stride, offset)
     flat = g.reshape(g.transpose(x, _order_in_memory(g, x)), [numel(x.shape)])
     return g.op("Gather", flat, g.constant(index), axis=0)
