@@ -2,7 +2,6 @@
 #include "codegen/ops/image_nodes.h"
 
 #include <algorithm>
-#include <array>
 
 namespace reprise {
 
@@ -101,7 +100,7 @@ struct Yuv {
 
 std::vector<FromYuv> yuv_weights(const ImageOption& o, Colors wanted) {
   const Yuv yuv(o);
-  const auto [kr, kb, kg] = std::array{yuv.kr, yuv.kb, yuv.kg};
+  const double kr = yuv.kr, kb = yuv.kb, kg = yuv.kg;
   const double y = 1 / yuv.luma, color = 1 / yuv.chroma, black = yuv.black;
   const auto made = [&](double u, double v) {
     return FromYuv{y, u * color, v * color, -black * y - 128 * color * (u + v)};
