@@ -97,8 +97,7 @@ Val FloatMath::pow_special(Val x, Val y, Val r) {
   const Val normal = b_.ge(abs_bits(y), u(one_exponent()));
   const Val whole = b_.logical_and(normal, b_.eq(truncate(y), y));
   const Val half = b_.mul(y, c(0.5));
-  const Val odd =
-      b_.logical_and(whole, op(ScalarOp::NotEqual, truncate(half), half));
+  const Val odd = b_.logical_and(whole, op(ScalarOp::NotEqual, truncate(half), half));
   const Val negative = b_.lt(ibits(x), i(0));
   r = b_.select(b_.logical_and(negative, odd), neg(r), r);
   const Val invalid =
