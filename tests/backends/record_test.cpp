@@ -112,7 +112,7 @@ TEST_P(RecordedStates, AreNobodyElsesWhileARunIsRecorded) {
         refused = (*second)->submit().status();
       },
       1);
-  ASSERT_OK(recorded);
+  ASSERT_TRUE(recorded.ok()) << recorded.message();
   EXPECT_EQ(refused.code(), Code::Busy);
   std::vector<HostTensor> results;
   ASSERT_OK(run_->wait(results, nullptr));
