@@ -192,9 +192,8 @@ class _Functional(torch.nn.Module):
         super().__init__()
         self._wrapped = (wrapped,)  # so that its parameters are not listed
         self._moving = moving
-        self.names: dict[
-            str, str
-        ] = {}  # of the model's tensors by those of the buffers
+        #: The names of the model's tensors by those of the buffers.
+        self.names: dict[str, str] = {}
         for number, (name, value) in enumerate(own.items()):
             self.names[f"t{number}"] = name
             self.register_buffer(f"t{number}", value.detach())
@@ -208,10 +207,9 @@ class _Functional(torch.nn.Module):
         return (loss.detach(), *gradients)
 
 
-def _own_tensors(wrapped: torch.nn.Module) -> Tensors:
-    own: Tensors = dict(wrapped.named_parameters())
-    own.update(wrapped.named_buffers())
-    return own
+def own_tensors(module: torch.nn.Module) -> Tensors:
+    """Returns the parameters and buffers of a module by name."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
 def _with_gradient(
@@ -227,7 +225,7 @@ def _with_gradient(
             n: fake(t).requires_grad_(
                 isinstance(t, torch.nn.Parameter) and t.requires_grad
             )
-            for n, t in _own_tensors(wrapped).items()
+            for n, t in own_tensors(wrapped).items()
         }
         loss = _run(wrapped, own, [fake(a) for a in arguments])
         trained = {n: t for n, t in own.items() if t.requires_grad and t.is_leaf}
@@ -249,8 +247,9 @@ def _check_hooks(parameters: Tensors) -> None:
     for name, parameter in parameters.items():
         if getattr(parameter, "_post_accumulate_grad_hooks", None):
             raise reprise.Unsupported(
-                f"parameter '{_public(name)}' has a hook that runs after its gradient was accumulated, which "
-                "a training step cannot call; use register_hook(), or torch.compile"
+                f"parameter '{_public(name)}' has a hook that runs after its gradient was "
+                "accumulated, which a training step cannot call; use register_hook(), or "
+                "torch.compile"
             )
 
 
@@ -317,7 +316,7 @@ class _Tracer:
 
     def joint(self, arguments: Sequence[torch.Tensor]) -> None:
         """Makes the graph of loss and gradients."""
-        own = _own_tensors(self._wrapped)
+        own = own_tensors(self._wrapped)
         _check_hooks(own)
         with _refused(), traced_forms(), _recurrent_formulas():
             moving = _with_gradient(self._wrapped, arguments)
@@ -344,10 +343,11 @@ class _Tracer:
         }
         self._loss = count
         self._gradients = {_public(n): count + 1 + i for i, n in enumerate(moving)}
-        changed = [n for n in self._mutated if n.startswith("loss.") and n in self._own]
-        if changed:
+        changed = [step.names[t] for t in signature.buffers_to_mutate.values()]
+        own_of_loss = [_public(n) for n in changed if not n.startswith("model.")]
+        if own_of_loss:
             raise reprise.Unsupported(
-                f"the loss changes its buffer '{changed[0]}', which a training step does not keep; "
+                f"the loss changes its buffer '{own_of_loss[0]}', which a training step does not keep; "
                 "make the loss a part of the model, and pass None as the loss"
             )
 

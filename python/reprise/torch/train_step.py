@@ -12,7 +12,15 @@ import torch
 import reprise
 
 from . import profiling
-from .capture import Captured, Group, capture, scalar_name, settings_of, slot_name
+from .capture import (
+    Captured,
+    Group,
+    capture,
+    own_tensors,
+    scalar_name,
+    settings_of,
+    slot_name,
+)
 from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
 from .optimizers import Tensors, rules_of
@@ -199,6 +207,7 @@ class TrainStep:
         if self._current is not None:
             self.synchronize()
         if arguments:
+            self._check(arguments)
             captured = self._capture(arguments)
         else:
             captured = self._used().captured
@@ -247,7 +256,6 @@ class TrainStep:
                 )
 
     def _capture(self, arguments: Sequence[torch.Tensor]) -> Captured:
-        self._check(arguments)
         return capture(self._model, self._loss, self._groups(), arguments, self._clip)
 
     def _used(self) -> _Program:
@@ -256,9 +264,7 @@ class TrainStep:
         return self._current
 
     def _tensors(self) -> Tensors:
-        found: Tensors = dict(self._model.named_parameters())
-        found.update(self._model.named_buffers())
-        return found
+        return own_tensors(self._model)
 
     def _groups(self) -> list[Group]:
         names = {p: n for n, p in self._model.named_parameters()}
