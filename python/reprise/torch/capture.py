@@ -99,11 +99,13 @@ def settings_of(part: object) -> tuple[object, ...]:
     for name, module in part.named_modules():
         found.append((name, id(module)))
         for attribute, value in vars(module).items():
-            if not attribute.startswith("_"):
-                known = _constants([value])
-                found.append((f"{name}.{attribute}".lstrip("."), known))
-        for own, parameter in module.named_parameters(recurse=False):
-            found.append((f"{name}.{own}", parameter.requires_grad))
+            if attribute[0] != "_":
+                plain = type(value) in _PLAIN  # most are, and each step asks
+                known = value if plain else _constants([value])
+                found.append((name, attribute, known))
+        for own, parameter in module._parameters.items():
+            if parameter is not None:
+                found.append((name, own, parameter.requires_grad))
     return tuple(found)
 
 
@@ -257,7 +259,8 @@ def _check_settings(before: tuple[object, ...], after: tuple[object, ...]) -> No
     """Raises an error for a model that changes numbers of its own in each call."""
     changed = [a for a in after if a not in before]
     if changed:
-        name = changed[0][0] if isinstance(changed[0], tuple) else "?"
+        parts = changed[0][:2] if isinstance(changed[0], tuple) else ("?",)
+        name = ".".join(map(str, parts)).lstrip(".")
         raise reprise.Unsupported(
             f"the model changes its attribute '{name}' in each call, but a training step runs its "
             "Python code only once; keep the value in a buffer, or use torch.compile"
