@@ -1,5 +1,6 @@
 // The model's inputs: their names, types, and the names of their dimensions.
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "codegen/onnx/builder.h"
@@ -162,7 +163,8 @@ Status apply_shapes(std::vector<Input>& inputs, const ImportOptions& options) {
 }
 
 /// Converts dims to expressions. A name becomes a symbol that all inputs share, "past + 1" an
-/// expression over such symbols, and an unnamed dim a symbol of its own.
+/// expression over such symbols, and an unnamed dim a symbol of its own. Where no input has the
+/// size h, "4*h + 1" makes h a symbol that is derived from the dim.
 class DimReader {
  public:
   explicit DimReader(Graph& g) : g_(g) {}
@@ -184,11 +186,64 @@ class DimReader {
     if (!by_name_.contains(d.param)) {
       const Result<Expr> e = Expr::parse(d.param, g_.symbols);
       if (e.ok() && !e->is_const()) return *e;
+      if (const auto sum = derive(input, i, axis)) return *sum;
     }
     return named(d.param, i, axis);
   }
 
+  /// Limits the dims from which symbols are derived as those symbols are limited.
+  void limit_linear() {
+    for (const Linear& l : linear_) {
+      const Symbol& part = g_.symbols[static_cast<size_t>(l.part)];
+      Symbol& dim = g_.symbols[static_cast<size_t>(l.dim)];
+      dim.min = std::max(dim.min, l.scale * part.min + l.offset);
+      dim.max = std::min(dim.max, l.scale * part.max + l.offset);
+    }
+  }
+
  private:
+  /// The symbol `dim` is scale * part + offset.
+  struct Linear {
+    SymbolId dim, part;
+    int64_t scale, offset;
+  };
+
+  /// Returns the form of a name such as "4*h + 1", and the name of h. A name such as "batch-1",
+  /// without spaces, is usually no difference.
+  static std::optional<std::pair<std::string, Linear>> linear_form(const std::string& text) {
+    const auto in_name = [](char c) { return is_identifier({'_', c}); };
+    const auto begin = std::ranges::find_if(text, [](char c) { return is_identifier({c}); });
+    std::string name(begin, std::find_if_not(begin, text.end(), in_name));
+    const std::array symbols{Symbol{name}};
+    const Result<Expr> e = Expr::parse(text, symbols);
+    if (!e.ok() || e->terms().size() != 1) return std::nullopt;
+    const Term& term = e->terms()[0];
+    const Atom* atom = term.single();
+    const Linear form{0, 0, term.coefficient, e->constant()};
+    const bool sum = form.scale > 1 || form.offset > 0 || text.find(' ') != std::string::npos;
+    const bool small = form.scale >= 1 && form.scale <= kMaxDim && form.offset >= -kMaxDim &&
+                       form.offset <= kMaxDim;
+    if (atom == nullptr || atom->kind() != Atom::Kind::Symbol || !sum || !small)
+      return std::nullopt;
+    return std::pair(std::move(name), form);
+  }
+
+  std::optional<Expr> derive(const Input& input, size_t i, size_t axis) {
+    auto linear = linear_form(input.dims[axis].param);
+    if (!linear) return std::nullopt;
+    auto& [name, form] = *linear;
+    const Expr dim = add(input.name + "_dim" + std::to_string(axis), i, axis);
+    form.dim = *dim.as_symbol();
+    const Expr part = g_.derived_symbol(name, Expr::floordiv(dim - form.offset, form.scale));
+    form.part = *part.as_symbol();
+    Symbol& size = g_.symbols[static_cast<size_t>(form.part)];
+    size.min = std::max<int64_t>(size.min, 0);
+    size.max = std::min(size.max, kMaxDim);
+    linear_.push_back(form);
+    by_name_.emplace(name, part);
+    return part * form.scale + form.offset;
+  }
+
   Expr add(const std::string& name, size_t i, size_t axis) {
     Symbol s;
     s.name = name;
@@ -204,6 +259,7 @@ class DimReader {
 
   Graph& g_;
   std::map<std::string, Expr> by_name_;
+  std::vector<Linear> linear_;
   size_t unnamed_ = 0;
 };
 
@@ -247,7 +303,9 @@ Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& optio
     }
     g.inputs.push_back(g.add_value(input.name, input.dtype, std::move(shape)));
   }
-  return graph::apply_ranges(g, options.ranges);
+  RP_TRY(graph::apply_ranges(g, options.ranges));
+  reader.limit_linear();
+  return {};
 }
 
 }  // namespace reprise::onnx

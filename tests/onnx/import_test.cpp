@@ -78,11 +78,34 @@ symbol batch in 0..2147483647 divisor 1 from input 0 axis 0
 symbol d0 in 0..2147483647 divisor 1 from input 0 axis 1
 symbol d1 in 0..2147483647 divisor 1 from input 1 axis 1
 symbol x_y in 0..2147483647 divisor 1 from input 1 axis 2
-symbol k___1 in 0..2147483647 divisor 1 from input 2 axis 2
+symbol c_dim2 in 0..2147483646 divisor 1 from input 2 axis 2
+symbol k in 1..2147483647 divisor 1 from derived c_dim2 + 1
 input a: float32[batch,d0,3]
 input b: float32[batch,d1,x_y]
-input c: float32[x_y,batch + 1,k___1]
+input c: float32[x_y,batch + 1,k - 1]
 output a, b, c
+)");
+}
+
+TEST(Import, ASizeMayFollowFromASum) {
+  Model m;
+  m.input("a", kFloat, {"4*h", "w - 1", "n-1"})
+      .input("b", kFloat, {"2*h + 1", "w", "k + 2"})
+      .output("y");
+  m.node("Neg", {"a"}, {"y"});
+  ImportOptions options;
+  options.ranges = {{"h", {3, 9}}};
+  EXPECT_EQ(imported(m, options), R"(graph g
+symbol w in 0..2147483647 divisor 1 from input 1 axis 1
+symbol a_dim0 in 12..36 divisor 1 from input 0 axis 0
+symbol h in 3..9 divisor 1 from derived floordiv(a_dim0, 4)
+symbol n_1 in 0..2147483647 divisor 1 from input 0 axis 2
+symbol b_dim2 in 2..2147483647 divisor 1 from input 1 axis 2
+symbol k in 0..2147483645 divisor 1 from derived b_dim2 - 2
+input a: float32[4*h,w - 1,n_1]
+input b: float32[2*h + 1,w,k + 2]
+y: float32[4*h,w - 1,n_1] = Neg(a) @17
+output y
 )");
 }
 

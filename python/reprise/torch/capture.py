@@ -7,7 +7,7 @@ import functools
 import inspect
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from .errors import Unsupported
 from .lowering import Names, lower, source_of
 from .optimizers import Rule, Tensors, clipped
 from .partition import unsupported
-from .states import NEXT, SEED, with_values
+from .states import NEXT, SEED, restored, stored, with_values
 
 
 @dataclass
@@ -109,16 +109,42 @@ def settings_of(part: object) -> tuple[object, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class Arguments:
+    """The tensors of a step. The last ones are keyword arguments of the model."""
+
+    tensors: tuple[torch.Tensor, ...]
+    keywords: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, positional: Iterable[torch.Tensor], named: Mapping[str, torch.Tensor]
+    ) -> Arguments:
+        """Returns the arguments of a call."""
+        return cls((*positional, *named.values()), tuple(named))
+
+    @property
+    def positional(self) -> int:
+        """How many tensors are no keyword arguments."""
+        return len(self.tensors) - len(self.keywords)
+
+
 class _WithLoss(torch.nn.Module):
-    def __init__(self, model: torch.nn.Module, loss: Callable[..., Any] | None) -> None:
+    def __init__(
+        self, model: torch.nn.Module, loss: Callable[..., Any] | None, keywords: tuple[str, ...]
+    ) -> None:  # fmt: skip
         super().__init__()
         self.model = model
-        self._loss = loss
+        self._loss, self._keywords = loss, keywords
 
     def forward(self, *arguments: Any) -> tuple[torch.Tensor]:
+        count = len(arguments) - len(self._keywords)
+        listed = arguments[:count]
+        named = dict(zip(self._keywords, arguments[count:], strict=True))
         if self._loss is None:
-            return (self.model(*arguments),)
-        return (self._loss(self.model(*arguments[:-1]), arguments[-1]),)
+            result = self.model(*listed, **named)
+            return (getattr(result, "loss", result),)
+        return (self._loss(self.model(*listed[:-1], **named), listed[-1]),)
 
 
 def _public(name: str) -> str:
@@ -142,8 +168,11 @@ def rate_name(group: int, groups: int) -> str:
     return "lr" if groups == 1 else f"lr.{group}"
 
 
-def argument_names(model: torch.nn.Module, count: int, has_target: bool) -> list[str]:
+def argument_names(
+    model: torch.nn.Module, arguments: Arguments, has_target: bool
+) -> list[str]:
     """Returns names for the tensors of a step: those of the model's arguments, and "target"."""
+    count = arguments.positional
     own = [
         p.name
         for p in inspect.signature(model.forward).parameters.values()
@@ -151,8 +180,12 @@ def argument_names(model: torch.nn.Module, count: int, has_target: bool) -> list
     ]
     names = [own[i] if i < len(own) else f"input{i}" for i in range(count)]
     if has_target:
+        if not names:
+            raise reprise.UsageError(
+                "the target must be the last positional argument of the training step"
+            )
         names[-1] = "target"
-    return names
+    return [*names, *arguments.keywords]
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -307,18 +340,22 @@ class _Tracer:
 
     def __init__(
         self, model: torch.nn.Module, loss: Callable[..., Any] | None, groups: Sequence[Group],
-        clip: float | None,
+        clip: float | None, arguments: Arguments,
     ) -> None:  # fmt: skip
         self._model, self._groups, self._clip = model, groups, clip
-        self._wrapped = _WithLoss(model, loss)
-        self._has_target = loss is not None
+        self._given, self._names = (
+            arguments.tensors,
+            argument_names(model, arguments, loss is not None),
+        )
+        self._wrapped = _WithLoss(model, loss, arguments.keywords)
         self._scalars: list[list[str]] = []  # by group
         self._slots: dict[str, list[str]] = {}  # by parameter
         self.values: Tensors = {}
         self.results: list[str] = []
 
-    def joint(self, arguments: Sequence[torch.Tensor]) -> None:
+    def joint(self) -> None:
         """Makes the graph of loss and gradients."""
+        arguments = self._given
         own = own_tensors(self._wrapped)
         _check_hooks(own)
         with _refused(), traced_forms(), _recurrent_formulas():
@@ -354,9 +391,9 @@ class _Tracer:
                 "make the loss a part of the model, and pass None as the loss"
             )
 
-    def whole(self, arguments: Sequence[torch.Tensor]) -> tuple[GraphModule, list[str]]:
+    def whole(self) -> tuple[GraphModule, list[str]]:
         """Traces the step as one graph; returns the names of its arguments as well."""
-        own = self._own
+        own, arguments = self._own, self._given
         names, values = list(self._arguments), [own[n] for n in self._arguments]
         for number, group in enumerate(self._groups):
             used = {n: p for n, p in group.parameters.items() if n in self._gradients}
@@ -371,7 +408,7 @@ class _Tracer:
                 values += slots.values()
             names.append(rate_name(number, len(self._groups)))
             values.append(torch.tensor(0.1))
-        names += argument_names(self._model, len(arguments), self._has_target)
+        names += self._names
         values += list(arguments)
         _check_names([*names, SEED])
         tensors = [v.detach() for v in values]
@@ -408,12 +445,15 @@ class _Tracer:
         new: Tensors = {scalar_name(n, number): v for n, v in scalars.items()}
         rate = tensors[rate_name(number, len(self._groups))]
         for name in (n for n in group.parameters if n in gradients):
-            slots = {s: tensors[slot_name(s, name)] for s in self._slots[name]}
+            slots = {s: stored(tensors[slot_name(s, name)]) for s in self._slots[name]}
             value, after = group.rule.update(
-                tensors[name], gradients[name], slots, scalars, rate
+                stored(tensors[name]), stored(gradients[name]), slots, scalars, rate
             )
-            new[name] = value
-            new.update({slot_name(s, name): v for s, v in after.items()})
+            dtype = tensors[name].dtype
+            new[name] = restored(value, dtype)
+            new.update(
+                {slot_name(s, name): restored(v, dtype) for s, v in after.items()}
+            )
         return new
 
 
@@ -433,15 +473,15 @@ def capture(
     model: torch.nn.Module,
     loss: Callable[..., Any] | None,
     groups: Sequence[Group],
-    arguments: Sequence[torch.Tensor],
+    arguments: Arguments,
     clip: float | None = None,
 ) -> Captured:
     """Captures the step that trains `model` on tensors like these."""
-    tracer = _Tracer(model, loss, groups, clip)
-    tracer.joint(arguments)
-    gm, names = tracer.whole(arguments)
+    tracer = _Tracer(model, loss, groups, clip, arguments)
+    tracer.joint()
+    gm, names = tracer.whole()
     states = [n for n in names if n in set(tracer.results)]
-    count = len(names) - len(arguments)
+    count = len(names) - len(arguments.tensors)
     rates = {rate_name(i, len(groups)): i for i in range(len(groups))}
     fixed = {
         i: tracer.values[n]

@@ -23,7 +23,7 @@ from .lowering import Names, lower, source_of
 from .partition import unsupported
 from .results import fake_value
 from .states import NEXT, SEED, with_values
-from .symbols import LARGEST, expression
+from .symbols import LARGEST, expression, linear
 
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 #: Results that are new values of the model's own tensors.
@@ -124,8 +124,9 @@ class _Dims:
         if isinstance(value, torch.Tensor):
             dims = tree.items() if isinstance(tree, Mapping) else enumerate(tree or ())
             for axis, dim in dims:
-                if isinstance(dim, Dim):
-                    self._found[id(value), axis % value.dim()] = dim.__name__
+                if isinstance(dim, Dim):  # 4*h + 1 has the root h
+                    root = getattr(dim, "root", dim)
+                    self._found[id(value), axis % value.dim()] = root.__name__
         elif isinstance(value, Mapping) and isinstance(tree, Mapping):
             for key in tree.keys() & value.keys():
                 self._walk(value[key], tree[key])
@@ -149,30 +150,43 @@ class _Dims:
         leaves = pytree.tree_leaves(program.example_inputs)
         for leaf, fake in zip(leaves, fakes, strict=False):
             for axis, size in enumerate(getattr(fake, "shape", ())):
-                name, symbol = self._found.get((id(leaf), axis)), expression(size)
-                if name is not None and symbol.is_Symbol and name not in found.values():
-                    found.setdefault(symbol, name)
+                name, form = self._found.get((id(leaf), axis)), linear(expression(size))
+                if name is not None and form and name not in found.values():
+                    found.setdefault(form.symbol, name)
         return found
+
+
+def _limits(program: ExportedProgram, symbol: sympy.Symbol) -> tuple[int, int] | None:
+    """Returns the limits of a symbol, if it has any.
+
+    Where a Dim such as 4*h has limits, they are those that the caller gave; PyTorch traces h, which
+    is no dim itself, as a number of at least 2.
+    """
+    found: dict[
+        bool, tuple[int, int]
+    ] = {}  # by whether they are those of the symbol itself
+    for size, limits in program.range_constraints.items():
+        form = linear(size)
+        if form is None or form.symbol != symbol:
+            continue
+        low, high = (
+            int(end) if end.is_Integer else default
+            for end, default in ((limits.lower, 0), (limits.upper, LARGEST))
+        )
+        low = max(-((form.offset - low) // form.scale), 0)
+        high = max(min((high - form.offset) // form.scale, LARGEST), 0)
+        own = size.is_Symbol
+        known = found.get(own, (0, LARGEST))
+        found[own] = (max(known[0], low), min(known[1], high))
+    return found.get(False, found.get(True))
 
 
 def _ranges(
     program: ExportedProgram, names: Mapping[sympy.Symbol, str], symbols: Iterable[sympy.Symbol]
 ) -> dict[str, tuple[int, int]]:  # fmt: skip
     """Returns the limits of sizes that the caller gave, or that the program assumes."""
-    found = {}
-    for symbol in symbols:
-        limits = program.range_constraints.get(symbol)
-        if limits is None:
-            continue
-        low, high = (
-            int(end) if end.is_Integer else default
-            for end, default in ((limits.lower, 0), (limits.upper, LARGEST))
-        )
-        found[names.get(symbol, str(symbol))] = (
-            max(low, 0),
-            max(min(high, LARGEST), 0),
-        )
-    return found
+    limits = {symbol: _limits(program, symbol) for symbol in symbols}
+    return {names.get(s, str(s)): found for s, found in limits.items() if found}
 
 
 def _unsupported(program: ExportedProgram, error: Unsupported) -> reprise.Unsupported:

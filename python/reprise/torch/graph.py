@@ -15,7 +15,7 @@ from . import proto
 from .checks import Check
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
-from .symbols import SHIFT, Size, expression, static
+from .symbols import SHIFT, Linear, Size, expression, linear, static
 
 #: The newest version of ai.onnx whose operators rows use.
 OPSET = 26
@@ -85,7 +85,10 @@ class Graph:
     fake: Any = None
     _names: set[str] = field(default_factory=set)
     _constants: dict[bytes, Value] = field(default_factory=dict)
-    _symbols: dict[sympy.Symbol, tuple[Value, int]] = field(default_factory=dict)
+    #: The input and axis that give a symbol its value, and the size of that dim.
+    _symbols: dict[sympy.Symbol, tuple[Value, int, Linear]] = field(
+        default_factory=dict
+    )
     _sizes: dict[sympy.Expr, Value] = field(default_factory=dict)
     #: Inputs that follow those of arguments: a symbol that no argument has as a dim becomes an
     #: empty tensor with dims [symbol, 0], and None is the seed of random numbers.
@@ -96,6 +99,8 @@ class Graph:
     checks: list[Check] = field(default_factory=list)
     #: Names of sizes; others have those of their symbols.
     size_names: dict[sympy.Symbol, str] = field(default_factory=dict)
+    #: The model is a whole program, so that its dims may be declared as expressions.
+    exported: bool = False
     #: How many random nodes there are; each draws from a stream of its own.
     streams: int = 0
     _seed: Value | None = None
@@ -127,22 +132,23 @@ class Graph:
             if expr.is_Integer:
                 declared.append(int(expr))
                 continue
+            form = linear(expr) if self.exported or expr.is_Symbol else None
+            if form is not None:
+                self._symbols.setdefault(form.symbol, (value, axis, form))
             declared.append(
                 self._declared(expr) or self.unique(f"{value.name}_dim{axis}")
             )
-            if expr.is_Symbol:
-                self._symbols.setdefault(expr, (value, axis))
         self.inputs.append(proto.value_info(value.name, elem_type(dtype), declared))
         return value
 
     def _declared(self, size: sympy.Expr) -> str:
         """Returns how the model declares a size that only a run knows; "" if it has no name.
 
-        With names for sizes, a sum or product of sizes that inputs before have is an expression.
+        An exported model has expressions of sizes that this input or one before it has.
         """
         if size.is_Symbol:
             return self.size_names.get(size, str(size))
-        if not self.size_names or not size.free_symbols <= self._symbols.keys():
+        if not self.exported or not size.free_symbols <= self._symbols.keys():
             return ""
         if not all(isinstance(p, _EXPRESSIBLE) for p in sympy.preorder_traversal(size)):
             return ""
@@ -374,12 +380,16 @@ class Graph:
             value = Value(self.unique(name), torch.float32)
             dim = f"{symbol}_shifted" if symbol in self.signed else str(symbol)
             self.inputs.append(proto.value_info(value.name, 1, [dim, 0]))
-            self._symbols[symbol] = (value, 0)
-        value, axis = self._symbols[symbol]
+            self._symbols[symbol] = (value, 0, Linear(symbol))
+        value, axis, form = self._symbols[symbol]
         shape = self.op("Shape", value, dtype=torch.int64)
         found = self.op("Gather", shape, self.constant(torch.tensor(axis)), axis=0)
         if symbol in self.signed:
             found = self.op("Sub", found, self.constant(torch.tensor(SHIFT)))
+        if form.offset != 0:
+            found = self.op("Sub", found, self.constant(torch.tensor(form.offset)))
+        if form.scale != 1:
+            found = self.op("Div", found, self.constant(torch.tensor(form.scale)))
         return found
 
     def size_of(self, expr: sympy.Expr) -> Value:

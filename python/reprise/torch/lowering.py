@@ -101,15 +101,23 @@ def _leaves(tree: Any) -> list[Any]:
     return found
 
 
+def check_elements(fake: torch.Tensor) -> None:
+    """Raises Unsupported for a tensor of the device "meta"."""
+    if fake.device.type == "meta":
+        raise Unsupported("a tensor of the device meta has no elements")
+
+
 def _meta(fake: Any) -> list[Meta]:
     if not isinstance(fake, (torch.Tensor, list, tuple)):
         raise Unsupported("its result is not a tensor")
-    return [
-        Meta(f.dtype, tuple(f.shape))
-        if isinstance(f, torch.Tensor)
-        else Meta(torch.float32, ())
-        for f in _leaves(fake)
-    ]
+    found = []
+    for leaf in _leaves(fake):
+        if isinstance(leaf, torch.Tensor):
+            check_elements(leaf)
+            found.append(Meta(leaf.dtype, tuple(leaf.shape)))
+        else:
+            found.append(Meta(torch.float32, ()))
+    return found
 
 
 class Lowering:
@@ -278,10 +286,11 @@ def lower(
     names = names or Names()
     lowering = Lowering(gm)
     graph = lowering.graph
-    graph.size_names = names.sizes
+    graph.size_names, graph.exported = names.sizes, names.exported
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
     fakes = [fake_value(n) for n in placeholders]
-    symbols, graph.signed = find_symbols(fakes), signed_symbols(fakes)
+    symbols = find_symbols(fakes, sums=names.exported)
+    graph.signed = signed_symbols(fakes)
     graph.signed = {s for s in graph.signed if symbols[s][1] < 0}
     numbers = {node: number for number, node in enumerate(placeholders)}
     listed = next(n for n in gm.graph.nodes if n.op == "output").args[0]
@@ -381,6 +390,7 @@ def _input(graph: Graph, name: str, spec: TensorSpec) -> Value | Complex:
 
 
 def _spec(fake: torch.Tensor, in_order: bool) -> TensorSpec:
+    check_elements(fake)
     if fake.layout != torch.strided:
         raise Unsupported(f"a tensor with the layout {fake.layout} is not supported")
     order = tuple(range(fake.dim())) if in_order else memory_order(fake)

@@ -9,6 +9,8 @@ import torch
 
 import reprise
 
+from .states import stored
+
 Tensors = dict[str, torch.Tensor]
 
 
@@ -210,6 +212,7 @@ def rules_of(optimizer: torch.optim.Optimizer) -> list[Rule]:
 
 def clipped(gradients: Sequence[torch.Tensor], limit: float) -> list[torch.Tensor]:
     """Scales gradients so that their norm is at most `limit`, as clip_grad_norm_ does."""
-    total = torch.stack([(g.float() * g.float()).sum() for g in gradients]).sum()
+    parts = [stored(g).float() for g in gradients]
+    total = torch.stack([(p * p).sum() for p in parts]).sum()
     scale = torch.clamp(limit / (torch.sqrt(total) + 1e-6), max=1.0)
-    return [g * scale.to(g.dtype) for g in gradients]
+    return [g * scale.to(stored(g).dtype) for g in gradients]

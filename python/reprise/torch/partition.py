@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from .complexes import PARTS, Complex
 from .errors import MISFITS, Unsupported
 from .graph import Value
-from .lowering import Lowering, is_size
+from .lowering import Lowering, check_elements, is_size
 from .results import fake_value
 from .symbols import Size, find_symbols, symbols_of
 
@@ -45,6 +45,7 @@ class _Probe(Lowering):
         return fake
 
     def _input(self, name: str, fake: torch.Tensor) -> Value | Complex:
+        check_elements(fake)
         part = PARTS.get(fake.dtype)
         if part is None:
             return self.graph.add_input(name, fake.dtype, tuple(fake.shape))

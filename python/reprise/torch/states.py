@@ -15,11 +15,21 @@ NEXT = ".next"
 SEED = "seed"
 
 
+def stored(value: torch.Tensor) -> torch.Tensor:
+    """Returns a tensor as packages have it: a complex one is a real one with a last dim of 2."""
+    return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+
+
+def restored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Returns a tensor of a package as PyTorch has it, given PyTorch's dtype."""
+    return torch.view_as_complex(value) if dtype.is_complex else value
+
+
 def with_values(model: bytes, values: Mapping[str, torch.Tensor]) -> bytes:
     """Returns a model in which inputs have these initial values."""
     # Fields of a protobuf message that are repeated may be appended to it.
     parts = [
         proto.initializer(proto.tensor(n, elem_type(v.dtype), v.shape, raw_bytes(v)))
-        for n, v in values.items()
+        for n, v in ((n, stored(v)) for n, v in values.items())
     ]
     return model + b"".join(parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -96,10 +97,35 @@ def symbols_of(*sizes: Size | torch.SymFloat) -> set[sympy.Symbol]:
     return found.union(*(expression(s).free_symbols for s in sizes))
 
 
-def find_symbols(fakes: Sequence[Any]) -> dict[sympy.Symbol, tuple[int, int]]:
+@dataclass(frozen=True)
+class Linear:
+    """The size `scale` * `symbol` + `offset`, with a scale of at least 1."""
+
+    symbol: sympy.Symbol
+    scale: int = 1
+    offset: int = 0
+
+
+def linear(size: sympy.Expr) -> Linear | None:
+    """Returns a size as a linear form of one symbol, if it has that form."""
+    symbols = size.free_symbols
+    if len(symbols) != 1:
+        return None
+    (symbol,) = symbols
+    offset, scaled = size.as_coeff_Add()
+    scale, rest = scaled.as_coeff_Mul()
+    if rest != symbol or not scale.is_Integer or not offset.is_Integer or scale < 1:
+        return None
+    return Linear(symbol, int(scale), int(offset))
+
+
+def find_symbols(
+    fakes: Sequence[Any], sums: bool = False
+) -> dict[sympy.Symbol, tuple[int, int]]:
     """Returns where the fake values of arguments have symbols: number and axis, or -1 for a SymInt.
 
-    The size of a ragged dim of nested tensors is no number, so no symbol stands for it.
+    With `sums`, the dim 4*h + 1 has the symbol h, too. The size of a ragged dim of nested tensors is
+    no number, so no symbol stands for it.
     """
     found: dict[sympy.Symbol, tuple[int, int]] = {}
     for number, fake in enumerate(fakes):
@@ -110,6 +136,7 @@ def find_symbols(fakes: Sequence[Any]) -> dict[sympy.Symbol, tuple[int, int]]:
         elif isinstance(fake, torch.Tensor):
             for axis, dim in enumerate(fake.shape):
                 expr = expression(dim)
-                if expr.is_Symbol:
-                    found.setdefault(expr, (number, axis))
+                form = linear(expr) if sums or expr.is_Symbol else None
+                if form is not None:
+                    found.setdefault(form.symbol, (number, axis))
     return found

@@ -13,6 +13,7 @@ import reprise
 
 from . import profiling
 from .capture import (
+    Arguments,
     Captured,
     Group,
     capture,
@@ -21,11 +22,12 @@ from .capture import (
     settings_of,
     slot_name,
 )
+from .complexes import PARTS
 from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
 from .optimizers import Tensors, rules_of
 from .options import Options
-from .states import SEED
+from .states import SEED, restored, stored
 
 
 def _tensor(value: Any, dtype: str) -> torch.Tensor:
@@ -56,7 +58,7 @@ class _Program:
                 )
             else:
                 argument = arguments[self.captured.inputs[name]].detach()
-                inputs.append(argument.cpu().contiguous())
+                inputs.append(stored(argument.cpu().contiguous()))
         if not profiling.enabled():
             return self.session.run_raw(inputs)[0]
         if not self.session.timestamps:
@@ -85,8 +87,9 @@ class TrainStep:
     Args:
         model: a module in training mode. Parameters that need no gradient, and buffers that the step
             does not change, are constants of the program.
-        loss: a function of the model's result and the target, which is the last argument of a call.
-            None: the model itself returns the loss.
+        loss: a function of the model's result and the target, which is the last positional argument
+            of a call. None: the model itself returns the loss, or a result whose attribute `loss`
+            it is, as the models of transformers do.
         optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Learning rates are read
             at each call, so schedulers work; other settings are constants.
         clip_grad_norm: the largest norm of all gradients together; None: they are not clipped.
@@ -117,15 +120,20 @@ class TrainStep:
         self._fresh = False  # whether the session has the values of the training so far
         self._seed = torch.empty(2, dtype=torch.int32).random_().view(torch.uint32)
 
-    def __call__(self, *arguments: torch.Tensor) -> torch.Tensor:
+    def __call__(
+        self, *arguments: torch.Tensor, **keywords: torch.Tensor
+    ) -> torch.Tensor:
         """Takes a step with the model's arguments, and the target after them; returns the loss.
 
-        Other shapes than before, and other settings of the optimiser, compile another program, to
-        which the states move.
+        Keyword arguments are the model's. Other shapes than before, and other settings of the
+        optimiser, compile another program, to which the states move.
         """
-        program = self._program(arguments)
+        given = Arguments.of(arguments, keywords)
+        program = self._program(given)
         rates = [float(g["lr"]) for g in self._optimizer.param_groups]
-        loss = _tensor(program.run(arguments, rates), program.session.outputs[0].dtype)
+        loss = _tensor(
+            program.run(given.tensors, rates), program.session.outputs[0].dtype
+        )
         # Schedulers of learning rates warn where the optimiser has taken no step.
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
         return loss
@@ -147,13 +155,13 @@ class TrainStep:
         with torch.no_grad():
             for name, value in values.items():
                 if name in own:
-                    own[name].copy_(value)
+                    own[name].copy_(restored(value, own[name].dtype))
         for number, group in enumerate(self._groups()):
             slots: dict[torch.Tensor, Tensors] = {}
             for name, parameter in group.parameters.items():
                 kept = {
-                    s: values[slot_name(s, name)].clone()
-                    for s in group.rule.slots(parameter)
+                    s: restored(values[slot_name(s, name)].clone(), like.dtype)
+                    for s, like in group.rule.slots(parameter).items()
                     if slot_name(s, name) in values
                 }
                 if name in values:
@@ -192,6 +200,7 @@ class TrainStep:
         path: str | os.PathLike[str] | None,
         *arguments: torch.Tensor,
         targets: str | Sequence[str] | None = None,
+        **keywords: torch.Tensor,
     ) -> reprise.Package:
         """Makes a package that trains further without Python, from the values so far.
 
@@ -201,14 +210,15 @@ class TrainStep:
 
         Args:
             path: where to save the package; None: it is not saved.
-            arguments: as for a step; by default tensors like those of the last step.
+            arguments, keywords: as for a step; by default tensors like those of the last step.
             targets: as in `reprise.compile`.
         """
         if self._current is not None:
             self.synchronize()
-        if arguments:
-            self._check(arguments)
-            captured = self._capture(arguments)
+        given = Arguments.of(arguments, keywords)
+        if given.tensors:
+            self._check(given)
+            captured = self._capture(given)
         else:
             captured = self._used().captured
         model = captured.model(self._values(captured))
@@ -228,11 +238,12 @@ class TrainStep:
         session.load_states(path)
         self.synchronize()
 
-    def _program(self, arguments: Sequence[torch.Tensor]) -> _Program:
+    def _program(self, arguments: Arguments) -> _Program:
         self._check(arguments)
         constants = tuple(g.rule.constants for g in self._groups())
-        forms = tuple((a.dtype, tuple(a.shape)) for a in arguments)
-        key = (forms, constants, settings_of(self._model), settings_of(self._loss))
+        forms = tuple((a.dtype, tuple(a.shape)) for a in arguments.tensors)
+        settings = (settings_of(self._model), settings_of(self._loss))
+        key = (forms, arguments.keywords, constants, settings)
         found = self._programs.get(key)
         if found is not None and found is self._current and self._fresh:
             return found
@@ -242,20 +253,22 @@ class TrainStep:
             found = _Program(self._capture(arguments), self._engine)
             self._programs[key] = found
         for name, value in self._values(found.captured).items():
-            found.session.write_state(name, value.cpu().contiguous())
+            found.session.write_state(name, stored(value.cpu().contiguous()))
         self._current, self._fresh = found, True
         return found
 
-    def _check(self, arguments: Sequence[object]) -> None:
-        for number, argument in enumerate(arguments):
+    def _check(self, arguments: Arguments) -> None:
+        places = [*range(arguments.positional), *map(repr, arguments.keywords)]
+        for number, argument in zip(places, arguments.tensors, strict=True):
             kind = getattr(argument, "dtype", type(argument).__name__)
-            if not isinstance(argument, torch.Tensor) or kind not in ELEM_TYPES:
+            known = kind in ELEM_TYPES or kind in PARTS
+            if not isinstance(argument, torch.Tensor) or not known:
                 raise reprise.InvalidInput(
-                    "the arguments of a training step must be tensors of real numbers, but argument "
-                    f"{number} is {kind}; make other values attributes of the model"
+                    f"the arguments of a training step must be tensors, but argument {number} is "
+                    f"{kind}; make other values attributes of the model"
                 )
 
-    def _capture(self, arguments: Sequence[torch.Tensor]) -> Captured:
+    def _capture(self, arguments: Arguments) -> Captured:
         return capture(self._model, self._loss, self._groups(), arguments, self._clip)
 
     def _used(self) -> _Program:

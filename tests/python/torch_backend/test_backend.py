@@ -378,6 +378,15 @@ class Behaviour(Case):
                     self.assertEqual(got.data_ptr() - x.data_ptr() in range(140),
                                      want.data_ptr() - x.data_ptr() in range(140))  # fmt: skip
 
+    def test_tensors_without_elements_are_pytorchs(self) -> None:
+        def both(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x * 2, y.sum() + 1, torch.empty(3, device="meta") + 1
+
+        results = compiled(both)(torch.ones(3), torch.ones(4, device="meta"))
+        devices = [r.device.type for r in results]
+        self.assertEqual(devices, ["cpu", "meta", "meta"])
+        self.assertTrue(torch.equal(results[0], torch.full((3,), 2.0)))
+
     def test_any_and_all_of_nothing(self) -> None:
         def ask(x: torch.Tensor) -> list[torch.Tensor]:
             return [x.any(), x.all(), x.any(0), x.all(1, keepdim=True), x.isnan().any()]

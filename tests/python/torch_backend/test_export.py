@@ -250,6 +250,31 @@ class Sizes(ExportCase):
         with self.assertRaises(reprise.InvalidInput):
             self.run_package(package, x, torch.randn(9))
 
+    def test_sizes_that_are_multiples(self) -> None:
+        class Blocks(nn.Module):
+            def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+                return x.unflatten(1, (4, -1)).mean(1) + y[:, 1:]
+
+        h = Dim("h", min=1, max=9)
+        shapes = {"x": {1: 4 * h}, "y": {1: h + 1}}
+        model = Blocks()
+        package = self.export(
+            model, torch.randn(2, 12), torch.randn(2, 4), dynamic_shapes=shapes
+        )
+        for size in (1, 5, 9):
+            x, y = torch.randn(2, 4 * size), torch.randn(2, size + 1)
+            self.same(self.run_package(package, x, y)[0], model(x, y))
+        wrong = {
+            (22, 6): "dimension 1 is 22, expected 20",
+            (20, 7): "dimension 1 is 7, expected 6",
+            (40, 11): "is 40, expected 4 to 36",
+        }
+        for (columns, others), message in wrong.items():
+            with self.assertRaisesRegex(reprise.InvalidInput, message):
+                self.run_package(
+                    package, torch.randn(2, columns), torch.randn(2, others)
+                )
+
     def test_group_norm_of_any_batch(self) -> None:
         model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU())
         batch, height = Dim("batch", min=1, max=9), Dim("height", min=2, max=9)
@@ -286,6 +311,25 @@ class States(ExportCase):
             got = session.run({"x": self.x.numpy()})["output"]
             self.same(torch.from_numpy(np.array(got)), model(self.x))
         self.same(torch.from_numpy(np.array(session.read_state("total"))), model.total)
+
+    def test_complex_states_are_pairs(self) -> None:
+        class Total(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("total", torch.zeros(3, dtype=torch.complex64))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                self.total += torch.complex(x[0], x[1])
+                return self.total.abs()
+
+        model = Total()
+        package = self.export(copy.deepcopy(model), self.x)
+        session = reprise.Session(package, device=DEVICE)
+        for _ in range(2):
+            got = session.run({"x": self.x.numpy()})["output"]
+            self.same(torch.from_numpy(np.array(got)), model(self.x))
+        total = torch.from_numpy(np.array(session.read_state("total")))
+        self.same(total, torch.view_as_real(model.total))
 
     def test_training_mode_is_kept(self) -> None:
         model = nn.BatchNorm1d(3)

@@ -178,6 +178,13 @@ def _complex() -> Iterator[Sample]:
         "transpose": lambda v: v.t().contiguous() * 1j, "eq": lambda v: v == v.t().t(),
     }.items():  # fmt: skip
         yield f"complex {name}", function, (a.clone().requires_grad_(),), 1e-5
+    for power in (-3, -1, 0, 1, 2, 5):
+        yield (
+            f"complex power {power}",
+            lambda v, p=power: v**p,
+            (a.clone().requires_grad_(),),
+            1e-5,
+        )
     yield "complex abs of special numbers", torch.abs, (odd,), 1e-6
     yield "complex matmul", torch.matmul, (a, b), 1e-5
     yield "complex conjugate view", lambda v: v * 2, (a.conj(),), 1e-6

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import unittest
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import reprise
 import torch
@@ -53,6 +55,21 @@ def _spectrum(x: torch.Tensor) -> torch.Tensor:
     return torch.fft.irfft(z, x.shape[-1])
 
 
+class _FourierLayer(nn.Module):
+    """A layer with complex weights, and a complex buffer that it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, dtype=torch.complex64))
+        self.register_buffer("seen", torch.zeros(4, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z = torch.fft.rfft(x) * self.weight
+        with torch.no_grad():
+            self.seen += z[0]
+        return torch.fft.irfft(z + 0.1 * z**2, x.shape[-1])
+
+
 def _recurrent() -> nn.Module:
     class Last(nn.Module):
         def __init__(self) -> None:
@@ -85,6 +102,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "hook of a parameter": _with_parameter_hook,
     "hook of a module": _with_module_hook,
     "complex slices": lambda: _Layers(_spectrum),
+    "complex weights": lambda: _Layers(_FourierLayer()),
     "LSTM": _recurrent,
 }
 
@@ -126,6 +144,90 @@ class TrainSteps(unittest.TestCase):
             with self.subTest(name):
                 torch.manual_seed(0)
                 self.follows(build(), F.cross_entropy)
+
+    def test_an_export_may_follow(self) -> None:
+        # In a process of its own, because PyTorch keeps what it first asks for.
+        program = """
+import reprise.torch, torch
+model = torch.nn.Linear(3, 2)
+optimiser = torch.optim.SGD(model.parameters(), 0.1)
+options = {"device": "host"}
+step = reprise.torch.TrainStep(model, torch.nn.functional.mse_loss, optimiser, options=options)
+step(torch.ones(4, 3), torch.ones(4, 2))
+reprise.torch.export(torch.nn.BatchNorm1d(3), (torch.ones(4, 3),), targets="host")
+"""
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+    def test_complex_states_and_arguments(self) -> None:
+        class Filter(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.weight = nn.Parameter(torch.randn(5, dtype=torch.complex64))
+
+            def forward(self, z: torch.Tensor) -> torch.Tensor:
+                return (z * self.weight).abs()
+
+        torch.manual_seed(0)
+        z, target = torch.randn(3, 5, dtype=torch.complex64), torch.ones(3, 5)
+        models = [Filter(), Filter()]
+        models[1].load_state_dict(models[0].state_dict())
+        adams = [torch.optim.Adam(m.parameters(), 0.1) for m in models]
+        step = TrainStep(
+            models[0], F.mse_loss, adams[0], clip_grad_norm=0.1, options={"device": "host"}
+        )  # fmt: skip
+        for _ in range(3):
+            adams[1].zero_grad()
+            expected = F.mse_loss(models[1](z), target)
+            expected.backward()
+            nn.utils.clip_grad_norm_(models[1].parameters(), 0.1)
+            adams[1].step()
+            loss = step(z, target)
+            self.assertAlmostEqual(float(loss), float(expected.detach()), places=5)
+        step.synchronize()
+        mine, other = (
+            {"weight": m.weight, **{k: torch.as_tensor(v) for k, v in a.state[m.weight].items()}}
+            for m, a in zip(models, adams, strict=True)
+        )  # fmt: skip
+        self.assertEqual(mine.keys(), other.keys())
+        for name, value in other.items():
+            self.assertEqual(mine[name].dtype, value.dtype, name)
+            self.assertTrue(torch.allclose(mine[name], value, atol=1e-5), name)
+        (state,) = (s for s in step.export(None).states if s.name == "weight")
+        self.assertEqual(state.shape, (5, 2))
+
+    def test_keyword_arguments(self) -> None:
+        class Result(NamedTuple):
+            logits: torch.Tensor
+            loss: torch.Tensor
+
+        class Labelled(_Layers):
+            def forward(  # type: ignore[override]
+                self, x: torch.Tensor, scale: torch.Tensor, labels: torch.Tensor
+            ) -> Result:
+                logits = super().forward(x) * scale
+                return Result(logits, F.cross_entropy(logits, labels))
+
+        torch.manual_seed(0)
+        model, (x, labels) = Labelled(torch.tanh), _batch()
+        scale = torch.tensor(2.0)
+        optimiser = torch.optim.SGD(model.parameters(), 0.1)
+        step = TrainStep(model, None, optimiser, options={"device": "host"})
+        expected = model(x, scale, labels).loss.detach()
+        loss = step(x, labels=labels, scale=scale)
+        self.assertAlmostEqual(float(loss), float(expected), places=5)
+        inputs = {slot.name for slot in step.export(None).inputs}
+        self.assertEqual(inputs, {"x", "scale", "labels", "lr"})
+
+        def distance(result: Result, target: torch.Tensor) -> torch.Tensor:
+            return F.mse_loss(result.logits, target)
+
+        step.synchronize()
+        step = TrainStep(model, distance, optimiser, options={"device": "host"})
+        expected = F.mse_loss(model(x, scale, labels).logits.detach(), torch.ones(7, 3))
+        loss = step(x, torch.ones(7, 3), labels=labels, scale=scale)
+        self.assertAlmostEqual(float(loss), float(expected), places=5)
+        with self.assertRaisesRegex(reprise.UsageError, "last positional argument"):
+            step(x=x, labels=labels, scale=scale)
 
     def test_tensors_of_the_loss_are_constants(self) -> None:
         weight = torch.tensor([1.0, 2.0, 0.5])

@@ -93,6 +93,27 @@ def _reciprocal(g: Graph, x: Complex) -> Complex:
     return _quotient(g, _wide(g, 1.0, x.dtype), _wide(g, x, x.dtype))
 
 
+#: The largest power that is computed as products.
+_LARGEST_POWER = 8
+
+
+@complex_row("aten.pow.Tensor_Scalar", "aten.square.default")
+def _power(g: Graph, x: Complex, exponent: Any = 2) -> Complex:
+    number = complex(exponent)
+    count = int(number.real)
+    if number != count or abs(count) > _LARGEST_POWER:
+        raise Unsupported(
+            f"powers of complex numbers must be integers up to {_LARGEST_POWER}"
+        )
+    one = _wide(g, 1.0, g.out.dtype)
+    if count == 0:
+        return Complex(_broadcast(g, one.real), _broadcast(g, one.imag), g.out.dtype)
+    factor = result = _wide(g, x, g.out.dtype)
+    for _ in range(abs(count) - 1):
+        result = _times(g, result, factor)
+    return _quotient(g, one, result) if count < 0 else result
+
+
 @complex_row(
     "aten._conj.default",
     "aten.conj_physical.default",
