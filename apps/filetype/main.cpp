@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/filetype/features.h"
+#include "apps/filetype/plot.h"
 #include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
@@ -30,7 +31,7 @@ using samples::utf8_text;
 struct Options {
   std::string model, config, types;
   std::string device = "auto";
-  std::string json;
+  std::string json, plot;
   std::string save_features;
   Mode mode = Mode::HighConfidence;
   size_t batch = 32;
@@ -201,6 +202,19 @@ Error print_json(const std::vector<Row>& rows, const std::string& device, const 
   return written && closed ? Error() : file_error("cannot write", path);
 }
 
+Error plot_types(const std::vector<Row>& rows, const std::string& path) {
+  std::map<std::string, Share> types;
+  for (const Row& row : rows) {
+    if (!row.error.empty()) continue;
+    std::error_code error;
+    const uintmax_t bytes = fs::file_size(utf8_path(row.path), error);
+    Share& share = types[row.prediction.label];
+    share.files += 1;
+    share.bytes += error ? 0 : bytes;
+  }
+  return write_plot(types, path);
+}
+
 int run(Options& o) {
   const fs::path folder = utf8_path(o.model).parent_path();
   if (o.config.empty()) o.config = utf8_text(folder / "config.min.json");
@@ -222,6 +236,7 @@ int run(Options& o) {
   if (failed(e)) return report(e);
   if (o.json != "-") print_text(rows);
   if (!o.json.empty()) e = print_json(rows, device->info().id, o.json);
+  if (!failed(e) && !o.plot.empty()) e = plot_types(rows, o.plot);
   if (failed(e)) return report(e);
   int status = o.validation.complaints ? kFailed : kDone;
   for (const Row& row : rows) {
@@ -240,6 +255,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--types", o.types, "Its content_types_kb.min.json (default: beside the model)");
   app.add_option("--device", o.device, "auto, host, vulkan[:N] or cuda[:N]")->capture_default_str();
   app.add_option("--json", o.json, "Write results as JSON to a file; - for standard output");
+  app.add_option("--plot", o.plot, "SVG file that receives a bar for each type");
   app.add_option("--mode", o.mode, "Confidence that a type needs: high-confidence (default), ...")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Mode>{{"high-confidence", Mode::HighConfidence},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/finetune/npy.h"
+#include "apps/finetune/plot.h"
 #include "apps/samples/command_line.h"
 #include "apps/samples/outcome.h"
 #include "reprise/reprise.hpp"
@@ -17,7 +18,7 @@ using samples::kDone;
 using samples::report;
 
 struct Options {
-  std::string package, data, targets, device = "auto", load, save;
+  std::string package, data, targets, device = "auto", load, save, plot;
   int steps = 100;
   float lr = 1e-3F;
 };
@@ -47,6 +48,7 @@ void declare(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--load", o.load, "File of states to begin with, instead of the package's");
   app.add_option("--save", o.save, "File that receives the states at the end");
+  app.add_option("--plot", o.plot, "SVG file that receives a plot of the losses");
   app.footer(
       "Example:\n"
       "  reprise-finetune train.rpk x.npy y.npy --steps 200 --lr 0.01 --save states.rpk\n"
@@ -132,7 +134,7 @@ reprise::Error make_inputs(const reprise::Session& session, const Options& o,
 }
 
 /// Takes the steps, and prints the loss of each tenth.
-reprise::Error train(reprise::Session& session, const Options& o) {
+reprise::Error train(reprise::Session& session, const Options& o, std::vector<float>& losses) {
   std::vector<Feed> feeds;
   std::vector<reprise_tensor> rates;
   reprise::Error wrong = make_inputs(session, o, feeds, rates);
@@ -152,6 +154,7 @@ reprise::Error train(reprise::Session& session, const Options& o) {
     if (reprise_session_run(session.get(), inputs.data(), inputs.size(), &output, 1, nullptr,
                             nullptr, &e) != REPRISE_OK)
       return {e.status, e.message};
+    losses.push_back(loss);
     if (step % 10 == 0 || step + 1 == o.steps) {
       std::printf("step %d loss %.6f\n", step, static_cast<double>(loss));
       std::fflush(stdout);
@@ -173,10 +176,13 @@ int run(const Options& o) {
     if (failed(e)) return report(e);
   }
   std::printf("%zu states on %s\n", session->states().size(), device->info().id);
-  reprise::Error e = train(*session, o);
+  std::vector<float> losses;
+  reprise::Error e = train(*session, o, losses);
   if (!failed(e) && !o.save.empty()) e = session->save_states(o.save);
+  if (!failed(e) && !o.plot.empty()) e = finetune::write_plot(losses, o.plot);
   if (failed(e)) return report(e);
   if (!o.save.empty()) std::printf("%s: the states\n", o.save.c_str());
+  if (!o.plot.empty()) std::printf("%s: the losses\n", o.plot.c_str());
   return kDone;
 }
 

@@ -1,44 +1,32 @@
 #include "apps/vad/plot.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
+
+#include "apps/samples/svg.h"
 
 namespace vad {
 namespace {
+
+using samples::Svg;
 
 constexpr double kLeft = 56, kWidth = 840, kRight = 12;
 constexpr double kSoundTop = 14, kSoundHeight = 120, kProbabilityTop = 150, kProbabilityHeight = 90;
 constexpr double kBottom = kProbabilityTop + kProbabilityHeight;
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
-}
-
-/// A step of the axis that gives between five and ten marks.
-double step_of_marks(double duration) {
-  const double tenth = std::max(duration, 1e-3) / 10;
-  const double power = std::pow(10, std::floor(std::log10(tenth)));
-  for (const double factor : {1.0, 2.0, 5.0})
-    if (factor * power >= tenth) return factor * power;
-  return 10 * power;
-}
+constexpr const char* kStyle =
+    ".speech{fill:#cfe8cf}.sound{stroke:#4a6a8a;stroke-width:.6}"
+    ".probability{stroke:#c0392b;stroke-width:1.3}"
+    ".threshold{stroke:#999;stroke-dasharray:4 4}.axis{stroke:#444}";
 
 class Plot {
  public:
   explicit Plot(double duration) : duration_(std::max(duration, 1e-3)) {}
 
   void shade(const std::vector<Segment>& segments) {
-    for (const Segment& s : segments) {
-      svg_ += "<rect class=\"speech\" x=\"" + number(x(s.begin)) + "\" y=\"" + number(kSoundTop) +
-              "\" width=\"" + number(x(s.end) - x(s.begin)) + "\" height=\"" +
-              number(kBottom - kSoundTop) + "\"/>\n";
-    }
+    for (const Segment& s : segments)
+      svg.rectangle("speech", x(s.begin), kSoundTop, x(s.end) - x(s.begin), kBottom - kSoundTop);
   }
 
   /// The highest and lowest sample below each half of a pixel.
@@ -58,61 +46,48 @@ class Plot {
           sound.samples.begin() + static_cast<std::ptrdiff_t>(begin),
           sound.samples.begin() + static_cast<std::ptrdiff_t>(std::min(end, sound.samples.size())));
       const auto y = [&](float v) {
-        return number(middle - static_cast<double>(v / loudest) * kSoundHeight / 2);
+        return Svg::number(middle - static_cast<double>(v / loudest) * kSoundHeight / 2);
       };
-      path += "M" + number(kLeft + static_cast<double>(c) / 2) + " " + y(*low) + "V" + y(*high);
+      path +=
+          "M" + Svg::number(kLeft + static_cast<double>(c) / 2) + " " + y(*low) + "V" + y(*high);
     }
-    svg_ += "<path class=\"sound\" d=\"" + path + "\"/>\n";
+    svg.path("sound", path);
   }
 
   void draw_probabilities(const std::vector<float>& probabilities, double window, float threshold) {
     const auto y = [](float p) { return kBottom - static_cast<double>(p) * kProbabilityHeight; };
-    svg_ += "<path class=\"threshold\" d=\"M" + number(kLeft) + " " + number(y(threshold)) + "h" +
-            number(kWidth) + "\"/>\n<path class=\"probability\" d=\"";
+    svg.path("threshold", across(y(threshold)));
+    std::string path;
     for (size_t i = 0; i < probabilities.size(); ++i) {
       const double time = std::min((static_cast<double>(i) + 0.5) * window, duration_);
-      svg_ += (i ? "L" : "M") + number(x(time)) + " " + number(y(probabilities[i]));
+      path += (i ? "L" : "M") + Svg::number(x(time)) + " " + Svg::number(y(probabilities[i]));
     }
-    svg_ += "\"/>\n";
-    text(kLeft - 6, y(1) + 8, "end", "1");
-    text(kLeft - 6, y(0), "end", "0");
-    text(kLeft - 6, y(0.5F) + 4, "end", "speech");
+    svg.path("probability", path);
+    svg.text(kLeft - 6, y(1) + 8, "end", "1");
+    svg.text(kLeft - 6, y(0), "end", "0");
+    svg.text(kLeft - 6, y(0.5F) + 4, "end", "speech");
   }
 
   void draw_axis() {
-    svg_ += "<path class=\"axis\" d=\"M" + number(kLeft) + " " + number(kBottom) + "h" +
-            number(kWidth) + "\"/>\n";
-    const double step = step_of_marks(duration_);
+    svg.path("axis", across(kBottom));
+    const double step = samples::step_of_marks(duration_);
     for (int i = 0; step * i <= duration_ * 1.0001; ++i) {
       char label[32];
       std::snprintf(label, sizeof label, "%g s", step * i);
-      svg_ +=
-          "<path class=\"axis\" d=\"M" + number(x(step * i)) + " " + number(kBottom) + "v5\"/>\n";
-      text(x(step * i), kBottom + 18, "middle", label);
+      svg.path("axis", "M" + Svg::number(x(step * i)) + " " + Svg::number(kBottom) + "v5");
+      svg.text(x(step * i), kBottom + 18, "middle", label);
     }
   }
 
-  std::string svg() const {
-    const std::string size =
-        "width=\"" + number(kLeft + kWidth + kRight) + "\" height=\"" + number(kBottom + 26) + "\"";
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" " + size +
-           ">\n<style>text{font:12px sans-serif;fill:#444}path{fill:none}"
-           ".speech{fill:#cfe8cf}.sound{stroke:#4a6a8a;stroke-width:.6}"
-           ".probability{stroke:#c0392b;stroke-width:1.3}"
-           ".threshold{stroke:#999;stroke-dasharray:4 4}.axis{stroke:#444}</style>\n"
-           "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n" +
-           svg_ + "</svg>\n";
-  }
+  Svg svg{kLeft + kWidth + kRight, kBottom + 26, kStyle};
 
  private:
   double x(double time) const { return kLeft + time / duration_ * kWidth; }
-  void text(double at_x, double at_y, const char* anchor, const std::string& content) {
-    svg_ += "<text x=\"" + number(at_x) + "\" y=\"" + number(at_y) + "\" text-anchor=\"" + anchor +
-            "\">" + content + "</text>\n";
+  static std::string across(double y) {
+    return "M" + Svg::number(kLeft) + " " + Svg::number(y) + "h" + Svg::number(kWidth);
   }
 
   double duration_;
-  std::string svg_;
 };
 
 }  // namespace
@@ -124,11 +99,7 @@ Error write_plot(const Sound& sound, const std::vector<float>& probabilities, do
   if (!sound.samples.empty()) plot.draw_sound(sound);
   plot.draw_probabilities(probabilities, window, threshold);
   plot.draw_axis();
-  std::ofstream out(path, std::ios::binary);
-  out << plot.svg();
-  out.close();
-  if (out) return {};
-  return {REPRISE_IO, path + ": cannot be written: " + std::strerror(errno)};
+  return plot.svg.save(path);
 }
 
 }  // namespace vad

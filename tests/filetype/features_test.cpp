@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/filetype/plot.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 
@@ -218,6 +219,30 @@ TEST(Oracle, AgreesWithMagikasOwnPackage) {
       EXPECT_NEAR(row["score"].get<double>(), expected[1].get<double>(), 1e-3) << row["file"];
     }
   }
+}
+
+TEST(Plot, HasABarForEachOfTheLargestTypes) {
+  std::map<std::string, Share> types{
+      {"c<d>", {1, 2000}}, {"zip", {2, 9'500'000}}, {"empty", {3, 0}}};
+  const test::TempDir dir;
+  ASSERT_EQ(write_plot(types, dir / "a.svg").status, REPRISE_OK);
+  std::string svg = test::read_file(dir / "a.svg");
+  const size_t first = svg.find(">zip<"), second = svg.find(">c&lt;d>"),
+               third = svg.find(">empty<");
+  EXPECT_LT(first, second) << svg;
+  EXPECT_LT(second, third) << svg;
+  EXPECT_NE(svg.find(">2 files, 9.5 MB<"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(">1 file, 2.0 kB<"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("width=\"480.0\""), std::string::npos) << svg;
+  for (uint64_t i = 0; i < 30; ++i) types["type" + std::to_string(i)] = {1, 100 + i};
+  ASSERT_EQ(write_plot(types, dir / "b.svg").status, REPRISE_OK);
+  svg = test::read_file(dir / "b.svg");
+  size_t bars = 0;
+  for (size_t at = 0; (at = svg.find("class=\"bar\"", at)) != std::string::npos; ++at) ++bars;
+  EXPECT_EQ(bars, 20);
+  EXPECT_NE(svg.find(">others<"), std::string::npos) << svg;
+  EXPECT_EQ(write_plot({}, dir / "none.svg").status, REPRISE_OK);
+  EXPECT_EQ(write_plot(types, dir / "no/a.svg").status, REPRISE_IO);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // reprise-finetune as users run it: its losses and states are those of a session.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -126,6 +127,23 @@ TEST_F(Finetune, TrainsAsASessionDoes) {
   const auto w = (*session)->read_state("w");
   ASSERT_TRUE(w.ok());
   EXPECT_EQ(std::vector<float>(w->data<float>(), w->data<float>() + 3), weights);
+}
+
+TEST_F(Finetune, PlotsLosses) {
+  const auto r = run({"--steps", "12", "--lr", "0.5", "--device", "host", "--plot", path("p.svg")});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_TRUE(r.out.ends_with(path("p.svg") + ": the losses\n")) << r.out;
+  const std::string svg = test::read_file(path("p.svg"));
+  for (const std::string curve : {"<path class=\"step\" d=\"M", "<path class=\"mean\" d=\"M"}) {
+    const size_t begin = svg.find(curve);
+    ASSERT_NE(begin, std::string::npos) << svg;
+    const std::string points = svg.substr(begin, svg.find("/>", begin) - begin);
+    EXPECT_EQ(std::ranges::count(points, 'L'), 11) << points;
+  }
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  const auto bad = run({"--steps", "1", "--device", "host", "--plot", path("no/p.svg")});
+  EXPECT_EQ(bad.status, 4);
+  EXPECT_NE(bad.err.find("cannot be written"), std::string::npos) << bad.err;
 }
 
 TEST_F(Finetune, GoesOnWhereItEnded) {
