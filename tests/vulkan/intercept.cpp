@@ -211,6 +211,20 @@ void intercept(VolkDeviceTable& t) {
   wrap<&T::vkCmdCopyBuffer, Kind::Copy>(t);
 }
 
+BorrowedVulkan lend(const vulkan::Driver& owner) {
+  BorrowedVulkan lent;
+  lent.instance = owner.instance->handle();
+  lent.physical_device = owner.physical.handle;
+  lent.device = owner.device;
+  lent.queue = owner.queue;
+  lent.queue_family = owner.queue_family;
+  lent.no_buffer_address = owner.uses_descriptors();
+  lent.upload_queue = owner.upload_queue;
+  lent.download_queue = owner.download_queue;
+  lent.transfer_queue_family = owner.physical.queues.transfer;
+  return lent;
+}
+
 void hide_device_memory(vulkan::Driver& driver) {
   HiddenMemory& h = hidden();
   VkPhysicalDeviceMemoryProperties& memory = driver.memory;

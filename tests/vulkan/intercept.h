@@ -30,6 +30,9 @@ void intercept(VolkDeviceTable& table);
 /// drivers have not: sessions then stage their tensors.
 void hide_device_memory(vulkan::Driver& driver);
 
+/// What an application lends that owns a driver's device.
+BorrowedVulkan lend(const vulkan::Driver& owner);
+
 /// A pipeline cache that holds data, as GPUs' drivers do and software drivers do not: its bytes are
 /// those it was created with, plus one for each pipeline.
 void mock_pipeline_cache(VolkDeviceTable& table, const VkPhysicalDeviceProperties& properties);

@@ -50,19 +50,6 @@ class Overlap : public OnDevice {
     }
   }
   /// What an application lends that opened its device as `owner`.
-  static BorrowedVulkan lend(const vulkan::Driver& owner) {
-    BorrowedVulkan lent;
-    lent.instance = owner.instance->handle();
-    lent.physical_device = owner.physical.handle;
-    lent.device = owner.device;
-    lent.queue = owner.queue;
-    lent.queue_family = owner.queue_family;
-    lent.no_buffer_address = owner.uses_descriptors();
-    lent.upload_queue = owner.upload_queue;
-    lent.download_queue = owner.download_queue;
-    lent.transfer_queue_family = owner.physical.queues.transfer;
-    return lent;
-  }
 };
 
 VkQueueFamilyProperties family(VkQueueFlags flags, uint32_t count) {
