@@ -129,6 +129,21 @@ class Arguments:
         return len(self.tensors) - len(self.keywords)
 
 
+def _loss_in(result: Any) -> torch.Tensor:
+    """Returns the loss that a model returns, alone or in a result."""
+    found = result
+    if isinstance(result, Mapping):
+        found = result.get("loss")
+    elif not isinstance(result, torch.Tensor):
+        found = getattr(result, "loss", None)
+    if not isinstance(found, torch.Tensor):
+        raise reprise.UsageError(
+            "without a loss function, the model must return the loss, or a result that has it as "
+            f"'loss', but it returns {type(result).__name__}; give TrainStep a loss function"
+        )
+    return found
+
+
 class _WithLoss(torch.nn.Module):
     def __init__(
         self, model: torch.nn.Module, loss: Callable[..., Any] | None, keywords: tuple[str, ...]
@@ -143,7 +158,7 @@ class _WithLoss(torch.nn.Module):
         named = dict(zip(self._keywords, arguments[count:], strict=True))
         if self._loss is None:
             result = self.model(*listed, **named)
-            return (getattr(result, "loss", result),)
+            return (_loss_in(result),)
         return (self._loss(self.model(*listed[:-1], **named), listed[-1]),)
 
 

@@ -88,8 +88,8 @@ class TrainStep:
         model: a module in training mode. Parameters that need no gradient, and buffers that the step
             does not change, are constants of the program.
         loss: a function of the model's result and the target, which is the last positional argument
-            of a call. None: the model itself returns the loss, or a result whose attribute `loss`
-            it is, as the models of transformers do.
+            of a call. None: the model itself returns the loss, or a result that has it as the attribute
+            or key "loss", as the models of transformers do.
         optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Learning rates are read
             at each call, so schedulers work; other settings are constants.
         clip_grad_norm: the largest norm of all gradients together; None: they are not clipped.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import types
 import unittest
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -228,6 +229,32 @@ reprise.torch.export(torch.nn.BatchNorm1d(3), (torch.ones(4, 3),), targets="host
         self.assertAlmostEqual(float(loss), float(expected), places=5)
         with self.assertRaisesRegex(reprise.UsageError, "last positional argument"):
             step(x=x, labels=labels, scale=scale)
+
+    def test_losses_in_results(self) -> None:
+        results: dict[str, Callable[[torch.Tensor], Any]] = {
+            "alone": lambda loss: loss,
+            "as an attribute": lambda loss: types.SimpleNamespace(loss=loss),
+            "as a key": lambda loss: {"loss": loss},
+        }
+
+        class Model(nn.Module):
+            def __init__(self, result: Callable[[torch.Tensor], Any]) -> None:
+                super().__init__()
+                self.layer, self.result = nn.Linear(6, 3), result
+
+            def forward(self, x: torch.Tensor) -> Any:
+                return self.result(self.layer(x).square().mean())
+
+        def first(result: Callable[[torch.Tensor], Any]) -> float:
+            torch.manual_seed(0)
+            model = Model(result)
+            optimiser = torch.optim.SGD(model.parameters(), 0.1)
+            step = TrainStep(model, None, optimiser, options={"device": "host"})
+            return float(step(_batch()[0]))
+
+        self.assertEqual(len({first(result) for result in results.values()}), 1)
+        with self.assertRaisesRegex(reprise.UsageError, "it returns tuple"):
+            first(lambda loss: (loss, loss))
 
     def test_tensors_of_the_loss_are_constants(self) -> None:
         weight = torch.tensor([1.0, 2.0, 0.5])
