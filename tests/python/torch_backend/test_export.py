@@ -275,6 +275,41 @@ class Sizes(ExportCase):
                     package, torch.randn(2, columns), torch.randn(2, others)
                 )
 
+    def test_a_unet_of_multiples(self) -> None:
+        class Unet(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.wide, self.down = (
+                    nn.Conv2d(3, 4, 3, padding=1),
+                    nn.Conv2d(4, 8, 3, 2, 1),
+                )
+                self.deep, self.up = (
+                    nn.Conv2d(8, 8, 3, 2, 1),
+                    nn.ConvTranspose2d(8, 8, 2, 2),
+                )
+                self.join, self.last = (
+                    nn.Conv2d(16, 4, 3, padding=1),
+                    nn.Conv2d(8, 2, 1),
+                )
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                wide = F.silu(self.wide(x))
+                down = F.silu(self.down(wide))
+                up = self.up(F.silu(self.deep(down)))
+                joined = F.silu(self.join(torch.cat([up, down], 1)))
+                joined = F.interpolate(joined, scale_factor=2, mode="nearest")
+                return self.last(torch.cat([joined, wide], 1))
+
+        sizes = {2: 4 * Dim("h", min=1, max=9), 3: 4 * Dim("w", min=1, max=9)}
+        model = Unet()
+        x = torch.randn(1, 3, 16, 24)
+        package = self.export(model, x, dynamic_shapes=[sizes])
+        self.assertEqual(package.outputs[0].shape, (1, 2, "4*h", "4*w"))
+        for size in ((4, 4), (8, 12), (36, 20)):
+            x = torch.randn(1, 3, *size)
+            with torch.no_grad():
+                self.same(self.run_package(package, x)[0], model(x))
+
     def test_group_norm_of_any_batch(self) -> None:
         model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU())
         batch, height = Dim("batch", min=1, max=9), Dim("height", min=2, max=9)
