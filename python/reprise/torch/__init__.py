@@ -67,9 +67,10 @@ def export(
 
     Args:
         model: a module, in the state (eval or not) in which it is to run.
-        args, kwargs: example inputs, for `torch.export.export`. Tensors are inputs of the package,
-            with the names of the arguments. Parameters are constants, and buffers that the model
-            changes are states. Results are outputs, with the names of their keys in dicts.
+        args, kwargs: example inputs, for `torch.export.export`; one tensor stands for a tuple of
+            it. Tensors are inputs of the package, with the names of the arguments. Parameters are
+            constants, and buffers that the model changes are states. Results are outputs, with the
+            names of their keys in dicts.
         dynamic_shapes: which dims may vary, as in `torch.export.export`. Sizes have the names of
             `Dim`s, and runs with sizes outside of their limits are refused.
         targets, precision: as in `reprise.compile`.
@@ -86,7 +87,9 @@ def export(
 
 
 def counters() -> Any:
-    """Returns the `Counters` of this process: how many packages were compiled or found on disk."""
-    from .tally import counters as found
+    """Returns the `Counters` of this process now: how many packages were compiled or found on disk."""
+    import dataclasses
 
-    return found
+    from .tally import counters as now
+
+    return dataclasses.replace(now)

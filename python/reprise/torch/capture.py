@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import os
+import traceback
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +20,7 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
 )
+from torch.compiler import _compile_session_context
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -27,9 +30,9 @@ import reprise
 
 from .decompositions import decompositions, traced_forms
 from .errors import Unsupported
-from .lowering import Names, lower, source_of
+from .lowering import Names, lower
 from .optimizers import Rule, Tensors, clipped
-from .partition import unsupported
+from .partition import listed_reasons
 from .states import NEXT, SEED, restored, stored, with_values
 
 
@@ -60,6 +63,7 @@ class Captured:
         return {name: name + NEXT for name in self.states}
 
 
+_PYTORCH = os.path.dirname(torch.__file__)
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -326,6 +330,16 @@ def _recurrent_formulas() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
+def _line_of(error: BaseException) -> str:
+    """Returns the innermost line of an error's traceback that is not PyTorch's, with a space before."""
+    own = os.path.dirname(__file__)
+    found = ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if not frame.filename.startswith((own, _PYTORCH)):
+            found = f" ({frame.filename}:{frame.lineno}, {frame.line})"
+    return found
+
+
 @contextlib.contextmanager
 def _refused() -> Iterator[None]:
     """In this block, what a graph cannot contain is an error of reprise."""
@@ -338,7 +352,7 @@ def _refused() -> Iterator[None]:
     ) as error:
         raise reprise.Unsupported(
             "a training step is one graph, without branches and sizes that depend on the values of "
-            f"tensors, but the model or the loss has one: {error}; use torch.compile"
+            f"tensors, but the model or the loss has one{_line_of(error)}: {error}; use torch.compile"
         ) from error
 
 
@@ -373,7 +387,9 @@ class _Tracer:
         arguments = self._given
         own = own_tensors(self._wrapped)
         _check_hooks(own)
-        with _refused(), traced_forms(), _recurrent_formulas():
+        # Models that ask whether they are compiled leave out checks of values.
+        compiling = _compile_session_context()
+        with _refused(), compiling, traced_forms(), _recurrent_formulas():
             moving = _with_gradient(self._wrapped, arguments)
             before = settings_of(self._model)
             step = _Functional(self._wrapped, own, moving)
@@ -473,14 +489,9 @@ class _Tracer:
 
 
 def _refusal(gm: GraphModule, error: Unsupported) -> reprise.Unsupported:
-    reasons = unsupported(gm, {})
-    listed = "; ".join(
-        f"{node.target}: {reason}. {source_of(node)}"
-        for node, reason in reasons.items()
-    )
     return reprise.Unsupported(
         "a training step is captured as a whole, but not all of its operators can be compiled: "
-        + (listed or str(error))
+        + (listed_reasons(gm) or str(error))
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .formulas import aten, formula
+from .symbols import is_always
 
 
 def _asserted(condition: torch.Tensor, message: str) -> None:
@@ -367,8 +368,10 @@ def _embedding_bag(
     per_sample_weights: torch.Tensor | None = None, include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    count = int(offsets.shape[0]) - int(include_last_offset)
-    if indices.shape[0] == 0 or indices.dim() != 1 or count < 1:
+    count = offsets.shape[0] - int(include_last_offset)
+    if is_always(count, 0) or is_always(count, -1):
+        return NotImplemented
+    if is_always(indices.shape[0], 0) or indices.dim() != 1:
         return NotImplemented
     bag = _bags(indices, offsets, count, padding_idx)
     ones = torch.ones_like(bag)
@@ -402,9 +405,9 @@ def _embedding_bag_backward(
     scale_grad_by_freq: bool, mode: int, sparse: bool,
     per_sample_weights: torch.Tensor | None, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    if sparse or indices.shape[0] == 0 or indices.dim() != 1:
+    if sparse or is_always(indices.shape[0], 0) or indices.dim() != 1:
         return NotImplemented
-    count = int(grad.shape[0])
+    count = grad.shape[0]
     blank = torch.zeros((num_weights, grad.shape[1]), dtype=grad.dtype)
     if mode == 2:
         filled = (bag_size > 0).unsqueeze(-1)
@@ -431,8 +434,8 @@ def _bag_weights_backward(
     grad: torch.Tensor, weight: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor,
     offset2bag: torch.Tensor, mode: int, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
-    if indices.shape[0] == 0 or indices.dim() != 1:
+    if is_always(indices.shape[0], 0) or indices.dim() != 1:
         return NotImplemented
-    bag = _bags(indices, offsets, int(grad.shape[0]), padding_idx)
+    bag = _bags(indices, offsets, grad.shape[0], padding_idx)
     padded = torch.cat([grad, torch.zeros_like(grad[:1])])
     return (padded[bag] * weight[indices]).sum(-1)

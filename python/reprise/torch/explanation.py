@@ -91,6 +91,25 @@ def _breaks(function: Callable[..., Any], args: Any, kwargs: Any) -> list[GraphB
     return breaks
 
 
+def _failures() -> list[GraphBreak]:
+    """Returns why Dynamo left whole functions to PyTorch."""
+    found = []
+    for metrics in torch._dynamo.utils.get_compilation_metrics():
+        if metrics.fail_type is None:
+            continue
+        lines = [line.strip() for line in str(metrics.fail_reason).splitlines()] or [""]
+        head = "Explanation: "
+        reason = next(
+            (x.removeprefix(head) for x in lines if x.startswith(head)), lines[0]
+        )
+        name = f"{metrics.co_name} runs in PyTorch: {metrics.fail_type}: {reason}"
+        file, line = metrics.fail_user_frame_filename, metrics.fail_user_frame_lineno
+        if file is None:
+            file, line = metrics.co_filename, metrics.co_firstlineno
+        found.append(GraphBreak(name, f"{file}:{line}"))
+    return found
+
+
 def explain(
     model: Callable[..., Any],
     *inputs: Any,
@@ -105,6 +124,7 @@ def explain(
     """
     breaks = _breaks(model, inputs, keywords)
     torch._dynamo.reset()
+    torch._dynamo.utils.clear_compilation_metrics()
     compiled = torch.compile(model, backend=backend, mode=mode, options=options)  # type: ignore[arg-type]
     with report.collect() as graphs:
         result = compiled(*inputs, **keywords)
@@ -117,7 +137,7 @@ def explain(
             leaves = _leaves(model, inputs, keywords)
             seeds = [torch.ones_like(o) for o in outputs]
             torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
-    return Explanation(graphs, breaks)
+    return Explanation(graphs, [*breaks, *_failures()])
 
 
 def _leaves(model: Any, inputs: Any, keywords: Any) -> list[torch.Tensor]:

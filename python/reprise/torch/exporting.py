@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +15,15 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 import reprise
 
 from .decompositions import decompositions
 from .errors import MISFITS, Unsupported
-from .lowering import Names, lower, source_of
-from .partition import unsupported
+from .lowering import Names, lower
+from .partition import listed_reasons
 from .results import fake_value
 from .states import NEXT, SEED, with_values
 from .symbols import LARGEST, expression, linear
@@ -185,17 +188,92 @@ def _ranges(
     program: ExportedProgram, names: Mapping[sympy.Symbol, str], symbols: Iterable[sympy.Symbol]
 ) -> dict[str, tuple[int, int]]:  # fmt: skip
     """Returns the limits of sizes that the caller gave, or that the program assumes."""
-    limits = {symbol: _limits(program, symbol) for symbol in symbols}
-    return {names.get(s, str(s)): found for s, found in limits.items() if found}
+    found = {}
+    for symbol in symbols:
+        limits = _limits(program, symbol)
+        if limits is None:
+            continue
+        # Where the caller gave none, 2 is what PyTorch traces with, and no limit.
+        low = 0 if symbol not in names and limits[0] == 2 else limits[0]
+        found[names.get(symbol, str(symbol))] = (low, limits[1])
+    return found
 
 
-def _unsupported(program: ExportedProgram, error: Unsupported) -> reprise.Unsupported:
-    reasons = unsupported(program.graph_module, {})
-    listed = "; ".join(
-        f"{node.target}: {reason}. {source_of(node)}".rstrip()
-        for node, reason in reasons.items()
-    )
-    return reprise.Unsupported(listed or str(error))
+def _shape_env(program: ExportedProgram) -> ShapeEnv | None:
+    """Returns what knows about the symbols of a program, if it has any."""
+    for node in program.graph.find_nodes(op="placeholder"):
+        fake = fake_value(node)
+        for size in getattr(fake, "shape", ()):
+            if isinstance(size, torch.SymInt):
+                found = size.node.shape_env
+                return found if isinstance(found, ShapeEnv) else None
+    return None
+
+
+#: In how many points an assumption about sizes is tried.
+_MAX_POINTS = 400
+
+
+def _points(
+    program: ExportedProgram, symbols: Sequence[sympy.Symbol]
+) -> Iterator[dict[sympy.Symbol, sympy.Integer]]:
+    """Lists sizes within their limits: all of them, or small ones, large ones, and some between."""
+    choices = []
+    for symbol in symbols:
+        low, high = _limits(program, symbol) or (0, LARGEST)
+        near = {*range(low, low + 16), *range(high - 3, high + 1)}
+        near |= {2**k + d for k in range(4, 31) for d in (-1, 0, 1)}
+        choices.append(sorted(n for n in near if low <= n <= high))
+    count = math.prod(len(c) for c in choices)
+    step = max(1, count // _MAX_POINTS) | 1
+    for number in range(0, count, step):
+        point, rest = {}, number
+        for symbol, sizes in zip(symbols, choices, strict=True):
+            rest, at = divmod(rest, len(sizes))
+            point[symbol] = sympy.Integer(sizes[at])
+        yield point
+
+
+def _counterexample(
+    program: ExportedProgram, assumption: sympy.Basic
+) -> dict[sympy.Symbol, sympy.Integer] | None:
+    """Returns sizes within their limits for which an assumption does not hold, as far as is known."""
+    symbols = sorted(assumption.free_symbols, key=str)
+    for point in _points(program, symbols):
+        if assumption.xreplace(point) == sympy.false:
+            return point
+    return None
+
+
+@contextlib.contextmanager
+def _sizes_kept(
+    program: ExportedProgram, names: Mapping[sympy.Symbol, str]
+) -> Iterator[None]:
+    """In this block, nothing may be assumed about sizes but what holds for all of them.
+
+    PyTorch notes an assumption if a formula compares a size, or takes it as a number. The package
+    would be wrong for other sizes.
+    """
+    env = _shape_env(program)
+    if env is None:
+        yield
+        return
+    guards, fixed = len(env.guards), dict(env.replacements)
+    yield
+    assumed = [guard.expr for guard in env.guards[guards:]]
+    for symbol, value in env.replacements.items():
+        if symbol not in fixed and symbol in program.range_constraints:
+            assumed.append(sympy.Eq(symbol, value))
+    for assumption in assumed:
+        point = _counterexample(program, assumption)
+        if point is None:
+            continue
+        renamed = {s: sympy.Symbol(names.get(s, str(s))) for s in point}
+        sizes = ", ".join(f"{renamed[s]} = {value}" for s, value in point.items())
+        raise reprise.Unsupported(
+            f"an operator of the model needs {assumption.xreplace(renamed)}, which does not hold for "
+            f"{sizes}; narrow the limits of that Dim, or leave it out of dynamic_shapes"
+        )
 
 
 def export_model(
@@ -210,18 +288,20 @@ def export_model(
 ) -> reprise.Package:
     """Compiles a model; see `reprise.torch.export`."""
     given = dict(kwargs or {})
-    program = torch.export.export(
-        model, tuple(args), given, dynamic_shapes=dynamic_shapes
-    ).run_decompositions(decompositions())
+    listed = (args,) if isinstance(args, torch.Tensor) else tuple(args)
+    exported = torch.export.export(model, listed, given, dynamic_shapes=dynamic_shapes)
+    sizes = _Dims(model, listed, given, dynamic_shapes).symbols(exported)
+    with _sizes_kept(exported, sizes):
+        program = exported.run_decompositions(decompositions())
     interface = _interface(program)
-    sizes = _Dims(model, args, given, dynamic_shapes).symbols(program)
     interface.names.sizes = sizes
     try:
         lowered = lower(
             program.graph_module, interface.constants, in_order=True, names=interface.names
         )  # fmt: skip
     except Unsupported as error:
-        raise _unsupported(program, error) from error
+        reasons = listed_reasons(program.graph_module)
+        raise reprise.Unsupported(reasons or str(error)) from error
     except MISFITS as error:
         raise reprise.Unsupported(
             f"the model has a form that is not supported: {error}"

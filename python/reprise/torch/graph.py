@@ -339,8 +339,7 @@ class Graph:
         if isinstance(value, torch.SymInt):
             return self.cast(self.size(value), dtype)
         if isinstance(value, torch.SymFloat):
-            wide = torch.float64 if dtype == torch.float64 else torch.float32
-            return self.cast(self._float_of(expression(value), wide), dtype)
+            return self.cast(self._float_of(expression(value)), dtype)
         if isinstance(value, (torch.SymBool, complex)):
             raise Unsupported(
                 f"a number of type {type(value).__name__} is not supported"
@@ -421,20 +420,29 @@ class Graph:
             total = self.op(op, total, term)
         return total
 
-    def _float_of(self, expr: sympy.Expr, dtype: torch.dtype) -> Value:
-        """Returns the value of a number made of sizes as a 0-d tensor."""
+    def _float_of(self, expr: sympy.Expr) -> Value:
+        """Returns the value of a number made of sizes as a 0-d float64 tensor, as Python computes it."""
         name = type(expr).__name__
         if expr.is_number:
-            return self.constant(torch.tensor(float(expr), dtype=dtype))
-        if expr.is_integer:
-            return self.cast(self.size_of(expr), dtype)
+            return self.constant(torch.tensor(float(expr), dtype=torch.float64))
+        if expr.is_integer or expr in self._sizes:
+            return self.cast(self.size_of(expr), torch.float64)
         if name == "ToFloat":
-            return self._float_of(expr.args[0], dtype)
+            return self._float_of(expr.args[0])
         op = _FLOAT_OPERATORS.get(name)
         if op is None:
             raise Unsupported(f"the number {expr} has a form that is not supported")
-        terms = [self._float_of(e, dtype) for e in expr.args]
+        terms = [self._float_of(e) for e in expr.args]
         return self.op(op, *terms) if len(terms) == 1 else self._fold(op, terms)
+
+    def define(self, number: Any, value: Any) -> None:
+        """Gives a number of the traced program, which is a symbol, the value of a tensor."""
+        if not isinstance(number, (torch.SymInt, torch.SymFloat)):
+            return
+        expr = expression(number)
+        if expr.is_Symbol and isinstance(value, Value):
+            wide = torch.int64 if expr.is_integer else torch.float64
+            self._sizes[expr] = self.reshape(self.cast(value, wide), [])
 
     # Operators that many rows use
 

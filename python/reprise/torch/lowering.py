@@ -158,6 +158,8 @@ class Lowering:
         fake = fake_value(node)
         if is_size(fake):
             self.env[node] = _known_size(fake)
+            if node.target is torch.ops.aten._local_scalar_dense.default:
+                self.graph.define(fake, self.argument(node.args[0]))
             return
         if node.target is operator.getitem:
             items = self.env[node.args[0]]  # type: ignore[index]
@@ -332,7 +334,9 @@ def lower(
             needed_symbols |= symbols_of(*result.sizes)
     for symbol in needed_symbols:
         if symbol not in symbols:
-            raise Unsupported(f"no input has the size {symbol}")
+            raise Unsupported(
+                f"a result has the size {symbol}, which no input has and values decide"
+            )
     extra = graph.extra_inputs
     return Lowered(
         graph.model(), inputs, results, symbols, extra, graph.signed, checks, count, seed

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from .complexes import PARTS, Complex
 from .errors import MISFITS, Unsupported
 from .graph import Value
-from .lowering import Lowering, check_elements, is_size
+from .lowering import Lowering, check_elements, is_size, source_of
 from .results import fake_value
 from .symbols import Size, find_symbols, symbols_of
 
@@ -105,6 +105,16 @@ class _Support(OperatorSupportBase):
         if node.op != "call_function" or node.name in self._names:
             return False
         return not is_size(fake_value(node))
+
+
+def listed_reasons(gm: GraphModule) -> str:
+    """Returns what cannot be lowered of what the results need, with the user's lines; "" if nothing."""
+    texts = [
+        f"{node.target}: {reason}. {source_of(node)}".rstrip()
+        for node, reason in unsupported(gm, {}).items()
+        if node.users
+    ]
+    return "; ".join(dict.fromkeys(texts))
 
 
 def cut(gm: GraphModule, reasons: Mapping[Node, str]) -> GraphModule:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .formulas import aten, formula
-from .symbols import Size
+from .symbols import Size, is_always, quotient
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _pool_windows(size: Any, out: Any) -> _Windows:
     number = torch.arange(out)
     first = number * size // out
     last = ((number + 1) * size + out - 1) // out - 1
-    longest = size // out + 2 if out else 1  # at most
+    longest = 1 if is_always(out, 0) else size // out + 2  # at most
     if isinstance(size, int) and isinstance(out, int):
         longest = max(
             (((o + 1) * size + out - 1) // out - o * size // out for o in range(out)),
@@ -171,14 +171,13 @@ def _lengths(size: Size, out: Size, axis: int, dtype: torch.dtype) -> torch.Tens
 
 @formula("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def _adaptive_average(x: torch.Tensor, output_size: Sequence[int]) -> torch.Tensor:
-    rank = len(output_size)
-    outs = [int(s) for s in output_size]
-    if all(o == 1 for o in outs):
+    rank, outs = len(output_size), list(output_size)
+    if all(is_always(o, 1) for o in outs):
         return x.mean(list(range(-rank, 0)), keepdim=True)
     sizes = list(x.shape[-rank:])
-    known = rank == 2 and all(isinstance(s, int) for s in sizes)
-    if known and all(s % o == 0 for s, o in zip(sizes, outs, strict=True)):
-        return aten.avg_pool2d(x, [s // o for s, o in zip(sizes, outs, strict=True)])  # type: ignore[no-any-return]
+    windows = [quotient(s, o) for s, o in zip(sizes, outs, strict=True)]
+    if rank == 2 and None not in windows:
+        return aten.avg_pool2d(x, windows)  # type: ignore[no-any-return]
     result = x
     for i in range(rank):
         axis = i - rank
@@ -211,18 +210,18 @@ def _adaptive_average_backward(
 
 @formula("adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Any:
-    rank = len(output_size)
-    sizes = [int(s) for s in x.shape[-rank:]]
-    outs = [int(o) for o in output_size]
-    if 0 in outs or 0 in sizes:
+    rank, outs = len(output_size), list(output_size)
+    sizes = list(x.shape[-rank:])
+    if any(is_always(n, 0) for n in [*outs, *sizes]):
         return NotImplemented
-    if any(s % o for s, o in zip(sizes, outs, strict=True)):
+    windows = [quotient(s, o) for s, o in zip(sizes, outs, strict=True)]
+    if None in windows:
         return _adaptive_max_windows(x, sizes, outs)
     pool = aten.max_pool2d_with_indices if rank == 2 else aten.max_pool3d_with_indices
-    return pool(x, [s // o for s, o in zip(sizes, outs, strict=True)])
+    return pool(x, windows)
 
 
-def _adaptive_max_windows(x: torch.Tensor, sizes: list[int], outs: list[int]) -> Any:
+def _adaptive_max_windows(x: torch.Tensor, sizes: list[Any], outs: list[Any]) -> Any:
     """Windows of different sizes: gathers their elements, and takes the largest of each."""
     rank, lead = len(sizes), list(x.shape[: -len(sizes)])
     places = [_pool_windows(s, o).places()[0] for s, o in zip(sizes, outs, strict=True)]
@@ -239,9 +238,7 @@ def _adaptive_max_windows(x: torch.Tensor, sizes: list[int], outs: list[int]) ->
     for i, place in enumerate(places):
         shape = [1] * (2 * rank)
         shape[i], shape[rank + i] = place.shape
-        step = 1
-        for s in sizes[i + 1 :]:
-            step *= s
+        step = math.prod(sizes[i + 1 :])
         table = table + (place * step).reshape(shape)
     flat = table.reshape(*outs, -1).expand(windows.shape)
     return values, flat.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)

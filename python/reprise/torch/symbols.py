@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
+from torch.utils._sympy.functions import FloorDiv, FloorToInt, ToFloat, TruncToInt
 
 #: A size: a number, or an expression of the traced program.
 Size = int | torch.SymInt
@@ -18,17 +20,61 @@ def expression(size: Size | torch.SymFloat) -> sympy.Expr:
     if isinstance(size, (torch.SymInt, torch.SymFloat)):
         expr = size.node.expr
         shape_env = size.node.shape_env
-        return (
-            shape_env.replace(shape_env.simplify(expr))
-            if shape_env is not None
-            else expr
-        )
+        if shape_env is not None:
+            expr = shape_env.replace(shape_env.simplify(expr))
+        return _without_floats(expr)
     return sympy.Integer(int(size))
+
+
+#: The largest denominator of factors of sizes.
+_LARGEST_DENOMINATOR = 4096
+
+
+def _without_floats(expr: sympy.Expr) -> sympy.Expr:
+    """Writes a size times a number, rounded down, as a division of integers, where both are equal."""
+    if expr.is_Symbol or expr.is_Integer or not expr.has(TruncToInt, FloorToInt):
+        return expr
+    return expr.replace(
+        lambda part: isinstance(part, (TruncToInt, FloorToInt)), _rounded_product
+    )
+
+
+def _rounded_product(rounded: sympy.Expr) -> sympy.Expr:
+    """Returns floordiv(n * size, d) for the product of a size and the double nearest to n / d.
+
+    The product is rounded to a double. Where n * size / d is an integer m, it is m(1 + e), with e the
+    error of the factor, and becomes m unless e is below -2**-54, as doubles below m are at least
+    2**-53 m apart. Where it is none, the next integer is 1 / d away or more, which is much more than
+    the error of a product of 31 bits.
+    """
+    factor, rest = rounded.args[0].as_coeff_Mul()
+    if not isinstance(rest, ToFloat) or not factor.is_positive:
+        return rounded
+    exact = Fraction(float(factor))
+    ratio = exact.limit_denominator(_LARGEST_DENOMINATOR)
+    error = exact / ratio - 1 if ratio else Fraction(1)
+    if not -Fraction(1, 2**54) <= error <= Fraction(1, 2**52):
+        return rounded
+    return FloorDiv(ratio.numerator * rest.args[0], ratio.denominator)
 
 
 def static(size: Size) -> bool:
     """Returns whether a size is the same in all runs."""
     return not isinstance(size, torch.SymInt) or bool(expression(size).is_Integer)
+
+
+def is_always(size: Size, number: int) -> bool:
+    """Returns whether a size is a number in all runs. Comparing a SymInt would fix it instead."""
+    return static(size) and int(expression(size)) == number
+
+
+def quotient(size: Size, part: Size) -> int | None:
+    """Returns how many times as large as another a size is in all runs, if it is a multiple."""
+    if not static(size) or not static(part):
+        ratio = expression(size) / expression(part)
+        return int(ratio) if ratio.is_Integer else None
+    whole, divisor = int(expression(size)), int(expression(part))
+    return whole // divisor if divisor and whole % divisor == 0 else None
 
 
 def evaluator(

@@ -169,6 +169,14 @@ class Behaviour(Case):
         torch._dynamo.reset()
         self.close(compiled(function)(x), function(x))
 
+    def test_functions_that_pytorch_runs_are_shown(self) -> None:
+        def function(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+            return x.sin()[i] + 1
+
+        found = explain(function, torch.randn(4, 3), torch.tensor(2), options=OPTIONS)
+        self.assertEqual(found.graphs, [])
+        self.assertRegex(str(found), r"function runs in PyTorch: .*_local_scalar_dense")
+
     def test_dynamic_shapes_compile_once(self) -> None:
         model = Mlp()
         with report.collect() as graphs, torch.no_grad():

@@ -116,12 +116,14 @@ class Images(DynamicCase):
             lambda x: x * torch.arange(1, 1 + 3 * x.shape[0], 3, dtype=torch.float32)[:, None],
             lambda x: torch.eye(x.shape[0], x.shape[1]) * x,
             lambda x: x.std(1) * x.shape[0] ** 0.5 + x.shape[1] / 3,
+            # The ratio of the sizes is 3 as Python computes it, and less in 32 bits.
+            lambda x: F.interpolate(x[None], scale_factor=1 / 3, mode="nearest"),
             lambda x: x.t().mul(2), lambda x: x[None].transpose(1, 2).exp(),
         ]  # fmt: skip
         for number, function in enumerate(functions):
             with self.subTest(number):
                 torch._dynamo.reset()
-                self.assertEqual(self.agree(function, [(9, 12), (5, 7), (6, 13)]), [])
+                self.assertEqual(self.agree(function, [(9, 12), (5, 14), (6, 13)]), [])
 
     def test_random_numbers(self) -> None:
         """Dropout is the same in backward, and as where sizes are known, given the seed."""

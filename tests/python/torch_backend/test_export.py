@@ -7,6 +7,7 @@ import os
 import unittest
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import reprise
@@ -14,6 +15,7 @@ import reprise.torch
 import torch
 import torch.nn.functional as F
 from models import MODELS
+from reprise.torch.decompositions import decompositions
 from torch import nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
@@ -310,6 +312,52 @@ class Sizes(ExportCase):
             with torch.no_grad():
                 self.same(self.run_package(package, x)[0], model(x))
 
+    def test_pooling_and_resampling_of_any_size(self) -> None:
+        models: dict[str, Callable[[torch.Tensor], Any]] = {
+            "average to half": lambda x: F.adaptive_avg_pool2d(x, (x.shape[2] // 2, 3)),
+            "average": lambda x: F.adaptive_avg_pool3d(x, (2, 3, 4)),
+            "maximum": lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True),
+            "maximum of rows": lambda x: F.adaptive_max_pool1d(x[0].mT, 3),
+            "area": lambda x: F.interpolate(x, scale_factor=0.5, mode="area"),
+            "bilinear": lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"),
+            "a third": lambda x: F.interpolate(x, scale_factor=1 / 3, mode="nearest"),
+            "bicubic": lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"),
+            "bags": lambda x: F.embedding_bag(
+                x[0, 0].abs().long() % 5, torch.arange(15.0).view(5, 3), mode="mean"
+            ),
+        }
+        n = Dim("n", min=6, max=20)
+        for name, model in models.items():
+            with self.subTest(name):
+                x = torch.randn(2, 4, 9, 8)
+                package = self.export(model, x, dynamic_shapes=({2: n},))
+                for size in (6, 9, 14, 20):
+                    x = torch.randn(2, 4, size, 8)
+                    want = model(x)
+                    listed = want if isinstance(want, tuple) else (want,)
+                    for got, one in zip(
+                        self.run_package(package, x), listed, strict=True
+                    ):
+                        self.same(got, one)
+
+    def test_formulas_may_fix_no_size(self) -> None:
+        def fixing(x: torch.Tensor) -> torch.Tensor:
+            return x.clamp(min=0) if x.shape[0] // 2 == 2 else x - 1
+
+        table = {**decompositions(), torch.ops.aten.relu.default: fixing}
+        n = Dim("n", min=2, max=9)
+        for limits, message in (
+            (n, "does not hold for n = 2"),
+            (Dim("n", min=4, max=5), ""),
+        ):
+            shapes = ({0: limits},)
+            with mock.patch("reprise.torch.exporting.decompositions", lambda: table):
+                if not message:
+                    self.export(F.relu, self.x, dynamic_shapes=shapes)
+                    continue
+                with self.assertRaisesRegex(reprise.Unsupported, message):
+                    self.export(F.relu, self.x, dynamic_shapes=shapes)
+
     def test_group_norm_of_any_batch(self) -> None:
         model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU())
         batch, height = Dim("batch", min=1, max=9), Dim("height", min=2, max=9)
@@ -330,9 +378,27 @@ class Sizes(ExportCase):
     def test_automatic_sizes(self) -> None:
         shapes = ({0: Dim.AUTO, 1: Dim.AUTO},)
         package = self.export(lambda x: F.gelu(x @ x.T), self.x, dynamic_shapes=shapes)
-        for shape in ((4, 3), (7, 5)):
+        for shape in ((4, 3), (7, 5), (1, 1), (0, 2)):
             x = torch.randn(shape)
             self.same(self.run_package(package, x)[0], F.gelu(x @ x.T))
+
+    def test_numbers_of_tensors(self) -> None:
+        models: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+            "row": lambda x, i: x[i] + 1,
+            "column": lambda x, i: x[:, i],
+            "factor": lambda x, i: x * (i.item() * 2 + 1),
+            "quotient": lambda x, i: x * (i.item() / 4),
+            "filled": lambda x, i: torch.full((3,), i.item()) + x[0],
+        }
+        for name, model in models.items():
+            with self.subTest(name):
+                package = self.export(model, self.x, torch.tensor(1))
+                for number in (0, 2, -1, -2):
+                    i = torch.tensor(number)
+                    self.same(self.run_package(package, self.x, i)[0], model(self.x, i))
+        package = self.export(models["row"], self.x, torch.tensor(1))
+        with self.assertRaisesRegex(reprise.InvalidInput, "index"):
+            self.run_package(package, self.x, torch.tensor(4))
 
 
 class States(ExportCase):
@@ -346,6 +412,28 @@ class States(ExportCase):
             got = session.run({"x": self.x.numpy()})["output"]
             self.same(torch.from_numpy(np.array(got)), model(self.x))
         self.same(torch.from_numpy(np.array(session.read_state("total"))), model.total)
+
+    def test_a_position_may_be_a_state(self) -> None:
+        class Cache(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("cache", torch.zeros(4, 5))
+                self.register_buffer("position", torch.zeros((), dtype=torch.int64))
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                self.cache[:, self.position] = x[:, 0]
+                self.position += 1
+                return self.cache.cumsum(1)
+
+        model = Cache()
+        package = self.export(copy.deepcopy(model), self.x)
+        session = reprise.Session(package, device=DEVICE)
+        for _ in range(5):
+            x = torch.randn(4, 3)
+            got = session.run({"x": x.numpy()})["output"]
+            self.same(torch.from_numpy(np.array(got)), model(x))
+        with self.assertRaisesRegex(reprise.InvalidInput, "index"):
+            session.run({"x": self.x.numpy()})
 
     def test_complex_states_are_pairs(self) -> None:
         class Total(nn.Module):

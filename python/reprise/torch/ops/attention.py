@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
+
 from ..errors import Unsupported
 from ..graph import Graph, Value
 from ..symbols import Size
@@ -23,16 +25,27 @@ def _attention(
     size = known(query.shape[3], "the size of a head")
     for count in (query.shape[1], key.shape[1]):
         known(count, "the number of heads")
-    factor = 1 / math.sqrt(size) if scale is None else float(scale)
-    after_mask = 2  # of the modes of the fourth output
     dtype = compute_dtype(query.dtype)  # so that 16 bits do not round the scores
     operands = [g.cast(v, dtype) for v in (query, key, value)]
+    operands[0], factor = _scaled(g, operands[0], size, scale)
+    after_mask = 2  # of the modes of the fourth output
     mask = None if attn_mask is None else g.cast(attn_mask, dtype)
     result, _, _, scores = g.ops(
         "Attention", [*operands, mask], [dtype] * 4,
         is_causal=int(is_causal), scale=factor, qk_matmul_output_mode=after_mask,
     )  # fmt: skip
     return result, _logarithm_of_sum(g, scores, query.shape[:3])
+
+
+def _scaled(
+    g: Graph, query: Value, size: int, scale: float | None
+) -> tuple[Value, float]:
+    """Returns the query and the factor of the scores, which attributes have in 32 bits only."""
+    factor = 1 / math.sqrt(size) if scale is None else float(scale)
+    if query.dtype != torch.float64:
+        return query, factor
+    exact = g.op("Mul", query, g.scalar(factor, query.dtype), dims=query.dims)
+    return exact, 1.0
 
 
 def _logarithm_of_sum(g: Graph, scores: Value, dims: Sequence[Size]) -> Value:
@@ -60,9 +73,11 @@ def _attention_backward(
     dtype = compute_dtype(query.dtype)
     products = g.op("Mul", g.cast(grad, dtype), g.cast(out, dtype))
     shares = g.op("ReduceSum", products, g.ints([3]), keepdims=0)
-    return g.ops(
+    scaled, factor = _scaled(g, query, size, scale)
+    of_query, of_key, of_value = g.ops(
         "AttentionGrad",
-        [grad, query, key, value, g.cast(logsumexp, dtype), shares, attn_mask],
-        [query.dtype, key.dtype, value.dtype], is_causal=int(is_causal),
-        scale=1 / math.sqrt(size) if scale is None else float(scale),
+        [grad, scaled, key, value, g.cast(logsumexp, dtype), shares, attn_mask],
+        [query.dtype, key.dtype, value.dtype], is_causal=int(is_causal), scale=factor,
     )  # fmt: skip
+    of_query, _ = _scaled(g, of_query, size, scale)
+    return [of_query, of_key, of_value]

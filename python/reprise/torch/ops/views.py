@@ -376,11 +376,14 @@ def _put_lines(
 
 
 @row("aten.select_scatter.default")
-def _select_scatter(g: Graph, x: Value, source: Value, dim: int, index: int) -> Value:
+def _select_scatter(g: Graph, x: Value, source: Value, dim: int, index: Size) -> Value:
     dim %= x.rank
-    extent, place = x.shape[dim], known(index, "an index")
     dims = [*x.shape[:dim], 1, *x.shape[dim + 1 :]]
     line = g.reshape(source, dims)
+    if not static(index):
+        places = g.expand(g.reshape(g.size(index), [1] * x.rank), dims)
+        return g.op("ScatterElements", x, places, line, dims=x.dims, axis=dim)
+    extent, place = x.shape[dim], known(index, "an index")
     if not static(extent):
         return _put_range(g, x, line, dim, place if place >= 0 else extent + place)
     return _put_lines(g, x, line, dim, [place % known(extent, "a dim")])
