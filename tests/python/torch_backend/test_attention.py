@@ -170,6 +170,28 @@ class Gradients(unittest.TestCase):
                         worst = float((mine - theirs).abs().max())
                         self.assertLessEqual(worst, 1e-4 * float(theirs.abs().max()))
 
+    def test_dynamic_heads(self) -> None:
+        """One program for all numbers and sizes of heads."""
+        compiled = torch.compile(attend, backend=backend, options=OPTIONS, dynamic=True)
+        with report.collect() as graphs:
+            for heads, size in ((3, 8), (2, 20), (4, 5)):
+                for dtype, part in ((torch.float32, 1e-4), (torch.float64, 1e-12)):
+                    with self.subTest(heads=heads, size=size, dtype=dtype):
+                        dims = (2, heads, 7, size)
+                        qkv = [
+                            torch.randn(dims, dtype=dtype, requires_grad=True)
+                            for _ in range(3)
+                        ]
+                        got = self.gradients(compiled, qkv, causal=True)
+                        want = self.gradients(attend, qkv, causal=True)
+                        for mine, theirs in zip(got, want, strict=True):
+                            worst = float((mine - theirs).abs().max())
+                            self.assertLessEqual(
+                                worst, part * float(theirs.abs().max())
+                            )
+        self.assertEqual([f for g in graphs for f in g.fallbacks], [])
+        self.assertEqual(len(graphs), 4)  # forward and backward of each dtype
+
 
 if __name__ == "__main__":
     unittest.main()

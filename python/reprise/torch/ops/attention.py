@@ -9,7 +9,7 @@ import torch
 
 from ..errors import Unsupported
 from ..graph import Graph, Value
-from ..symbols import Size
+from ..symbols import Size, expression, static
 from ..table import row
 from .common import compute_dtype, known
 
@@ -22,9 +22,10 @@ def _attention(
     """Returns the result and the logarithms of the sums of exponentials, which backward reads."""
     if dropout:
         raise Unsupported("attention with dropout has no row of its own")
-    size = known(query.shape[3], "the size of a head")
-    for count in (query.shape[1], key.shape[1]):
-        known(count, "the number of heads")
+    size = query.shape[3]
+    if expression(query.shape[1]) != expression(key.shape[1]):
+        for count in (query.shape[1], key.shape[1]):
+            known(count, "the number of heads")
     dtype = compute_dtype(query.dtype)  # so that 16 bits do not round the scores
     operands = [g.cast(v, dtype) for v in (query, key, value)]
     operands[0], factor = _scaled(g, operands[0], size, scale)
@@ -38,13 +39,20 @@ def _attention(
 
 
 def _scaled(
-    g: Graph, query: Value, size: int, scale: float | None
+    g: Graph, query: Value, size: Size, scale: float | None
 ) -> tuple[Value, float]:
-    """Returns the query and the factor of the scores, which attributes have in 32 bits only."""
-    factor = 1 / math.sqrt(size) if scale is None else float(scale)
+    """Returns the query and the factor of the scores.
+
+    The query is multiplied instead by what an attribute cannot hold: 64 bits, and what sizes decide.
+    """
+    if scale is None and not static(size):
+        root = g.op("Sqrt", g.cast(g.size(size), torch.float64))
+        factor = g.cast(g.op("Reciprocal", root), query.dtype)
+        return g.op("Mul", query, factor, dims=query.dims), 1.0
+    number = float(scale) if scale is not None else 1 / math.sqrt(int(size))
     if query.dtype != torch.float64:
-        return query, factor
-    exact = g.op("Mul", query, g.scalar(factor, query.dtype), dims=query.dims)
+        return query, number
+    exact = g.op("Mul", query, g.scalar(number, query.dtype), dims=query.dims)
     return exact, 1.0
 
 
@@ -67,17 +75,21 @@ def _attention_backward(
     """The weights are computed again from the scores and the logarithms of their sums."""
     if dropout:
         raise Unsupported("attention with dropout has no row of its own")
-    size = known(query.shape[3], "the size of a head")
-    for count in (query.shape[1], key.shape[1]):
-        known(count, "the number of heads")
+    size = query.shape[3]
+    if expression(query.shape[1]) != expression(key.shape[1]):
+        for count in (query.shape[1], key.shape[1]):
+            known(count, "the number of heads")
     dtype = compute_dtype(query.dtype)
     products = g.op("Mul", g.cast(grad, dtype), g.cast(out, dtype))
     shares = g.op("ReduceSum", products, g.ints([3]), keepdims=0)
-    scaled, factor = _scaled(g, query, size, scale)
+    operands = [grad, query, key, value]
+    if scale is None and not static(size):  # 16 bits would round the multiplied query
+        operands = [g.cast(v, dtype) for v in operands]
+        attn_mask = None if attn_mask is None else g.cast(attn_mask, dtype)
+    operands[1], factor = _scaled(g, operands[1], size, scale)
     of_query, of_key, of_value = g.ops(
-        "AttentionGrad",
-        [grad, scaled, key, value, g.cast(logsumexp, dtype), shares, attn_mask],
-        [query.dtype, key.dtype, value.dtype], is_causal=int(is_causal), scale=factor,
+        "AttentionGrad", [*operands, g.cast(logsumexp, dtype), shares, attn_mask],
+        [v.dtype for v in operands[1:]], is_causal=int(is_causal), scale=factor,
     )  # fmt: skip
     of_query, _ = _scaled(g, of_query, size, scale)
     return [of_query, of_key, of_value]
