@@ -354,6 +354,13 @@ def _refused() -> Iterator[None]:
             "a training step is one graph, without branches and sizes that depend on the values of "
             f"tensors, but the model or the loss has one{_line_of(error)}: {error}; use torch.compile"
         ) from error
+    except RuntimeError as error:
+        if "use_reentrant" not in str(error):
+            raise
+        raise reprise.Unsupported(
+            "a training step cannot take reentrant checkpoints; use "
+            "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)"
+        ) from error
 
 
 def _after_hooks(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:

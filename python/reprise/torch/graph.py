@@ -28,6 +28,11 @@ _FLOAT_OPERATORS = {
 }  # fmt: skip
 
 
+#: The operators of ONNX for relations of sizes.
+_RELATIONS = {
+    "StrictGreaterThan": "Greater", "GreaterThan": "GreaterOrEqual", "StrictLessThan": "Less",
+    "LessThan": "LessOrEqual", "Equality": "Equal",
+}  # fmt: skip
 #: What expressions of sizes in declared dims consist of.
 _EXPRESSIBLE = (sympy.Add, sympy.Mul, sympy.Symbol, sympy.Integer)
 
@@ -332,7 +337,7 @@ class Graph:
             self._constants[key] = found
         return found
 
-    def scalar(self, value: Operand, dtype: torch.dtype) -> Value:
+    def scalar(self, value: Operand | torch.SymBool, dtype: torch.dtype) -> Value:
         """Returns a number as a 0-d tensor; a tensor is cast."""
         if isinstance(value, Value):
             return self.cast(value, dtype)
@@ -340,10 +345,10 @@ class Graph:
             return self.cast(self.size(value), dtype)
         if isinstance(value, torch.SymFloat):
             return self.cast(self._float_of(expression(value)), dtype)
-        if isinstance(value, (torch.SymBool, complex)):
-            raise Unsupported(
-                f"a number of type {type(value).__name__} is not supported"
-            )
+        if isinstance(value, torch.SymBool):
+            return self.cast(self._truth_of(value.node.expr), dtype)
+        if isinstance(value, complex):
+            raise Unsupported("a complex number is not supported")
         if not dtype.is_floating_point and isinstance(value, float):
             value = int(value)
         if not dtype.is_floating_point and dtype != torch.bool:
@@ -406,6 +411,13 @@ class Graph:
         name = type(expr).__name__
         if name == "Pow" and expr.args[1].is_Integer and expr.args[1] > 0:
             return self._fold("Mul", [self.size_of(expr.args[0])] * int(expr.args[1]))
+        if name == "Piecewise":
+            *cases, (found, _) = expr.args
+            result = self.size_of(found)
+            for value, condition in reversed(cases):
+                chosen = self._truth_of(condition)
+                result = self.where(chosen, self.size_of(value), result)
+            return result
         op = {
             "Add": "Add", "Mul": "Mul", "Max": "Max", "Min": "Min", "FloorDiv": "Div",
             "CleanDiv": "Div", "IntTrueDiv": "Div", "Mod": "Mod", "PythonMod": "Mod",
@@ -435,11 +447,27 @@ class Graph:
         terms = [self._float_of(e) for e in expr.args]
         return self.op(op, *terms) if len(terms) == 1 else self._fold(op, terms)
 
+    def _truth_of(self, expr: sympy.Basic) -> Value:
+        """Returns whether a relation of sizes holds as a 0-d bool."""
+        name = type(expr).__name__
+        if expr in (sympy.true, sympy.false):
+            return self.constant(torch.tensor(bool(expr)))
+        if name in _RELATIONS:
+            a, b = (self.size_of(e) for e in expr.args)
+            return self.compare(_RELATIONS[name], a, b)
+        if name in ("And", "Or"):
+            return self._fold(name, [self._truth_of(e) for e in expr.args])
+        if name in ("Not", "Unequality"):
+            return self.logical_not(self._truth_of(sympy.Not(expr)))
+        raise Unsupported(f"the relation {expr} has a form that is not supported")
+
     def define(self, number: Any, value: Any) -> None:
         """Gives a number of the traced program, which is a symbol, the value of a tensor."""
-        if not isinstance(number, (torch.SymInt, torch.SymFloat)):
+        if not isinstance(number, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return
-        expr = expression(number)
+        expr = number.node.expr
+        if isinstance(number, torch.SymBool) and isinstance(expr, sympy.Eq):
+            expr = expr.args[0]  # an element of a bool is whether a number is 1
         if expr.is_Symbol and isinstance(value, Value):
             wide = torch.int64 if expr.is_integer else torch.float64
             self._sizes[expr] = self.reshape(self.cast(value, wide), [])

@@ -433,9 +433,7 @@ def _result(
 
 def _number(graph: Graph, number: Any) -> Value:
     """Returns a size, or another number of the program, as a tensor."""
-    if isinstance(number, torch.SymBool):
-        raise Unsupported("a relation of sizes cannot be a result")
-    if isinstance(number, bool):
+    if isinstance(number, (bool, torch.SymBool)):
         return graph.scalar(number, torch.bool)
     if isinstance(number, (float, torch.SymFloat)):
         return graph.scalar(number, torch.float32)

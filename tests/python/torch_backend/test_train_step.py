@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from reprise.torch import TrainStep
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 
 class _Sign(torch.autograd.Function):
@@ -338,6 +339,11 @@ reprise.torch.export(torch.nn.BatchNorm1d(3), (torch.ones(4, 3),), targets="host
             _Layers(lambda x: x * float(x.max())),
             reprise.Unsupported,
             r"values of tensors.*test_train_step.py:\d+, _Layers\(lambda x: x \* float",
+        )
+        self.refused(
+            _Layers(lambda x: checkpoint(torch.tanh, x, use_reentrant=True)),
+            reprise.Unsupported,
+            "use_reentrant=False",
         )
         late = _Layers(torch.tanh)
         late.a.weight.register_post_accumulate_grad_hook(lambda _: None)
