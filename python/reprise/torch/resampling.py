@@ -216,7 +216,11 @@ def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Any:
         return NotImplemented
     windows = [quotient(s, o) for s, o in zip(sizes, outs, strict=True)]
     if None in windows:
-        return _adaptive_max_windows(x, sizes, outs)
+        values, places = _adaptive_max_windows(x, sizes, outs)
+        form = torch._prims_common.suggest_memory_format(x)
+        return values.contiguous(memory_format=form), places.contiguous(
+            memory_format=form
+        )
     pool = aten.max_pool2d_with_indices if rank == 2 else aten.max_pool3d_with_indices
     return pool(x, windows)
 
