@@ -29,7 +29,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 import reprise
 
 from .decompositions import decompositions, traced_forms
-from .errors import Unsupported
+from .errors import PYTORCH, Unsupported
 from .lowering import Names, lower
 from .optimizers import Rule, Tensors, clipped
 from .partition import listed_reasons
@@ -63,7 +63,6 @@ class Captured:
         return {name: name + NEXT for name in self.states}
 
 
-_PYTORCH = os.path.dirname(torch.__file__)
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -335,7 +334,7 @@ def _line_of(error: BaseException) -> str:
     own = os.path.dirname(__file__)
     found = ""
     for frame in traceback.extract_tb(error.__traceback__):
-        if not frame.filename.startswith((own, _PYTORCH)):
+        if not frame.filename.startswith((own, PYTORCH)):
             found = f" ({frame.filename}:{frame.lineno}, {frame.line})"
     return found
 

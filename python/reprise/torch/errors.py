@@ -1,6 +1,10 @@
-"""How rows of the operator table refuse a node."""
+"""How rows of the operator table refuse a node, and whose code has done so."""
 
 from __future__ import annotations
+
+import os
+
+import torch
 
 
 class Unsupported(Exception):
@@ -12,3 +16,6 @@ class Unsupported(Exception):
 
 #: What a row raises for arguments that it does not expect.
 MISFITS = (TypeError, KeyError, IndexError, AssertionError, ValueError, AttributeError)
+
+#: The folder of PyTorch's own code.
+PYTORCH = os.path.dirname(torch.__file__)

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import math
 import os
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from torch.utils import _pytree as pytree
 import reprise
 
 from .decompositions import decompositions
-from .errors import MISFITS, Unsupported
+from .errors import MISFITS, PYTORCH, Unsupported
 from .lowering import Names, lower
 from .partition import listed_reasons
 from .results import fake_value
@@ -245,6 +246,17 @@ def _counterexample(
     return None
 
 
+def _of_pytorch(guard: Any) -> bool:
+    """Returns whether PyTorch's own code noted an assumption.
+
+    It does so to choose strides, and its formulas give the same values either way.
+    """
+    place = guard.sloc.framework_loc
+    return isinstance(place, traceback.FrameSummary) and place.filename.startswith(
+        PYTORCH
+    )
+
+
 @contextlib.contextmanager
 def _sizes_kept(
     program: ExportedProgram, names: Mapping[sympy.Symbol, str]
@@ -260,7 +272,7 @@ def _sizes_kept(
         return
     guards, fixed = len(env.guards), dict(env.replacements)
     yield
-    assumed = [guard.expr for guard in env.guards[guards:]]
+    assumed = [guard.expr for guard in env.guards[guards:] if not _of_pytorch(guard)]
     for symbol, value in env.replacements.items():
         if symbol not in fixed and symbol in program.range_constraints:
             assumed.append(sympy.Eq(symbol, value))

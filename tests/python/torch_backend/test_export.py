@@ -355,6 +355,10 @@ class Sizes(ExportCase):
         def fixing(x: torch.Tensor) -> torch.Tensor:
             return x.clamp(min=0) if x.shape[0] // 2 == 2 else x - 1
 
+        def rows(x: torch.Tensor) -> torch.Tensor:
+            # PyTorch compares sizes here, but only to choose strides.
+            return x.mT.reshape(-1).clone().reshape(x.mT.shape).mT.clamp(min=0)
+
         table = {**decompositions(), torch.ops.aten.relu.default: fixing}
         n = Dim("n", min=2, max=9)
         for limits, message in (
@@ -368,6 +372,11 @@ class Sizes(ExportCase):
                     continue
                 with self.assertRaisesRegex(reprise.Unsupported, message):
                     self.export(F.relu, self.x, dynamic_shapes=shapes)
+        table[torch.ops.aten.relu.default] = rows
+        with mock.patch("reprise.torch.exporting.decompositions", lambda: table):
+            package = self.export(F.relu, self.x, dynamic_shapes=({0: n},))
+        x = torch.randn(7, 3)
+        self.same(self.run_package(package, x)[0], F.relu(x))
 
     def test_group_norm_of_any_batch(self) -> None:
         model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU())
