@@ -146,9 +146,9 @@ TEST_P(QueueLockTest, ThreadsOfTheApplicationSubmitMeanwhile) {
       std::this_thread::yield();
     }
   });
-  std::vector<std::thread> users;
-  for (int t = 0; t < 3; ++t) {
-    users.emplace_back([&] {
+  std::array<std::thread, 3> users;
+  for (std::thread& t : users) {
+    t = std::thread([&] {
       auto s = session(chain(kLaunches, kElements, false), device);
       ASSERT_TRUE(s);
       use(*device, *s, 10);
