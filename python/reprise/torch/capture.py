@@ -378,10 +378,8 @@ class _Tracer:
         clip: float | None, arguments: Arguments,
     ) -> None:  # fmt: skip
         self._model, self._groups, self._clip = model, groups, clip
-        self._given, self._names = (
-            arguments.tensors,
-            argument_names(model, arguments, loss is not None),
-        )
+        self._given = arguments.tensors
+        self._names = argument_names(model, arguments, loss is not None)
         self._wrapped = _WithLoss(model, loss, arguments.keywords)
         self._scalars: list[list[str]] = []  # by group
         self._slots: dict[str, list[str]] = {}  # by parameter

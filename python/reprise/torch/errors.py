@@ -18,4 +18,4 @@ class Unsupported(Exception):
 MISFITS = (TypeError, KeyError, IndexError, AssertionError, ValueError, AttributeError)
 
 #: The folder of PyTorch's own code.
-PYTORCH = os.path.dirname(torch.__file__)
+PYTORCH = os.path.join(os.path.dirname(torch.__file__), "")

@@ -166,9 +166,7 @@ def _limits(program: ExportedProgram, symbol: sympy.Symbol) -> tuple[int, int] |
     Where a Dim such as 4*h has limits, they are those that the caller gave; PyTorch traces h, which
     is no dim itself, as a number of at least 2.
     """
-    found: dict[
-        bool, tuple[int, int]
-    ] = {}  # by whether they are those of the symbol itself
+    found: dict[bool, tuple[int, int]] = {}  # True: of the symbol itself
     for size, limits in program.range_constraints.items():
         form = linear(size)
         if form is None or form.symbol != symbol:
@@ -252,9 +250,8 @@ def _of_pytorch(guard: Any) -> bool:
     It does so to choose strides, and its formulas give the same values either way.
     """
     place = guard.sloc.framework_loc
-    return isinstance(place, traceback.FrameSummary) and place.filename.startswith(
-        PYTORCH
-    )
+    is_frame = isinstance(place, traceback.FrameSummary)
+    return is_frame and place.filename.startswith(PYTORCH)
 
 
 @contextlib.contextmanager
