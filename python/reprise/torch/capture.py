@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import operator
 import os
 import traceback
 import types
@@ -21,7 +22,7 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
 )
 from torch.compiler import _compile_session_context
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.utils.stateless import _reparametrize_module
@@ -33,6 +34,7 @@ from .errors import PYTORCH, Unsupported
 from .lowering import Names, lower
 from .optimizers import Rule, Tensors, clipped
 from .partition import listed_reasons
+from .results import fake_value
 from .states import NEXT, SEED, restored, stored, with_values
 
 
@@ -370,6 +372,43 @@ def _after_hooks(parameter: torch.Tensor, gradient: torch.Tensor) -> torch.Tenso
     return gradient
 
 
+def _results(gm: GraphModule) -> tuple[Node, ...]:
+    found: tuple[Node, ...] = gm.graph.output_node().args[0]  # type: ignore[assignment]
+    return found
+
+
+def _examples(gm: GraphModule) -> list[torch.Tensor]:
+    """Returns tensors that are like the results of a graph."""
+    fakes = [fake_value(r) for r in _results(gm)]
+    return [torch.empty(f.shape, dtype=f.dtype) for f in fakes]
+
+
+def _joined(
+    joint: GraphModule, places: Sequence[int], update: GraphModule
+) -> GraphModule:
+    """Returns one graph of the loss with its gradients, and of the update that follows.
+
+    The update's arguments are those of the step, then the results of `joint`, whose own arguments are
+    those at `places`. Tracing both as one would take the time of tracing the first again.
+    """
+    graph = Graph()
+    root: dict[str, Any] = {}
+    for gm in (joint, update):
+        for node in gm.graph.find_nodes(op="get_attr"):
+            name = f"tensor{len(root)}"
+            root[name] = operator.attrgetter(node.target)(gm)
+            node.target = name
+    given = update.graph.find_nodes(op="placeholder")
+    count = len(given) - len(_results(joint))
+    inputs = [graph.node_copy(node) for node in given[:count]]
+    first = joint.graph.find_nodes(op="placeholder")
+    copied = {node: inputs[at] for node, at in zip(first, places, strict=True)}
+    results: Any = graph.graph_copy(joint.graph, copied)
+    copied = dict(zip(given, [*inputs, *results], strict=True))
+    graph.output(graph.graph_copy(update.graph, copied))
+    return GraphModule(root, graph)
+
+
 class _Tracer:
     """Traces one step with example tensors."""
 
@@ -399,16 +438,17 @@ class _Tracer:
             step = _Functional(self._wrapped, own, moving)
             # Tensors that the model has beside its parameters and buffers are constants.
             mode = FakeTensorMode(allow_non_fake_inputs=True)
-            self._graph, signature = aot_export_module(
+            graph, signature = aot_export_module(
                 step, tuple(mode.from_tensor(a.detach()) for a in arguments),
                 trace_joint=False, decompositions=decompositions(),
             )  # fmt: skip
         _check_settings(before, settings_of(self._model))
-        assert isinstance(self._graph, GraphModule)
+        assert isinstance(graph, GraphModule)
+        self._graph = graph
         names = {n: _public(name) for n, name in step.names.items()}
         self._own = {_public(name): value for name, value in own.items()}
         self._arguments = [names[n] for n in signature.buffers]
-        outputs = next(n for n in self._graph.graph.nodes if n.op == "output").args[0]
+        outputs = _results(graph)
         # The new values of buffers come first. Several outputs may be one value.
         count = len(outputs) - 1 - len(moving)
         mutated = {getattr(o, "name", None): i for i, o in enumerate(outputs[:count])}
@@ -448,17 +488,18 @@ class _Tracer:
         _check_names([*names, SEED])
         tensors = [v.detach() for v in values]
         self.values = dict(zip(names, tensors, strict=True))
-        traced = make_fx(
-            lambda *tensors: self._step(dict(zip(names, tensors, strict=True)), len(arguments)),
+        count = len(names)
+        update = make_fx(
+            lambda *all_: self._step(dict(zip(names, all_[:count], strict=True)), all_[count:]),
             decomposition_table=decompositions(), tracing_mode="fake",
             _allow_non_fake_inputs=True,
-        )(*tensors)  # fmt: skip
-        return traced, names
+        )(*tensors, *_examples(self._graph))  # fmt: skip
+        places = [*range(len(self._arguments)), *range(count - len(arguments), count)]
+        return _joined(self._graph, places, update), names
 
-    def _step(self, tensors: Tensors, arguments: int) -> list[torch.Tensor]:
-        listed = list(tensors.values())
-        tail = listed[len(listed) - arguments :]
-        results = self._graph(*[tensors[n] for n in self._arguments], *tail)
+    def _step(
+        self, tensors: Tensors, results: Sequence[torch.Tensor]
+    ) -> list[torch.Tensor]:
         new: Tensors = {n: results[o] for n, o in self._mutated.items()}
         gradients = {
             n: _after_hooks(self._own[n], results[o])
