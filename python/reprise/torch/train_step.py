@@ -19,7 +19,6 @@ from .capture import (
     capture,
     own_tensors,
     scalar_name,
-    settings_of,
     slot_name,
 )
 from .complexes import PARTS
@@ -27,6 +26,7 @@ from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
 from .optimizers import Tensors, rules_of
 from .options import Options
+from .settings import settings_of
 from .states import SEED, restored, stored
 
 
