@@ -1,4 +1,4 @@
-// Plots that sample applications write as SVG files.
+// Plots of the sample applications, which are SVG files.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The lock of an application's queue: the library submits only while it holds this lock, does
-// nothing else meanwhile, and takes it in one order.
+// An application's queue has a lock of the application. The library submits to the queue only while
+// it holds this lock, and does nothing else with the lock held.
 #include <array>
 #include <thread>
 

@@ -369,9 +369,8 @@ def _embedding_bag(
     padding_idx: int = -1,
 ) -> Any:  # fmt: skip
     count = offsets.shape[0] - int(include_last_offset)
-    if is_always(count, 0) or is_always(count, -1):
-        return NotImplemented
-    if is_always(indices.shape[0], 0) or indices.dim() != 1:
+    nothing = is_always(count, 0) or is_always(count, -1)
+    if nothing or is_always(indices.shape[0], 0) or indices.dim() != 1:
         return NotImplemented
     bag = _bags(indices, offsets, count, padding_idx)
     ones = torch.ones_like(bag)

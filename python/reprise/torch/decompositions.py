@@ -94,8 +94,8 @@ def traced_forms() -> Iterator[None]:
     Attention is its formula for what the operator does not take, such as dropout and gradients of
     masks.
     """
-    # PyTorch keeps which operators it can rewrite when it first makes a table, and this block
-    # changes some of them.
+    # PyTorch remembers which operators it can rewrite when it first makes a table. This block changes
+    # some of them, so the table must be made before.
     _decompositions()
     forms = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
     with sdpa_kernel(forms), whole.resampling():

@@ -216,7 +216,10 @@ _MAX_POINTS = 400
 def _points(
     program: ExportedProgram, symbols: Sequence[sympy.Symbol]
 ) -> Iterator[dict[sympy.Symbol, sympy.Integer]]:
-    """Lists sizes within their limits: all of them, or small ones, large ones, and some between."""
+    """Lists sizes within their limits: the smallest, the largest, and those next to powers of two.
+
+    If there are many combinations, it lists a part of them.
+    """
     choices = []
     for symbol in symbols:
         low, high = _limits(program, symbol) or (0, LARGEST)

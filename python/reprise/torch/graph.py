@@ -94,6 +94,7 @@ class Graph:
     _symbols: dict[sympy.Symbol, tuple[Value, int, Linear]] = field(
         default_factory=dict
     )
+    #: The values of expressions of sizes, and of numbers that are elements of tensors.
     _sizes: dict[sympy.Expr, Value] = field(default_factory=dict)
     #: Inputs that follow those of arguments: a symbol that no argument has as a dim becomes an
     #: empty tensor with dims [symbol, 0], and None is the seed of random numbers.

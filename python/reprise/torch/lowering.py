@@ -335,7 +335,7 @@ def lower(
     for symbol in needed_symbols:
         if symbol not in symbols:
             raise Unsupported(
-                f"a result has the size {symbol}, which no input has and values decide"
+                f"a result has the size {symbol}, which is not the size of an input"
             )
     extra = graph.extra_inputs
     return Lowered(

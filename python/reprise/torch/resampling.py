@@ -216,11 +216,9 @@ def _adaptive_max(x: torch.Tensor, output_size: Sequence[int]) -> Any:
         return NotImplemented
     windows = [quotient(s, o) for s, o in zip(sizes, outs, strict=True)]
     if None in windows:
-        values, places = _adaptive_max_windows(x, sizes, outs)
         form = torch._prims_common.suggest_memory_format(x)
-        return values.contiguous(memory_format=form), places.contiguous(
-            memory_format=form
-        )
+        found = _adaptive_max_windows(x, sizes, outs)
+        return tuple(t.contiguous(memory_format=form) for t in found)
     pool = aten.max_pool2d_with_indices if rank == 2 else aten.max_pool3d_with_indices
     return pool(x, windows)
 

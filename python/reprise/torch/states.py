@@ -27,9 +27,10 @@ def restored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def with_values(model: bytes, values: Mapping[str, torch.Tensor]) -> bytes:
     """Returns a model in which inputs have these initial values."""
+    forms = {name: stored(value) for name, value in values.items()}
     # Fields of a protobuf message that are repeated may be appended to it.
     parts = [
         proto.initializer(proto.tensor(n, elem_type(v.dtype), v.shape, raw_bytes(v)))
-        for n, v in ((n, stored(v)) for n, v in values.items())
+        for n, v in forms.items()
     ]
     return model + b"".join(parts)

@@ -70,11 +70,8 @@ def is_always(size: Size, number: int) -> bool:
 
 def quotient(size: Size, part: Size) -> int | None:
     """Returns how many times as large as another a size is in all runs, if it is a multiple."""
-    if not static(size) or not static(part):
-        ratio = expression(size) / expression(part)
-        return int(ratio) if ratio.is_Integer else None
-    whole, divisor = int(expression(size)), int(expression(part))
-    return whole // divisor if divisor and whole % divisor == 0 else None
+    ratio = expression(size) / expression(part)
+    return int(ratio) if ratio.is_Integer else None
 
 
 def evaluator(

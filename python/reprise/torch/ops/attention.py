@@ -14,18 +14,22 @@ from ..table import row
 from .common import compute_dtype, known
 
 
+def _check(dropout: float, query: Value, key: Value) -> None:
+    if dropout:
+        raise Unsupported("attention with dropout has no row of its own")
+    if expression(query.shape[1]) != expression(key.shape[1]):
+        for count in (query.shape[1], key.shape[1]):
+            known(count, "the number of heads")
+
+
 @row("aten._scaled_dot_product_flash_attention_for_cpu.default")
 def _attention(
     g: Graph, query: Value, key: Value, value: Value, dropout: float = 0.0,
     is_causal: bool = False, *, attn_mask: Value | None = None, scale: float | None = None,
 ) -> tuple[Value, Value]:  # fmt: skip
     """Returns the result and the logarithms of the sums of exponentials, which backward reads."""
-    if dropout:
-        raise Unsupported("attention with dropout has no row of its own")
+    _check(dropout, query, key)
     size = query.shape[3]
-    if expression(query.shape[1]) != expression(key.shape[1]):
-        for count in (query.shape[1], key.shape[1]):
-            known(count, "the number of heads")
     dtype = compute_dtype(query.dtype)  # so that 16 bits do not round the scores
     operands = [g.cast(v, dtype) for v in (query, key, value)]
     operands[0], factor = _scaled(g, operands[0], size, scale)
@@ -38,6 +42,10 @@ def _attention(
     return result, _logarithm_of_sum(g, scores, query.shape[:3])
 
 
+def _follows_from_sizes(scale: float | None, size: Size) -> bool:
+    return scale is None and not static(size)
+
+
 def _scaled(
     g: Graph, query: Value, size: Size, scale: float | None
 ) -> tuple[Value, float]:
@@ -45,7 +53,7 @@ def _scaled(
 
     The query is multiplied instead by what an attribute cannot hold: 64 bits, and what sizes decide.
     """
-    if scale is None and not static(size):
+    if _follows_from_sizes(scale, size):
         root = g.op("Sqrt", g.cast(g.size(size), torch.float64))
         factor = g.cast(g.op("Reciprocal", root), query.dtype)
         return g.op("Mul", query, factor, dims=query.dims), 1.0
@@ -73,17 +81,13 @@ def _attention_backward(
     scale: float | None = None,
 ) -> list[Value]:  # fmt: skip
     """The weights are computed again from the scores and the logarithms of their sums."""
-    if dropout:
-        raise Unsupported("attention with dropout has no row of its own")
+    _check(dropout, query, key)
     size = query.shape[3]
-    if expression(query.shape[1]) != expression(key.shape[1]):
-        for count in (query.shape[1], key.shape[1]):
-            known(count, "the number of heads")
     dtype = compute_dtype(query.dtype)
     products = g.op("Mul", g.cast(grad, dtype), g.cast(out, dtype))
     shares = g.op("ReduceSum", products, g.ints([3]), keepdims=0)
     operands = [grad, query, key, value]
-    if scale is None and not static(size):  # 16 bits would round the multiplied query
+    if _follows_from_sizes(scale, size):  # 16 bits would round the multiplied query
         operands = [g.cast(v, dtype) for v in operands]
         attn_mask = None if attn_mask is None else g.cast(attn_mask, dtype)
     operands[1], factor = _scaled(g, operands[1], size, scale)

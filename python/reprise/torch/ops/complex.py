@@ -103,7 +103,7 @@ def _power(g: Graph, x: Complex, exponent: Any = 2) -> Complex:
     count = int(number.real)
     if number != count or abs(count) > _LARGEST_POWER:
         raise Unsupported(
-            f"powers of complex numbers must be integers up to {_LARGEST_POWER}"
+            f"the exponent of a complex number must be an integer of at most {_LARGEST_POWER}"
         )
     one = _wide(g, 1.0, g.out.dtype)
     if count == 0:
