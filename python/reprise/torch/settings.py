@@ -6,6 +6,7 @@ import contextlib
 import functools
 import types
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -58,6 +59,52 @@ def settings_of(part: object) -> tuple[object, ...]:
             if parameter is not None:
                 found.append((name, own, parameter.requires_grad))
     return tuple(found)
+
+
+class Settings:
+    """The settings of a module or a function, for a step that asks for them at each call.
+
+    Dictionaries of modules are compared with copies of them. They nearly always have the same objects,
+    which Python finds without looking into the objects.
+    """
+
+    def __init__(self, part: object) -> None:
+        self._part = part
+        self._found: tuple[object, ...] | None = None
+        self._same: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._values: list[tuple[object, tuple[object, ...]]] = []
+        self._learned: list[tuple[torch.Tensor, bool]] = []
+
+    def current(self) -> tuple[object, ...]:
+        """Returns `settings_of` the part, the same tuple as long as nothing has changed."""
+        if not isinstance(self._part, torch.nn.Module):
+            return settings_of(self._part)
+        if self._found is None or not self._unchanged():
+            self._found = settings_of(self._part)
+            self._keep(self._part)
+        return self._found
+
+    def _keep(self, part: torch.nn.Module) -> None:
+        self._same, self._values, self._learned = [], [], []
+        for module in part.modules():
+            for own in (vars(module), module._modules, module._parameters):
+                self._same.append((own, dict(own)))
+            for name, value in vars(module).items():
+                if name[0] != "_" and isinstance(value, list | dict):
+                    self._values.append((value, _constants([value])))
+            for parameter in module._parameters.values():
+                if parameter is not None:
+                    self._learned.append((parameter, parameter.requires_grad))
+
+    def _unchanged(self) -> bool:
+        try:
+            return (
+                all(now == before for now, before in self._same)
+                and all(p.requires_grad == before for p, before in self._learned)
+                and all(_constants([v]) == before for v, before in self._values)
+            )
+        except Exception:  # noqa: BLE001 - objects define what == does, and arrays raise
+            return False
 
 
 def check_settings(before: tuple[object, ...], after: tuple[object, ...]) -> None:

@@ -26,7 +26,7 @@ from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
 from .optimizers import Tensors, rules_of
 from .options import Options
-from .settings import settings_of
+from .settings import Settings
 from .states import SEED, restored, stored
 
 
@@ -115,8 +115,10 @@ class TrainStep:
         engine = open_engine(Options.of(mode, options))
         assert isinstance(engine, PackageEngine)
         self._engine = engine
+        self._settings = (Settings(model), Settings(loss))
         self._programs: dict[object, _Program] = {}
         self._current: _Program | None = None
+        self._key: object = None  # of the current program
         self._fresh = False  # whether the session has the values of the training so far
         self._seed = torch.empty(2, dtype=torch.int32).random_().view(torch.uint32)
 
@@ -240,21 +242,21 @@ class TrainStep:
 
     def _program(self, arguments: Arguments) -> _Program:
         self._check(arguments)
-        constants = tuple(g.rule.constants for g in self._groups())
+        constants = tuple(rule.constants for rule in rules_of(self._optimizer))
         forms = tuple((a.dtype, tuple(a.shape)) for a in arguments.tensors)
-        settings = (settings_of(self._model), settings_of(self._loss))
+        settings = tuple(part.current() for part in self._settings)
         key = (forms, arguments.keywords, constants, settings)
-        found = self._programs.get(key)
-        if found is not None and found is self._current and self._fresh:
-            return found
         if self._current is not None and self._fresh:
+            if key == self._key:
+                return self._current
             self.synchronize()
+        found = self._programs.get(key)
         if found is None:
             found = _Program(self._capture(arguments), self._engine)
             self._programs[key] = found
         for name, value in self._values(found.captured).items():
             found.session.write_state(name, stored(value.cpu().contiguous()))
-        self._current, self._fresh = found, True
+        self._current, self._key, self._fresh = found, key, True
         return found
 
     def _check(self, arguments: Arguments) -> None:

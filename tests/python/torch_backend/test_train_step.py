@@ -268,8 +268,12 @@ reprise.torch.export(torch.nn.BatchNorm1d(3), (torch.ones(4, 3),), targets="host
         class Scaled(_Layers):
             beta = 1.0
 
+            def __init__(self, between: nn.Module) -> None:
+                super().__init__(between)
+                self.scales = [0.5, 1.0]
+
             def forward(self, x: torch.Tensor) -> torch.Tensor:
-                return super().forward(x) * self.beta
+                return super().forward(x) * self.beta * self.scales[0]
 
         annealed = {"factor": 1.0}
 
@@ -278,6 +282,12 @@ reprise.torch.export(torch.nn.BatchNorm1d(3), (torch.ones(4, 3),), targets="host
 
         def beta(model: nn.Module) -> None:
             model.beta = 3.0  # type: ignore[assignment]
+
+        def scale(model: nn.Module) -> None:
+            model.scales[0] = 2.0  # type: ignore[operator,index]
+
+        def replace(model: nn.Module) -> None:
+            model.get_submodule("between")[1] = nn.ReLU()  # type: ignore[index,operator]
 
         def freeze(model: nn.Module) -> None:
             for parameter in model.get_submodule("a").parameters():
@@ -290,7 +300,10 @@ reprise.torch.export(torch.nn.BatchNorm1d(3), (torch.ones(4, 3),), targets="host
         model = Scaled(nn.Sequential(nn.BatchNorm1d(6), nn.Tanh()))
         self.follows(
             model, loss,
-            [lambda m: m.get_submodule("between.0").eval() and None, beta, freeze, anneal],
+            [
+                lambda m: m.get_submodule("between.0").eval() and None,
+                beta, scale, replace, freeze, anneal,
+            ],
         )  # fmt: skip
 
     def test_bfloat16_comes_back(self) -> None:
