@@ -46,7 +46,7 @@ build() {
 mkdir -p "$root/.cache"
 
 # private_apt RELEASE [ARCHITECTURE]: package lists of this machine's mirror in a new folder, $work;
-# options for apt in $options. The folder is removed at the end of the script.
+# options for apt in $apt_options. The folder is removed at the end of the script.
 private_apt() {
   local keys=/usr/share/keyrings/debian-archive-keyring.gpg mirror
   [ -r "$keys" ] || die "'$keys' is missing: install debian-archive-keyring"
@@ -59,12 +59,12 @@ private_apt() {
   trap 'rm -rf "$root/.cache/apt.$$"' EXIT
   printf 'deb [signed-by=%s] %s %s main\ndeb-src [signed-by=%s] %s %s main\n' \
     "$keys" "$mirror" "$1" "$keys" "$mirror" "$1" >"$work/sources.list"
-  options=(-o "Dir::Etc::SourceList=$work/sources.list" -o "Dir::Etc::SourceParts=-"
+  apt_options=(-o "Dir::Etc::SourceList=$work/sources.list" -o "Dir::Etc::SourceParts=-"
     -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work" -o "APT::Sandbox::User=")
   if [ -n "${2:-}" ]; then
-    options+=(-o "APT::Architecture=$2" -o "APT::Architectures::=$2")
+    apt_options+=(-o "APT::Architecture=$2" -o "APT::Architectures::=$2")
   fi
-  apt-get -q "${options[@]}" update >"$work/apt.log" 2>&1 ||
+  apt-get -q "${apt_options[@]}" update >"$work/apt.log" 2>&1 ||
     { tail -n 10 "$work/apt.log" >&2; die "apt-get could not read the package lists"; }
 }
 
