@@ -289,14 +289,22 @@ std::optional<Expr> frame_length(const InferContext& ctx) {
   return ctx.has_input(2) ? ctx.shape(2)[0] : ctx.shape(0)[1];
 }
 
-/// The signal [batch, length, parts] gives [batch, frames, bins, 2].
+/// Whether the signal is real. ONNX asks for a last dim, but ONNX Runtime also takes real signals
+/// without it, and there are models of such.
+Result<bool> signal_is_real(const InferContext& ctx) {
+  if (ctx.rank(0) == 2) return true;
+  return holds_real(ctx);
+}
+
+/// The signal [batch, length, parts], or [batch, length] if it is real, gives
+/// [batch, frames, bins, 2].
 Status infer_stft(InferContext& ctx) {
   RP_TRY(require_float(ctx, 0));
-  if (ctx.rank(0) != 3) {
-    return ctx.invalid("signal must be [batch, length, 1 or 2], has shape " +
+  if (ctx.rank(0) != 2 && ctx.rank(0) != 3) {
+    return ctx.invalid("signal must be [batch, length, 1 or 2] or [batch, length], has shape " +
                        ctx.str(ctx.shape(0)));
   }
-  RP_TRY(holds_real(ctx).status());
+  RP_TRY(signal_is_real(ctx).status());
   if (ctx.has_input(2)) {
     if (ctx.rank(2) != 1)
       return ctx.invalid("window must be a vector, has shape " + ctx.str(ctx.shape(2)));
@@ -335,12 +343,14 @@ Result<bool> stft(Rewriter& rw) {
   OpBuilder c(rw);
   Transform t;
   t.length = t.given = length->value();
-  RP_ASSIGN(t.real_input, holds_real(ctx));
+  RP_ASSIGN(t.real_input, signal_is_real(ctx));
   t.bins = c.attrs().get_int("onesided") != 0 ? t.length / 2 + 1 : t.length;
   if (!is_short(t)) return false;
   const DType dtype = c.dtype(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
-  const V x = c.cast(c.in(0), accumulate_dtype(dtype));
+  const Shape& given = ctx.shape(0);
+  const V x = c.cast(c.reshape(c.in(0), {given[0], given[1], Expr(t.real_input ? 1 : 2)}),
+                     accumulate_dtype(dtype));
   const V first = c.mul(c.positions(out[1]), static_cast<double>(step->value()));
   const V within = c.positions(*length);
   AttrMap a;

@@ -207,9 +207,12 @@ Result<StftShape> read_stft(const Call& c) {
 KernelResult stft(const Call& c) {
   RP_TRY(check_arity(c, 2, 4));
   RP_TRY(require_float(c, 0, "signal"));
-  RP_TRY(require_rank(c, 0, "signal", 3, 3));
-  RP_ASSIGN(const int64_t parts, check_parts(c, "signal"));
+  RP_TRY(require_rank(c, 0, "signal", 2, 3));
   const HostTensor& x = input(c, 0);
+  int64_t parts = 1;
+  if (x.dims().size() == 3) {
+    RP_ASSIGN(parts, check_parts(c, "signal"));
+  }
   RP_ASSIGN(const StftShape s, read_stft(c));
   RP_ASSIGN(auto y, allocate(x.dtype(), {x.dims()[0], s.frames, s.bins, 2}));
   if (y.count() == 0) return one(std::move(y));

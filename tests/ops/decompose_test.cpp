@@ -347,6 +347,9 @@ const Decomposition kSignals[] = {
     {"Stft",
      "input x: float32[2,n,1], w: float32[3]\nconst s: int64[]{1}\n"
      "y = STFT(x, s, w) @17\noutput y"},
+    {"StftWithoutParts",
+     "input x: float32[b,n]\nconst s: int64[]{2}\nconst l: int64[]{3}\n"
+     "y = STFT(x, s, _, l) @17\noutput y"},
     {"StftWhole",
      "input x: float32[2,20,2]\nconst s: int64[]{3}\nconst l: int64[]{8}\n"
      "y = STFT<onesided=0>(x, s, _, l) @17\noutput y"},

@@ -27,13 +27,17 @@ bool col2im(Maker& m) {
 bool stft(Maker& m) {
   const DType t = m.rng.chance(0.8) ? DType::F32 : m.random_float();
   const int64_t frame = m.rng.in(1, 12), length = frame + m.rng.in(0, 20);
-  const V signal = m.operand(t, {m.rng.in(1, 3), length, 1});
+  // Without a last dim, with one part, or with two: complex numbers.
+  const int64_t parts = m.rng.in(0, 2);
+  Shape dims{m.rng.in(1, 3), length};
+  if (parts > 0) dims.push_back(parts);
+  const V signal = m.operand(t, dims);
   const auto number = [&](int64_t v) {
     return m.constant(HostTensor::from(DType::I64, {}, std::vector<int64_t>{v}));
   };
   const V window = m.rng.chance(0.6) ? m.operand(t, {frame}) : Maker::kNone;
   return m.add("STFT", {signal, number(m.rng.in(1, 5)), window, number(frame)},
-               attr("onesided", m.rng.in(0, 1)));
+               attr("onesided", parts == 2 ? 0 : m.rng.in(0, 1)));
 }
 
 bool linear_attention(Maker& m) {
