@@ -18,16 +18,6 @@ std::vector<SymbolSource> sources_elsewhere(std::vector<SymbolSource> sources) {
 
 }  // namespace
 
-std::optional<bool> known_condition(const graph::Value& v) {
-  if (v.constant && v.constant->dtype() == DType::Bool && v.constant->count() == 1) {
-    return v.constant->data<uint8_t>()[0] != 0;
-  }
-  if (v.elements && v.elements->size() == 1 && v.elements->front().is_const()) {
-    return v.elements->front().value() != 0;
-  }
-  return std::nullopt;
-}
-
 void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes) {
   const size_t first = node.inputs.size();
   for (size_t s = 0; s < scopes.size(); ++s) {

@@ -238,10 +238,10 @@ bool is_sequence_map(const wire::Node& n, const std::string& domain);
 /// forks.cpp: the names of a graph's outputs.
 std::unordered_set<std::string> output_names(const wire::Graph& g);
 
-/// body.cpp: the value of a condition that the compiler knows.
-std::optional<bool> known_condition(const graph::Value& v);
-/// Makes the outer values that the node's bodies capture its last inputs. Every body gets a value
-/// of its own for each of them. `scopes` are those of the bodies.
+/// conditions.cpp: the value of a condition that the compiler knows.
+std::optional<bool> known_condition(const Graph& g, ValueId condition);
+/// body.cpp: makes the outer values that the node's bodies capture its last inputs. Every body gets
+/// a value of its own for each of them. `scopes` are those of the bodies.
 void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes);
 /// Appends the symbols that only `from` has. One of the graphs is a body of the other, and both
 /// have had the same symbols so far.

@@ -216,7 +216,7 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
     return invalid_model(node_text(n) + ": the condition is " +
                          std::string(name_of(condition.dtype)) + ", not bool");
   }
-  if (const auto known = known_condition(condition)) {
+  if (const auto known = known_condition(*scope.graph, inputs[0])) {
     return inline_branch(scope, n, *branches[*known ? 0 : 1]);
   }
   graph::NodeSpec node;

@@ -1,5 +1,5 @@
-// Loop and Scan: few iterations are written into the graph (unrolled_loops.cpp); else the body becomes
-// a graph of its own.
+// Loop and Scan: few iterations are written into the graph (unrolled_loops.cpp); else the body
+// becomes a graph of its own.
 #include "codegen/onnx/loops.h"
 
 #include <algorithm>
@@ -141,6 +141,60 @@ Expr LoopBuilder::fresh_dim(ValueId out, size_t axis) {
   return Expr::symbol(g_.add_symbol(std::move(s), source));
 }
 
+/// Whether there certainly is a first iteration.
+bool LoopBuilder::runs_once() const {
+  if (is_scan_) return false;  // the definition of Scan leaves no choice
+  const bool starts = node_.inputs[1] == kNone || known_condition(g_, node_.inputs[1]) == true;
+  const ValueId count = node_.inputs[0];
+  return starts && (count == kNone || known_integer(g_.value(count)).value_or(0) > 0);
+}
+
+/// Replaces an initial value that has another rank than what iterations return for it, where that
+/// changes no result, as Paddle exports loops:
+/// - No iteration reads it. Zeros take its place, whose dims are 0 where the returned ones are not
+///   known.
+/// - Both have one element. The initial value gets the returned rank.
+/// Returns whether it did.
+Result<bool> LoopBuilder::replace_initial(size_t i, const Graph& body) {
+  if (!runs_once()) return false;
+  const graph::Value& returned = body.value(body.outputs[i + 1]);
+  const size_t rank = returned.shape.size();
+  ValueId v = carried_[i];
+  if (body.use_count(body.inputs[i + 2]) == 0) {
+    std::vector<int64_t> dims;
+    for (const Expr& dim : returned.shape) dims.push_back(dim.is_const() ? dim.value() : 0);
+    v = g_.add_constant(g_.value(v).name + "/zeros", HostTensor(returned.dtype, dims));
+  } else {
+    if (!element_count(returned.shape).is_const(1)) return false;
+    if (!element_count(carried_shapes_[i]).is_const(1)) return false;
+    while (g_.value(v).shape.size() != rank) {
+      const char* op = g_.value(v).shape.size() < rank ? "Unsqueeze" : "Squeeze";
+      RP_ASSIGN(v, emit(op, {v}, 0));
+    }
+    ranks_.clear();
+    for (const ValueId o : body.outputs) ranks_.push_back(body.value(o).shape.size());
+  }
+  carried_[i] = node_.inputs[i + 2] = v;
+  carried_shapes_[i] = g_.value(v).shape;
+  varies_[i].assign(rank, false);
+  return true;
+}
+
+/// Results of another rank than before an initial value got another one: a loop of one iteration
+/// would return them.
+Status LoopBuilder::check_ranks(const Graph& body) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const graph::Value& v = body.value(body.outputs[i]);
+    if (v.shape.size() == ranks_[i]) continue;
+    return unsupported("the rank of '" + v.name + "' in the first iteration is " +
+                       std::to_string(ranks_[i]) + ", and in the others " +
+                       std::to_string(v.shape.size()) + "; give the initial values the rank that " +
+                       "iterations return");
+  }
+  ranks_.clear();
+  return {};
+}
+
 /// Replaces the dims of carried values that an iteration changes. Returns whether there were any.
 Result<bool> LoopBuilder::generalize(const Graph& body) {
   bool changed = false;
@@ -149,6 +203,11 @@ Result<bool> LoopBuilder::generalize(const Graph& body) {
     const graph::Value& initial = g_.value(carried_[i]);
     Shape& shape = carried_shapes_[i];
     if (returned.dtype != initial.dtype || returned.shape.size() != shape.size()) {
+      if (returned.dtype == initial.dtype) {
+        RP_ASSIGN(const bool replaced, replace_initial(i, body));
+        changed = changed || replaced;
+        if (replaced) continue;
+      }
       return unsupported("value '" + initial.name + "' is " + std::string(name_of(initial.dtype)) +
                          shape_str(shape, g_.symbols) + " at first, but an iteration returns " +
                          std::string(name_of(returned.dtype)) +
@@ -197,6 +256,7 @@ Status LoopBuilder::import_body() {
     if (!body.ok()) return body.status().with_context("in the body");
     RP_TRY(b_.omit_if_untyped(**body, (*body)->outputs));
     RP_TRY(wrap_optionals(**body));
+    RP_TRY(check_ranks(**body));
     RP_ASSIGN(const bool changed, generalize(**body));
     if (changed) continue;
     iteration_ = *std::move(body);
@@ -240,9 +300,9 @@ std::optional<int64_t> LoopBuilder::iterations() const {
 
 /// Whether the condition of a Loop is true at first and in every iteration.
 bool LoopBuilder::condition_holds() const {
-  if (node_.inputs[1] != kNone && known_condition(g_.value(node_.inputs[1])) != true) return false;
+  if (node_.inputs[1] != kNone && known_condition(g_, node_.inputs[1]) != true) return false;
   const ValueId returned = origin_of(*iteration_, iteration_->outputs[0]);
-  return returned == iteration_->inputs[1] || known_condition(iteration_->value(returned)) == true;
+  return returned == iteration_->inputs[1] || known_condition(*iteration_, returned) == true;
 }
 
 Status LoopBuilder::name_output(size_t i, ValueId v) {
@@ -279,7 +339,7 @@ Shape LoopBuilder::output_shape(ValueId out, size_t i) {
 void LoopBuilder::simplify_condition() {
   std::vector<ValueId> outputs(iteration_->outputs.begin(), iteration_->outputs.end());
   const ValueId returned = origin_of(*iteration_, outputs[0]);
-  if (returned != iteration_->inputs[1] && !known_condition(iteration_->value(returned))) return;
+  if (returned != iteration_->inputs[1] && !known_condition(*iteration_, returned)) return;
   outputs[0] = returned;
   iteration_->set_outputs(std::move(outputs));
 }

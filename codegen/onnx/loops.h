@@ -31,6 +31,9 @@ class LoopBuilder {
   Status wrap_optionals(Graph& body);
   Status unwrap(size_t i, ValueId optional);
   Result<bool> generalize(const Graph& body);
+  bool runs_once() const;
+  Result<bool> replace_initial(size_t i, const Graph& body);
+  Status check_ranks(const Graph& body);
   Status find_out_axes();
   std::optional<int64_t> iterations() const;
   bool condition_holds() const;
@@ -60,7 +63,8 @@ class LoopBuilder {
   std::vector<bool> in_reversed_, out_reversed_;
   std::vector<Shape> carried_shapes_;  // in every iteration
   std::vector<graph::Items> carried_items_;
-  std::vector<bool> wrapped_;              // an optional whose value the body returns
+  std::vector<bool> wrapped_;  // an optional whose value the body returns
+  std::vector<size_t> ranks_;  // of the results of the body before initial values got other ranks
   std::vector<std::vector<bool>> varies_;  // per carried value and dim: differs between iterations
   size_t first_own_symbol_ = 0;            // symbols from here on belong to iterations
   std::shared_ptr<Graph> iteration_;

@@ -37,7 +37,7 @@ Result<ValueId> LoopBuilder::emit(const std::string& op, std::vector<ValueId> in
   node.op = op;
   node.opset = 13;
   node.inputs = std::move(inputs);
-  if (op == "Unsqueeze") {
+  if (op == "Unsqueeze" || op == "Squeeze") {
     node.inputs.push_back(
         g_.add_constant("axis", HostTensor::from<int64_t>(DType::I64, {1}, {axis})));
   } else {

@@ -390,6 +390,49 @@ for flag in (True, False):
             w=floats(4),
         )
 
+# As Paddle exports loops: `before` is a placeholder, and `step` has another rank at first.
+case(
+    "loop_of_other_ranks_at_first",
+    HEAD
+    + """g (float[2,3] x) => (float[a,3] last, int64[b] steps, float[c] sums) {
+  zero = Constant <value = float {0}> ()
+  three = Constant <value = float {3}> ()
+  starts = Less(zero, three)
+  most = Constant <value = int64[1] {1024}> ()
+  first = Constant <value = int64 {0}> ()
+  last, steps, sums = Loop <body = b (int64 i, bool going, float[a,3] before, int64[b] step) =>
+      (bool again, float[a,3] now, int64[b] next, float sum) {
+    f = Cast <to = 1> (step)
+    now = Add(x, f)
+    one = Constant <value = int64[1] {1}> ()
+    next = Add(step, one)
+    four = Constant <value = int64 {4}> ()
+    less = Less(next, four)
+    again = Squeeze(less)
+    sum = ReduceSum <keepdims = 0> (now)
+  }> (most, starts, zero, first)
+}""",
+    x=floats(2, 3),
+)
+
+case(
+    "if_of_computed_constants",
+    HEAD
+    + """g (float[2,3] x) => (float[n] y) {
+  size = Constant <value = float {2.5}> ()
+  two = Constant <value = float {2}> ()
+  half = Div(size, two)
+  taken = Greater(size, half)
+  y = If (taken) <
+    then_branch = t () => (float[n] a) {
+      a = ReduceMax <axes = [1], keepdims = 0> (x)
+    }, else_branch = e () => (float[2,3] b) {
+      b = Neg(x)
+    }>
+}""",
+    x=floats(2, 3),
+)
+
 
 def main() -> None:
     shutil.rmtree(CASES, ignore_errors=True)

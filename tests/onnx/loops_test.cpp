@@ -1,0 +1,46 @@
+// What the importer makes of loops whose values change their rank.
+#include <gtest/gtest.h>
+
+#include "tests/onnx/proto.h"
+
+namespace reprise::onnx::test {
+namespace {
+
+/// A loop that passes on two numbers, of which an iteration gives the first one an axis. `count` is
+/// the number of iterations; the second number becomes the result of `op` with the first.
+Model loop(const std::string& count, const std::string& op) {
+  Model m;
+  m.input("n", kInt64, {}).input("a", kFloat, {}).input("b", kFloat, {}).output("y").output("z");
+  add_int64(m.graph(), "three", {3});
+  wire::Graph* g =
+      attribute(m.node("Loop", {count, "", "a", "b"}, {"y", "z"}, "loop"), "body", 5)->mutable_g();
+  for (const char* name : {"i", "going", "v", "w"}) g->add_input()->set_name(name);
+  for (const char* name : {"going", "next", "other"}) g->add_output()->set_name(name);
+  add_float(*g, "one", {1});
+  fill(g->add_node(), "Add", {"v", "one"}, {"next"});
+  fill(g->add_node(), op, {"w", op == "Mul" ? "v" : "one"}, {"other"});
+  return m;
+}
+
+TEST(Loops, InitialValuesOfOneElementGetTheRankOfLaterOnes) {
+  const std::string graph = imported(loop("three", "Add"));
+  EXPECT_NE(graph.find("Unsqueeze(a, "), std::string::npos) << graph;
+  EXPECT_NE(graph.find("loop/2/next: float32[1] ="), std::string::npos) << graph;
+  EXPECT_NE(graph.find("loop/2/other: float32[1] ="), std::string::npos) << graph;
+}
+
+TEST(Loops, RanksThatAnIterationMayNotChange) {
+  EXPECT_EQ(imported(loop("n", "Add")),
+            "node 'loop' (Loop): value 'a' is float32[] at first, but an iteration returns "
+            "float32[1] for it; the type and the rank must stay the same");
+}
+
+TEST(Loops, ResultsWhoseRankIsAnotherAfterTheFirstIteration) {
+  EXPECT_EQ(
+      imported(loop("three", "Mul")),
+      "node 'loop' (Loop): the rank of 'other' in the first iteration is 0, and in the others "
+      "1; give the initial values the rank that iterations return");
+}
+
+}  // namespace
+}  // namespace reprise::onnx::test
