@@ -11,6 +11,9 @@ namespace reprise::onnx {
 
 namespace {
 
+/// Elements of a constant that takes the place of an initial value.
+constexpr int64_t kMaxZeros = int64_t{1} << 16;
+
 std::optional<int64_t> known_integer(const graph::Value& v) {
   if (v.constant && v.constant->dtype() == DType::I64 && v.constant->count() == 1)
     return v.constant->data<int64_t>()[0];
@@ -152,7 +155,7 @@ bool LoopBuilder::runs_once() const {
 /// Replaces an initial value that has another rank than what iterations return for it, where that
 /// changes no result, as Paddle exports loops:
 /// - No iteration reads it. Zeros take its place, whose dims are 0 where the returned ones are not
-///   known.
+///   known, and all of them if there were many elements.
 /// - Both have one element. The initial value gets the returned rank.
 /// Returns whether it did.
 Result<bool> LoopBuilder::replace_initial(size_t i, const Graph& body) {
@@ -163,6 +166,8 @@ Result<bool> LoopBuilder::replace_initial(size_t i, const Graph& body) {
   if (body.use_count(body.inputs[i + 2]) == 0) {
     std::vector<int64_t> dims;
     for (const Expr& dim : returned.shape) dims.push_back(dim.is_const() ? dim.value() : 0);
+    const auto count = checked_element_count(dims, returned.dtype);
+    if (!count.ok() || *count > kMaxZeros) dims.assign(rank, 0);
     v = g_.add_constant(g_.value(v).name + "/zeros", HostTensor(returned.dtype, dims));
   } else {
     if (!element_count(returned.shape).is_const(1)) return false;

@@ -42,5 +42,18 @@ TEST(Loops, ResultsWhoseRankIsAnotherAfterTheFirstIteration) {
       "1; give the initial values the rank that iterations return");
 }
 
+TEST(Loops, PlaceholdersOfHugeValues) {
+  Model m;
+  m.input("a", kFloat, {}).input("x", kFloat, {1 << 15, 1}).input("w", kFloat, {1, 1 << 15});
+  m.output("y");
+  wire::Graph* g = attribute(m.node("Loop", {"", "", "a"}, {"y"}, "loop"), "body", 5)->mutable_g();
+  for (const char* name : {"i", "going", "v"}) g->add_input()->set_name(name);
+  for (const char* name : {"stop", "next"}) g->add_output()->set_name(name);
+  fill(g->add_node(), "Not", {"going"}, {"stop"});
+  fill(g->add_node(), "Mul", {"x", "w"}, {"next"});
+  const std::string graph = imported(m);
+  EXPECT_NE(graph.find("const a/zeros: float32[0,0]"), std::string::npos) << graph;
+}
+
 }  // namespace
 }  // namespace reprise::onnx::test
