@@ -144,12 +144,16 @@ Expr LoopBuilder::fresh_dim(ValueId out, size_t axis) {
   return Expr::symbol(g_.add_symbol(std::move(s), source));
 }
 
-/// Whether there certainly is a first iteration.
+/// Whether the condition of a Loop is true at first.
+bool LoopBuilder::starts() const {
+  return node_.inputs[1] == kNone || known_condition(g_, node_.inputs[1]) == true;
+}
+
+/// Whether the first iteration certainly runs.
 bool LoopBuilder::runs_once() const {
-  if (is_scan_) return false;  // the definition of Scan leaves no choice
-  const bool starts = node_.inputs[1] == kNone || known_condition(g_, node_.inputs[1]) == true;
+  if (is_scan_) return false;  // a Scan may not change the types of the values that it passes on
   const ValueId count = node_.inputs[0];
-  return starts && (count == kNone || known_integer(g_.value(count)).value_or(0) > 0);
+  return starts() && (count == kNone || known_integer(g_.value(count)).value_or(0) > 0);
 }
 
 /// Replaces an initial value that has another rank than what iterations return for it, where that
@@ -185,8 +189,8 @@ Result<bool> LoopBuilder::replace_initial(size_t i, const Graph& body) {
   return true;
 }
 
-/// Results of another rank than before an initial value got another one: a loop of one iteration
-/// would return them.
+/// Refuses a body whose results got other ranks when an initial value did. The model's results have
+/// the ranks from before if the loop runs once.
 Status LoopBuilder::check_ranks(const Graph& body) {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const graph::Value& v = body.value(body.outputs[i]);
@@ -254,7 +258,8 @@ Status LoopBuilder::unwrap(size_t i, ValueId optional) {
 
 Status LoopBuilder::import_body() {
   first_own_symbol_ = g_.symbols.size();
-  // Each attempt but the last replaces at least one dim, so this ends.
+  // Each attempt but the last replaces a dim or an initial value, and ranks do not grow again, so
+  // this ends.
   for (;;) {
     Scope inner;
     auto body = b_.import_body(scope_, *body_, iteration_inputs(), inner);
@@ -305,7 +310,7 @@ std::optional<int64_t> LoopBuilder::iterations() const {
 
 /// Whether the condition of a Loop is true at first and in every iteration.
 bool LoopBuilder::condition_holds() const {
-  if (node_.inputs[1] != kNone && known_condition(g_, node_.inputs[1]) != true) return false;
+  if (!starts()) return false;
   const ValueId returned = origin_of(*iteration_, iteration_->outputs[0]);
   return returned == iteration_->inputs[1] || known_condition(*iteration_, returned) == true;
 }

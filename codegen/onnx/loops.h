@@ -31,6 +31,7 @@ class LoopBuilder {
   Status wrap_optionals(Graph& body);
   Status unwrap(size_t i, ValueId optional);
   Result<bool> generalize(const Graph& body);
+  bool starts() const;
   bool runs_once() const;
   Result<bool> replace_initial(size_t i, const Graph& body);
   Status check_ranks(const Graph& body);

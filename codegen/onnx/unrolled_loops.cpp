@@ -1,4 +1,4 @@
-// Loop and Scan with few iterations, which are written into the graph, one after another.
+// Writes the iterations of short Loops and Scans into the graph, one after another.
 #include <algorithm>
 #include <optional>
 

@@ -289,8 +289,8 @@ std::optional<Expr> frame_length(const InferContext& ctx) {
   return ctx.has_input(2) ? ctx.shape(2)[0] : ctx.shape(0)[1];
 }
 
-/// Whether the signal is real. ONNX asks for a last dim, but ONNX Runtime also takes real signals
-/// without it, and there are models of such.
+/// Whether the signal is real. ONNX requires the last dim. ONNX Runtime also takes real signals
+/// without it, and exported models rely on that.
 Result<bool> signal_is_real(const InferContext& ctx) {
   if (ctx.rank(0) == 2) return true;
   return holds_real(ctx);

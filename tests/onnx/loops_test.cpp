@@ -1,4 +1,4 @@
-// What the importer makes of loops whose values change their rank.
+// How the importer treats loops whose values change their rank.
 #include <gtest/gtest.h>
 
 #include "tests/onnx/proto.h"
@@ -7,7 +7,8 @@ namespace reprise::onnx::test {
 namespace {
 
 /// A loop that passes on two numbers, of which an iteration gives the first one an axis. `count` is
-/// the number of iterations; the second number becomes the result of `op` with the first.
+/// the number of iterations. `op` gives the next second number: it multiplies it by the first
+/// (Mul), adds one to it (Add), or gives it one more axis in each iteration (Unsqueeze).
 Model loop(const std::string& count, const std::string& op) {
   Model m;
   m.input("n", kInt64, {}).input("a", kFloat, {}).input("b", kFloat, {}).output("y").output("z");
@@ -17,8 +18,10 @@ Model loop(const std::string& count, const std::string& op) {
   for (const char* name : {"i", "going", "v", "w"}) g->add_input()->set_name(name);
   for (const char* name : {"going", "next", "other"}) g->add_output()->set_name(name);
   add_float(*g, "one", {1});
+  add_int64(*g, "axis", {0});
   fill(g->add_node(), "Add", {"v", "one"}, {"next"});
-  fill(g->add_node(), op, {"w", op == "Mul" ? "v" : "one"}, {"other"});
+  const char* with = op == "Mul" ? "v" : op == "Unsqueeze" ? "axis" : "one";
+  fill(g->add_node(), op, {"w", with}, {"other"});
   return m;
 }
 
@@ -42,7 +45,14 @@ TEST(Loops, ResultsWhoseRankIsAnotherAfterTheFirstIteration) {
       "1; give the initial values the rank that iterations return");
 }
 
-TEST(Loops, PlaceholdersOfHugeValues) {
+TEST(Loops, RanksThatGrowInEachIteration) {
+  EXPECT_EQ(
+      imported(loop("three", "Unsqueeze")),
+      "node 'loop' (Loop): the rank of 'other' in the first iteration is 1, and in the others "
+      "2; give the initial values the rank that iterations return");
+}
+
+TEST(Loops, InitialValuesThatStandForHugeOnes) {
   Model m;
   m.input("a", kFloat, {}).input("x", kFloat, {1 << 15, 1}).input("w", kFloat, {1, 1 << 15});
   m.output("y");

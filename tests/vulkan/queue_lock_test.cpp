@@ -1,5 +1,5 @@
-// An application's queue has a lock of the application. The library submits to the queue only while
-// it holds this lock, and does nothing else with the lock held.
+// The application gives its queue a lock. The library holds the lock for each submission to the
+// queue, and for nothing else.
 #include <array>
 #include <thread>
 

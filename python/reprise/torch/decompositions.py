@@ -95,7 +95,7 @@ def traced_forms() -> Iterator[None]:
     masks.
     """
     # PyTorch remembers which operators it can rewrite when it first makes a table. This block changes
-    # some of them, so the table must be made before.
+    # some of them, so the table must be made first.
     _decompositions()
     forms = [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
     with sdpa_kernel(forms), whole.resampling():

@@ -390,7 +390,7 @@ for flag in (True, False):
             w=floats(4),
         )
 
-# As Paddle exports loops: `before` is a placeholder, and `step` has another rank at first.
+# Paddle exports such loops: no iteration reads `before`, and `step` has another rank at first.
 case(
     "loop_of_other_ranks_at_first",
     HEAD

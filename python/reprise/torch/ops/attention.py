@@ -16,7 +16,7 @@ from .common import compute_dtype, known
 
 def _check(dropout: float, query: Value, key: Value) -> None:
     if dropout:
-        raise Unsupported("attention with dropout has no row of its own")
+        raise Unsupported("attention with dropout is not one kernel")
     if expression(query.shape[1]) != expression(key.shape[1]):
         for count in (query.shape[1], key.shape[1]):
             known(count, "the number of heads")
