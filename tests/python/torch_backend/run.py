@@ -1,4 +1,6 @@
-"""Runs the tests of reprise.torch: `run.py quick|full [RESULTS.xml]`.
+"""Runs the tests of reprise.torch: `run.py quick|full|MODULE [RESULTS.xml]`.
+
+`run.py --list quick|full` prints the modules of a tier.
 
 Continues in the interpreter that REPRISE_TEST_TORCH names if this one has no PyTorch. Ends with 77,
 which CTest reports as skipped, where the packages that the tests need are not installed.
@@ -48,8 +50,13 @@ NEEDED = {
 
 
 def main() -> int:
-    tier = sys.argv[1]
-    path = Path(sys.argv[2] if len(sys.argv) > 2 else f"torch_backend.{tier}.xml")
+    if sys.argv[1] == "--list":
+        print("\n".join(MODULES[sys.argv[2]]))
+        return 0
+    part = sys.argv[1]
+    modules = MODULES.get(part, [part])
+    tier = "full" if set(modules) & set(MODULES["full"]) else "quick"
+    path = Path(sys.argv[2] if len(sys.argv) > 2 else f"torch_backend.{part}.xml")
     other = os.environ.pop("REPRISE_TEST_TORCH", "")
     if importlib.util.find_spec("torch") is None and os.access(other, os.X_OK):
         os.execv(other, [other, *sys.argv])
@@ -60,7 +67,7 @@ def main() -> int:
         print(f"skipped: {reason}")
         results.skip_all(path, "torch_backend", reason)
         return SKIPPED
-    suite = unittest.defaultTestLoader.loadTestsFromNames(MODULES[tier])
+    suite = unittest.defaultTestLoader.loadTestsFromNames(modules)
     return results.run(suite, path)
 
 
