@@ -8,28 +8,42 @@ transformers for BERT:
 
 Each case runs in two processes that share a new folder of compiled packages. The time begins after
 PyTorch, its compiler and the model are loaded, and ends with the first result. Processor time is
-that of all threads, which other load on the machine affects less than wall time.
+that of all threads, which other load on the machine affects less than wall time. With `--precompile`,
+PyTorch also saves what Dynamo has traced (docs/pytorch.md, "A second process").
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from typing import Any
 
+import torch
+
+
+class Model(torch.nn.Module):
+    """What PyTorch can save: a forward that no decorator has replaced and that returns a tensor."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *arguments: Any) -> Any:
+        result = self.inner(*arguments)
+        return result if isinstance(result, torch.Tensor) else result[0]
+
 
 def resnet18() -> tuple[Any, tuple[Any, ...]]:
-    import torch
     from torchvision.models import resnet18 as make
 
     return make(), (torch.randn(1, 3, 64, 64),)
 
 
 def bert() -> tuple[Any, tuple[Any, ...]]:
-    import torch
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
@@ -40,8 +54,6 @@ def bert() -> tuple[Any, tuple[Any, ...]]:
 
 
 def linear() -> tuple[Any, tuple[Any, ...]]:
-    import torch
-
     return torch.nn.Linear(8, 8), (torch.randn(2, 8),)
 
 
@@ -50,32 +62,41 @@ CASES = {"resnet18": resnet18, "bert": bert, "linear": linear}
 
 def child(case: str, device: str, folder: str, training: bool) -> None:
     """Prints wall time, processor time and the number of compiled packages of one process."""
-    import torch
     import torch._dynamo.backends.common
     from reprise.torch import backend, counters
 
+    if torch._dynamo.config.caching_precompile:
+        pass  # imports much of PyTorch's compiler
     model, inputs = CASES[case]()
-    model.eval()
+    model = Model(model).eval()
     options = {"device": device, "cache_dir": folder}
-    compiled = torch.compile(model, backend=backend, options=options)
     wall, processor = time.perf_counter(), time.process_time()
+    compiled = torch.compile(model, backend=backend, options=options)
     with torch.set_grad_enabled(training):
         result = compiled(*inputs)
         if training:
-            tensor = result if isinstance(result, torch.Tensor) else result[0]
-            tensor.square().mean().backward()
+            result.square().mean().backward()
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    if torch._dynamo.config.caching_precompile:
+        torch.compiler.save_cache_artifacts()
     print(wall, processor, counters().compiled)
 
 
 def process(
-    case: str, device: str, folder: str, training: bool
+    case: str, device: str, folder: str, training: bool, precompile: bool
 ) -> tuple[float, float, int]:
     """Runs a child and returns what it prints."""
     command = [sys.executable, __file__, "--device", device, "--child", case, folder]
     if training:
         command.append("--training")
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    environment = dict(
+        os.environ, TORCHINDUCTOR_CACHE_DIR=os.path.join(folder, "pytorch")
+    )
+    if precompile:
+        environment["TORCH_CACHING_PRECOMPILE"] = "1"
+    out = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+    ).stdout
     wall, processor, compiled = out.splitlines()[-1].split()
     return float(wall), float(processor), int(compiled)
 
@@ -86,6 +107,9 @@ def main() -> None:
     parser.add_argument("--cases", default="resnet18,bert")
     parser.add_argument(
         "--training", action="store_true", help="forward and backward with one call"
+    )
+    parser.add_argument(
+        "--precompile", action="store_true", help="let PyTorch save what it has traced"
     )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -98,8 +122,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             for name in ("first", "second"):
                 wall, processor, compiled = process(
-                    case, arguments.device, folder, arguments.training
-                )
+                    case, arguments.device, folder, arguments.training,
+                    arguments.precompile,
+                )  # fmt: skip
                 print(
                     f"| {case} | {name} | {wall:.2f} | {processor:.2f} | {compiled} |",
                     flush=True,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
+import torch._dynamo
 from functorch.compile import (  # type: ignore[import-untyped]
     min_cut_rematerialization_partition,
 )
@@ -36,6 +38,11 @@ def compile_module(
     chosen = Options.of(mode, options)
     opened = engine.open_engine(chosen)
 
+    # What is frozen depends on values, which only the process has.
+    stored = None if chosen.freeze else _stored()
+    if stored is not None:
+        stored.mark(gm, chosen)
+
     def compiler(
         kind: str,
     ) -> Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]:
@@ -43,10 +50,12 @@ def compile_module(
             if kind == "forward":
                 _allow_backward_twice()
             static = _static_inputs() if kind != "backward" else frozenset()
-            freeze = chosen.freeze and kind == "inference"
-            return compile_graph(graph, Job(opened, kind, static), freeze)
+            job = Job(opened, kind, static)
+            if stored is not None:
+                return stored.StoredGraph(graph, job, chosen)  # type: ignore[no-any-return]
+            return compile_graph(graph, job, chosen.freeze and kind == "inference")
 
-        return run
+        return run if stored is None else stored.serializable(run)
 
     trace = aot_autograd(
         fw_compiler=compiler("forward"),
@@ -59,6 +68,17 @@ def compile_module(
     )
     with traced_forms():
         return trace(gm, example_inputs)
+
+
+def _stored() -> ModuleType | None:
+    """Returns what makes graphs that PyTorch saves, if it is to save them."""
+    if not getattr(torch._dynamo.config, "caching_precompile", False):
+        return None
+    try:
+        from . import stored  # imports Inductor
+    except ImportError:  # a version of PyTorch that saves only what Inductor compiles
+        return None
+    return stored
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from . import report
 from .engine import CompileError, Engine, RunRefused
 from .errors import MISFITS, Unsupported
 from .freezing import Frozen
-from .lowering import lower, source_of
+from .lowering import Lowered, lower, source_of
 from .partition import PREFIX, cut, unsupported
 from .region import Region
 from .results import TensorSpec
@@ -54,28 +54,62 @@ def compile_graph(
     if freeze and job.static:
         free = Job(job.engine, job.kind)
         return make_boxed_func(  # type: ignore[no-any-return]
-            Frozen(gm, sorted(job.static), lambda frozen: _new_graph(frozen, free))
+            Frozen(gm, sorted(job.static), lambda frozen: adapting(frozen, free)[0])
         )
-    return make_boxed_func(_new_graph(gm, job))  # type: ignore[no-any-return]
+    return make_boxed_func(adapting(gm, job)[0])  # type: ignore[no-any-return]
 
 
-def _new_graph(gm: GraphModule, job: Job) -> Callable[..., Any]:
-    entry = report.GraphReport(
-        job.kind, sum(n.op == "call_function" for n in gm.graph.nodes)
-    )
-    report.add(entry)
-    return Adapting(gm, job, entry)
+def adapting(gm: GraphModule, job: Job) -> tuple[Adapting, Lowered | None]:
+    """Compiles a graph, in parts if it has operators that cannot be compiled.
+
+    The second result is its lowered form, if it is one region.
+    """
+    lowered = None
+    with _disable_current_modes():  # constants are real tensors, not fake ones
+        try:
+            lowered = _lower(gm, job)
+        except Unsupported as error:
+            log.debug("the graph is cut: %s", error)
+    made = Adapting(lambda: gm, job, counted(gm), lowered)
+    return made, lowered if made.is_whole else None
+
+
+def counted(gm: GraphModule) -> int:
+    """Returns how many operators a graph has."""
+    return sum(n.op == "call_function" for n in gm.graph.nodes)
 
 
 class Adapting:
-    """Runs a graph. What a device refuses only in a run, PyTorch runs from then on."""
+    """Runs a graph. What a device refuses only in a run, PyTorch runs from then on.
 
-    def __init__(self, gm: GraphModule, job: Job, entry: report.GraphReport) -> None:
-        self._gm, self._job, self._entry = gm, job, entry
+    `graph` is called only if something refuses the lowered form. It `is_whole` if that is compiled.
+    """
+
+    def __init__(
+        self, graph: Callable[[], GraphModule], job: Job, operators: int, lowered: Lowered | None
+    ) -> None:  # fmt: skip
+        self._graph, self._job = graph, job
+        self._entry = report.GraphReport(job.kind, operators)
         self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
-        with _disable_current_modes():  # constants are real tensors, not fake ones
-            self._call = _compiled(gm, job, entry)
+        self.is_whole = False
+        report.add(self._entry)
+        with _disable_current_modes():
+            self._call = self._compiled(lowered)
+
+    def _compiled(self, lowered: Lowered | None) -> Callable[..., Any]:
+        refused = {}
+        if lowered is not None:
+            try:
+                region = _compile(lowered, self._job, self._entry, self._job.static)
+                self.is_whole = True
+                # Calling forward() skips the hooks of modules, which take time in each call.
+                return region.forward
+            except CompileError as error:
+                log.debug("the graph is cut: %s", error)
+                self._entry.regions.clear()
+                refused = _blamed(self._graph(), error)
+        return _partitioned(self._graph(), self._job, self._entry, refused)
 
     def __call__(self, *arguments: Any) -> Any:
         while True:
@@ -87,44 +121,35 @@ class Adapting:
                     if self._call is call:
                         self._call = self._without(error)
             except reprise.Error as error:
-                _note_sources(self._gm, error)
+                _note_sources(self._graph(), error)
                 raise
 
     def _without(self, error: RunRefused) -> Callable[..., Any]:
-        blamed = _blamed_in_run(self._gm, error)
+        gm = self._graph()
+        blamed = _blamed_in_run(gm, error)
         log.info("a device refuses to run a graph, which is cut: %s", error)
         with _disable_current_modes():
             if not set(blamed) - set(self._refused):
-                return _eager(self._gm, self._entry, str(error))
+                return _eager(gm, self._entry, str(error))
             self._refused.update(blamed)
-            return _partitioned(self._gm, self._job, self._entry, self._refused)
+            return _partitioned(gm, self._job, self._entry, self._refused)
 
 
-def _compiled(
-    gm: GraphModule, job: Job, entry: report.GraphReport
-) -> Callable[..., Any]:
+def _lower(gm: GraphModule, job: Job) -> Lowered:
     try:
-        # Calling forward() skips the hooks of modules, which take time in each call.
-        return _region(gm, job, entry, job.static).forward
-    except (Unsupported, CompileError) as error:
-        log.debug("the graph is cut: %s", error)
-        entry.regions.clear()
-        refused = _blamed(gm, error)
-    return _partitioned(gm, job, entry, refused)
-
-
-def _region(
-    gm: GraphModule,
-    job: Job,
-    entry: report.GraphReport,
-    static: frozenset[int] = frozenset(),
-) -> Region:
-    try:
-        lowered = lower(gm, share=job.kind == "inference")
+        return lower(gm, share=job.kind == "inference")
     except MISFITS as error:
         raise Unsupported(
             f"its arguments have a form that is not supported ({error})"
         ) from error
+
+
+def _compile(
+    lowered: Lowered,
+    job: Job,
+    entry: report.GraphReport,
+    static: frozenset[int] = frozenset(),
+) -> Region:
     if not any(isinstance(r, TensorSpec) for r in lowered.results):
         return Region(lowered, None)  # all results are arguments or views of them
     program = job.engine.compile(lowered.model)
@@ -186,7 +211,7 @@ def _partitioned(
         try:
             for name, module in list(parts.named_children()):
                 if name.startswith(PREFIX) and isinstance(module, GraphModule):
-                    setattr(parts, name, _region(module, job, entry))
+                    setattr(parts, name, _compile(_lower(module, job), job, entry))
         except (CompileError, Unsupported) as error:
             blamed = _blamed(gm, error)
             if not blamed or not set(blamed) - set(refused):

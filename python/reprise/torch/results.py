@@ -14,7 +14,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from .errors import Unsupported
-from .symbols import Size, evaluator, expression, static
+from .symbols import SYMBOLIC, Size, evaluator, expression, static
 
 
 @dataclass
@@ -81,10 +81,10 @@ class ViewOf:
     steps: list[_Step]
 
     @property
-    def sizes(self) -> list[torch.SymInt]:
+    def sizes(self) -> list[Size]:
         """The sizes that depend on the run."""
         leaves = pytree.tree_leaves([(args, kwargs) for _, args, kwargs in self.steps])
-        return [leaf for leaf in leaves if isinstance(leaf, torch.SymInt)]
+        return [leaf for leaf in leaves if isinstance(leaf, SYMBOLIC)]
 
     def maker(
         self, symbols: Sequence[sympy.Symbol]
@@ -115,7 +115,7 @@ def _follow(steps: list[_Step], tensor: torch.Tensor) -> torch.Tensor:
 
 def _filler(tree: Any, numbers: Iterator[int]) -> Callable[[Sequence[int]], Any]:
     """Returns what puts sizes into a tree of arguments, in the order of its leaves."""
-    if isinstance(tree, torch.SymInt):
+    if isinstance(tree, SYMBOLIC):
         number = next(numbers)
         return lambda sizes: sizes[number]
     if isinstance(tree, (list, tuple)):

@@ -11,8 +11,10 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.utils._sympy.functions import FloorDiv, FloorToInt, ToFloat, TruncToInt
 
-#: A size: a number, or an expression of the traced program.
+#: A size: a number, or an expression of the traced program. In what was stored it is a sympy.Expr.
 Size = int | torch.SymInt
+#: The types of sizes that are no numbers.
+SYMBOLIC = (torch.SymInt, sympy.Expr)
 
 
 def expression(size: Size | torch.SymFloat) -> sympy.Expr:
@@ -23,7 +25,7 @@ def expression(size: Size | torch.SymFloat) -> sympy.Expr:
         if shape_env is not None:
             expr = shape_env.replace(shape_env.simplify(expr))
         return _without_floats(expr)
-    return sympy.Integer(int(size))
+    return size if isinstance(size, sympy.Expr) else sympy.Integer(int(size))
 
 
 #: The largest denominator of factors of sizes.
@@ -60,7 +62,7 @@ def _rounded_product(rounded: sympy.Expr) -> sympy.Expr:
 
 def static(size: Size) -> bool:
     """Returns whether a size is the same in all runs."""
-    return not isinstance(size, torch.SymInt) or bool(expression(size).is_Integer)
+    return not isinstance(size, SYMBOLIC) or bool(expression(size).is_Integer)
 
 
 def is_always(size: Size, number: int) -> bool:

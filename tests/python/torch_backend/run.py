@@ -32,6 +32,7 @@ MODULES = {
         "test_parameters",
         "test_profiler",
         "test_programs",
+        "test_stored",
         "test_train_step",
         "test_training",
     ],
