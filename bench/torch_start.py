@@ -15,6 +15,7 @@ PyTorch also saves what Dynamo has traced (docs/pytorch.md, "A second process").
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import subprocess
 import sys
@@ -65,8 +66,10 @@ def child(case: str, device: str, folder: str, training: bool) -> None:
     import torch._dynamo.backends.common
     from reprise.torch import backend, counters
 
-    if torch._dynamo.config.caching_precompile:
-        pass  # imports much of PyTorch's compiler
+    if (
+        torch._dynamo.config.caching_precompile
+    ):  # which needs more of PyTorch's compiler
+        importlib.import_module("reprise.torch.stored")
     model, inputs = CASES[case]()
     model = Model(model).eval()
     options = {"device": device, "cache_dir": folder}

@@ -24,6 +24,7 @@ endif()
 execute_process(COMMAND ${PROJECT_SOURCE_DIR}/tools/torch --where OUTPUT_VARIABLE torch_python
                 OUTPUT_STRIP_TRAILING_WHITESPACE)
 set(torch_tests ${python_tests}/torch_backend/run.py)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${torch_tests})  # lists the modules
 # The full tier runs for hours on a processor: each module of it is a test with a time limit of its own.
 execute_process(COMMAND ${REPRISE_PYTHON} ${torch_tests} --list full OUTPUT_VARIABLE torch_full
                 COMMAND_ERROR_IS_FATAL ANY)

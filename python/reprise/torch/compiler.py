@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import re
@@ -54,24 +55,13 @@ def compile_graph(
     if freeze and job.static:
         free = Job(job.engine, job.kind)
         return make_boxed_func(  # type: ignore[no-any-return]
-            Frozen(gm, sorted(job.static), lambda frozen: adapting(frozen, free)[0])
+            Frozen(gm, sorted(job.static), lambda frozen: _adapting(frozen, free))
         )
-    return make_boxed_func(adapting(gm, job)[0])  # type: ignore[no-any-return]
+    return make_boxed_func(_adapting(gm, job))  # type: ignore[no-any-return]
 
 
-def adapting(gm: GraphModule, job: Job) -> tuple[Adapting, Lowered | None]:
-    """Compiles a graph, in parts if it has operators that cannot be compiled.
-
-    The second result is its lowered form, if it is one region.
-    """
-    lowered = None
-    with _disable_current_modes():  # constants are real tensors, not fake ones
-        try:
-            lowered = _lower(gm, job)
-        except Unsupported as error:
-            log.debug("the graph is cut: %s", error)
-    made = Adapting(lambda: gm, job, counted(gm), lowered)
-    return made, lowered if made.is_whole else None
+def _adapting(gm: GraphModule, job: Job) -> Adapting:
+    return Adapting(lambda: gm, job, counted(gm), lambda: lower_graph(gm, job))
 
 
 def counted(gm: GraphModule) -> int:
@@ -82,33 +72,35 @@ def counted(gm: GraphModule) -> int:
 class Adapting:
     """Runs a graph. What a device refuses only in a run, PyTorch runs from then on.
 
-    `graph` is called only if something refuses the lowered form. It `is_whole` if that is compiled.
+    `lowered` is called once. `graph` is called only if something refuses a part of the graph.
     """
 
     def __init__(
-        self, graph: Callable[[], GraphModule], job: Job, operators: int, lowered: Lowered | None
+        self, graph: Callable[[], GraphModule], job: Job, operators: int,
+        lowered: Callable[[], Lowered],
     ) -> None:  # fmt: skip
         self._graph, self._job = graph, job
         self._entry = report.GraphReport(job.kind, operators)
         self._refused: dict[str, str] = {}
         self._lock = threading.Lock()
-        self.is_whole = False
         report.add(self._entry)
-        with _disable_current_modes():
+        with _disable_current_modes():  # constants are real tensors, not fake ones
             self._call = self._compiled(lowered)
 
-    def _compiled(self, lowered: Lowered | None) -> Callable[..., Any]:
-        refused = {}
-        if lowered is not None:
-            try:
-                region = _compile(lowered, self._job, self._entry, self._job.static)
-                self.is_whole = True
-                # Calling forward() skips the hooks of modules, which take time in each call.
-                return region.forward
-            except CompileError as error:
-                log.debug("the graph is cut: %s", error)
-                self._entry.regions.clear()
-                refused = _blamed(self._graph(), error)
+    @property
+    def is_whole(self) -> bool:
+        """Whether PyTorch runs no part of the graph."""
+        return not self._entry.fallbacks
+
+    def _compiled(self, lowered: Callable[[], Lowered]) -> Callable[..., Any]:
+        try:
+            region = _region(lowered(), self._job, self._entry, self._job.static)
+            # Calling forward() skips the hooks of modules, which take time in each call.
+            return region.forward
+        except (Unsupported, CompileError) as error:
+            log.debug("the graph is cut: %s", error)
+            self._entry.regions.clear()
+            refused = _blamed(self._graph(), error)
         return _partitioned(self._graph(), self._job, self._entry, refused)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -121,7 +113,8 @@ class Adapting:
                     if self._call is call:
                         self._call = self._without(error)
             except reprise.Error as error:
-                _note_sources(self._graph(), error)
+                with contextlib.suppress(Exception):  # the error itself is what matters
+                    _note_sources(self._graph(), error)
                 raise
 
     def _without(self, error: RunRefused) -> Callable[..., Any]:
@@ -135,7 +128,8 @@ class Adapting:
             return _partitioned(gm, self._job, self._entry, self._refused)
 
 
-def _lower(gm: GraphModule, job: Job) -> Lowered:
+def lower_graph(gm: GraphModule, job: Job) -> Lowered:
+    """Lowers a graph, or raises Unsupported."""
     try:
         return lower(gm, share=job.kind == "inference")
     except MISFITS as error:
@@ -144,7 +138,7 @@ def _lower(gm: GraphModule, job: Job) -> Lowered:
         ) from error
 
 
-def _compile(
+def _region(
     lowered: Lowered,
     job: Job,
     entry: report.GraphReport,
@@ -211,7 +205,7 @@ def _partitioned(
         try:
             for name, module in list(parts.named_children()):
                 if name.startswith(PREFIX) and isinstance(module, GraphModule):
-                    setattr(parts, name, _compile(_lower(module, job), job, entry))
+                    setattr(parts, name, _region(lower_graph(module, job), job, entry))
         except (CompileError, Unsupported) as error:
             blamed = _blamed(gm, error)
             if not blamed or not set(blamed) - set(refused):

@@ -122,10 +122,19 @@ def explain(
     If a result needs a gradient, the backward graph is compiled and run as well; gradients of the
     model's parameters are left as they were.
     """
+    # Nothing is traced where PyTorch loads a program that it has saved.
+    saves = getattr(torch._dynamo.config, "caching_precompile", False)
+    with torch._dynamo.config.patch({"caching_precompile": False} if saves else {}):
+        return _explained(model, inputs, keywords, mode, options)
+
+
+def _explained(
+    model: Callable[..., Any], inputs: Any, keywords: Any, mode: Any, options: Any
+) -> Explanation:
     breaks = _breaks(model, inputs, keywords)
     torch._dynamo.reset()
     torch._dynamo.utils.clear_compilation_metrics()
-    compiled = torch.compile(model, backend=backend, mode=mode, options=options)  # type: ignore[arg-type]
+    compiled = torch.compile(model, backend=backend, mode=mode, options=options)
     with report.collect() as graphs:
         result = compiled(*inputs, **keywords)
         outputs = [

@@ -73,7 +73,7 @@ class ViewOf:
     """A result that shares the memory of an argument or of another result.
 
     `steps` are the operators, with their further arguments, that make the view of the tensor. Sizes
-    among the arguments may be SymInts.
+    among the arguments may be expressions.
     """
 
     number: int

@@ -7,11 +7,12 @@ part if its compilers return an `OutputCode` that can be pickled.
 
 from __future__ import annotations
 
-import copy
 import functools
 import hashlib
 import io
+import logging
 import pickle
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,24 +21,23 @@ from typing import Any
 import torch
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
-from torch._inductor.codecache import BypassFxGraphCache
+from torch._higher_order_ops.effects import with_effects
 from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx._graph_pickler import GraphPickler
 from torch.fx._graph_pickler import Options as GraphOptions
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import _disable_current_modes
 
 from . import cache, engine
-from .compiler import Adapting, Job, adapting, counted
+from .compiler import Adapting, Job, counted, lower_graph
+from .lowering import Lowered
 from .options import Options
 from .symbols import expression
 
-#: What picklers raise.
-_UNPICKLABLE = (
-    AssertionError, AttributeError, BypassFxGraphCache, NotImplementedError, pickle.PicklingError,
-    RuntimeError, TypeError, ValueError,
-)  # fmt: skip
+log = logging.getLogger("reprise.torch")
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -59,24 +59,50 @@ class StoredGraph(OutputCode):
     def __init__(self, gm: GraphModule, job: Job, options: Options) -> None:
         super().__init__()
         self._boxed_call = True
-        # A copy, because AOTAutograd empties graphs when it saves them.
-        self._run: Adapting | None
-        self._run, lowered = adapting(copy.deepcopy(gm), job)
         self._form: _Form | None = None
         self._reason = "PyTorch runs a part of the graph"
-        if lowered is None:
-            return
+        kept: list[Lowered] = []
+
+        def lowered() -> Lowered:
+            kept.append(lower_graph(gm, job))
+            return kept[0]
+
+        self._run: Adapting | None = Adapting(lambda: gm, job, counted(gm), lowered)
+        if any(n.target is with_effects for n in gm.graph.nodes):
+            # AOTAutograd passes no tokens to programs that it has loaded.
+            self._reason = "the graph has assertions or other effects"
+        elif self._run.is_whole:
+            self._form = self._saved(gm, kept[0], job, options)
+
+    def _saved(
+        self, gm: GraphModule, lowered: Lowered, job: Job, options: Options
+    ) -> _Form | None:
+        graph_options = GraphOptions(None, ("val", "stack_trace").__contains__)
         try:
-            self._form = _Form(
-                build_id(), options, job.kind, job.static, counted(gm), _dumped(lowered),
-                GraphPickler.dumps(gm, GraphOptions(None, ("val", "stack_trace").__contains__)),
-            )  # fmt: skip
-        except _UNPICKLABLE as error:
+            with _disable_current_modes():  # constants are real tensors, not fake ones
+                graph = GraphPickler.dumps(gm, graph_options)
+                return _Form(
+                    build_id(), options, job.kind, job.static, counted(gm), _dumped(lowered), graph
+                )  # fmt: skip
+        except Exception as error:  # noqa: BLE001  # the program runs, whether or not it is saved
             self._reason = f"the graph cannot be pickled: {error}"
+            log.debug("a graph is not saved: %s", error)
+            return None
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
-        assert self._run is not None, "post_compile was not called"
-        return self._run(*inputs)
+        run = self._run
+        if run is None:
+            with _lock:
+                run = self._run = self._run or self._opened()
+        return run(*inputs)
+
+    def _opened(self) -> Adapting:
+        """Opens a program that was saved."""
+        form = self._form
+        assert form is not None
+        job = Job(engine.open_engine(form.options), form.kind, form.static)
+        graph = functools.cache(lambda: _graph(form.graph))
+        return Adapting(graph, job, form.operators, lambda: pickle.loads(form.lowered))
 
     def prepare_for_serialization(self) -> None:
         """Drops what cannot be saved; PyTorch calls this for a copy."""
@@ -84,18 +110,17 @@ class StoredGraph(OutputCode):
             raise BypassAOTAutogradCache(self._reason)
         self._run = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Loads what was saved. PyTorch traces a function again if this raises an exception."""
+        form = state["_form"]
+        if form.build != build_id():
+            raise RuntimeError("another build of Reprise has saved the program")
+        self.__dict__.update(state)
+
     def post_compile(
         self, example_inputs: Sequence[Any], constants: object, graph_kwargs: object
     ) -> None:
-        """Opens a program that was saved. Raises RuntimeError if another build has saved it."""
-        form = self._form
-        if self._run is not None or form is None:
-            return
-        if form.build != build_id():
-            raise RuntimeError("another version of Reprise has saved the program")
-        job = Job(engine.open_engine(form.options), form.kind, form.static)
-        lowered = pickle.loads(form.lowered)
-        self._run = Adapting(lambda: _graph(form.graph), job, form.operators, lowered)
+        """Does nothing: the first call opens the program, so that errors of devices are its own."""
 
     def set_triton_bundle(self, triton_bundle: object) -> None:
         """There are no kernels of Triton."""
@@ -109,7 +134,11 @@ def serializable(
 
 
 def mark(gm: GraphModule, options: Options) -> None:
-    """Lets AOTAutograd's key of a graph depend on the options and on this build."""
+    """Lets AOTAutograd's key of a graph depend on the options and on this build.
+
+    The keys of functions that Dynamo saves are unique anyway. Others are those of functions that
+    torch.compile() was called for before the setting was changed.
+    """
     gm.reprise = f"{build_id()} {options}"  # type: ignore[assignment]
 
 
@@ -127,10 +156,14 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, torch.SymInt):
-            return copy.copy, (expression(value),)
+            return _same, (expression(value),)
         if isinstance(value, torch._ops.OpOverload):
             return _operator, (value.namespace, value._opname, value._overloadname)
         return NotImplemented
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _operator(namespace: str, name: str, overload: str) -> Any:

@@ -16,7 +16,7 @@ from unittest import mock
 
 import torch
 import torch._dynamo
-from reprise.torch import engine, report, stored
+from reprise.torch import backend, engine, explain, report, stored
 from reprise.torch.compiler import Job
 from reprise.torch.options import Options
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -39,19 +39,22 @@ def shapes(x):
     return y, y.t(), x[1:]
 
 def parts(x):
-    return torch.linalg.eigvalsh(x.sin()) + 1
+    return torch.linalg.eigvalsh(x.sin()) + torch.linalg.inv(x + torch.eye(3)) + 1
+
+def constant(x):
+    return x + torch.tensor([1.0, 2.0, 3.0])
 
 options = {"device": sys.argv[1], "cache_dir": sys.argv[2]}
 torch.manual_seed(0)
 model = Model()
-trained, shaped, parted = (
+trained, shaped, parted, added = (
     torch.compile(f, backend=backend, options=options, dynamic=f is shapes)
-    for f in (model, shapes, parts))
+    for f in (model, shapes, parts, constant))
 y = trained(torch.ones(2, 8))
 y.sum().backward()
 sums = [y.sum(), *(p.grad.sum() for p in model.parameters())]
 sums += [t.sum() for n in (5, 7) for t in shaped(torch.ones(n, 3))]
-sums += [parted(torch.eye(3)).sum()]
+sums += [parted(torch.eye(3)).sum(), added(torch.ones(3)).sum()]
 torch.compiler.save_cache_artifacts()
 traced = torch._dynamo.utils.counters["stats"]["unique_graphs"]
 print(traced, counters().compiled, *(round(s.item(), 4) for s in sums))
@@ -81,9 +84,20 @@ class Processes(unittest.TestCase):
 
     def test_second_process_traces_only_what_is_not_whole(self) -> None:
         traced, compiled, results = self.run_program()
-        self.assertGreaterEqual(traced, 3)
-        self.assertGreaterEqual(compiled, 3)
+        self.assertEqual(traced, 4)
+        self.assertGreaterEqual(compiled, 5)
         self.assertEqual(self.run_program(), (1, 0, results))
+
+    def test_program_of_another_build(self) -> None:
+        """It is traced again, and PyTorch says why."""
+        results = self.run_program()[2]
+        build, changed = stored.build_id().encode(), 0
+        for entry in self.folder.rglob("entry"):
+            content = entry.read_bytes()
+            changed += build in content
+            entry.write_bytes(content.replace(build, b"0" * len(build)))
+        self.assertGreaterEqual(changed, 3)
+        self.assertEqual(self.run_program(), (4, 0, results))
 
 
 def shapes(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -114,33 +128,75 @@ class Graphs(unittest.TestCase):
     def test_sizes_and_views(self) -> None:
         x = torch.randn(5, 3)
         graph = self.stored(shapes, x)
+        again = self.loaded(graph)
         with report.collect() as graphs:
-            again = self.loaded(graph)
-        self.assertEqual(len(graphs[0].regions), 1)
-        for size in (5, 7):
-            self.same(again, torch.randn(size, 3))
+            for size in (5, 7):
+                self.same(again, torch.randn(size, 3))
+        self.assertEqual([len(g.regions) for g in graphs], [1])
 
     def test_what_a_device_refuses(self) -> None:
         """The graph is loaded when a run is refused, and PyTorch runs the node that is named."""
         again = self.loaded(self.stored(shapes, torch.randn(5, 3)))
-        with mock.patch.object(
-            engine._PackageProgram, "run", side_effect=engine.RunRefused("node 'cat'")
+        run, refusals = engine._PackageProgram.run, ["node 'cat'"]
+
+        def refused_once(program: Any, *arguments: Any) -> None:
+            if refusals:
+                raise engine.RunRefused(refusals.pop())
+            run(program, *arguments)
+
+        with (
+            mock.patch.object(engine._PackageProgram, "run", refused_once),
+            report.collect() as graphs,
         ):
             self.same(again, torch.randn(6, 3))
+        self.assertEqual(
+            [f.operator for f in graphs[0].fallbacks], ["aten.cat.default"]
+        )
+        self.assertTrue(graphs[0].regions)
 
     def test_graphs_in_parts_are_not_saved(self) -> None:
         graph = self.stored(lambda x: torch.linalg.eigvalsh(x.sin()), torch.eye(3))
         with self.assertRaisesRegex(stored.BypassAOTAutogradCache, "PyTorch runs"):
             graph.prepare_for_serialization()
 
-    def test_another_build(self) -> None:
-        saved = copy.copy(self.stored(shapes, torch.randn(5, 3)))
-        saved.prepare_for_serialization()
-        with (
-            mock.patch.object(stored, "build_id", return_value="another"),
-            self.assertRaisesRegex(RuntimeError, "another version"),
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.gelu(x) * 2
+
+
+class Caches(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for context in (
+            mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder.name),
+            torch._dynamo.config.patch(caching_precompile=True),
         ):
-            saved.post_compile([], None, None)
+            context.__enter__()
+            self.addCleanup(context.__exit__, None, None, None)
+
+    def hits(self, **options: str) -> int:
+        """Compiles as programs do that change the setting late, and returns what was found."""
+        torch._dynamo.reset()
+        found = torch._dynamo.utils.counters["aot_autograd"]
+        before = found["autograd_cache_hit"]
+        with torch._dynamo.config.patch(caching_precompile=False):
+            program = torch.compile(
+                doubled, backend=backend, options={"device": "host", **options}
+            )
+        with torch.no_grad():
+            program(torch.ones(3))
+        return found["autograd_cache_hit"] - before
+
+    def test_other_options_find_nothing(self) -> None:
+        self.assertEqual(self.hits(), 0)
+        self.assertEqual(self.hits(), 1)
+        self.assertEqual(self.hits(precision="fp16"), 0)
+
+    def test_explain_traces(self) -> None:
+        with torch.no_grad():
+            found = explain(doubled, torch.ones(3), options={"device": "host"})
+        self.assertEqual(len(found.graphs), 1)
 
 
 if __name__ == "__main__":
