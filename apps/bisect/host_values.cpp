@@ -138,7 +138,8 @@ Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise*
   return {};
 }
 
-Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, Noise* noise) const {
+Result<std::vector<HostTensor>> HostGraph::call(const Node& n, const Values& values,
+                                                std::vector<int64_t>& symbols, Noise* noise) const {
   RP_TRY(bodies_status_);
   plan::HostCall call{n.op, n.name, n.opset, n.attrs, buffers_of(n.inputs), buffers_of(n.outputs),
                       {},   {},     {}};
@@ -157,13 +158,16 @@ Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, N
     noisy[i] = noise->add(*inputs[i]);
     inputs[i] = &noisy[i];
   }
-  return run_host_call({plan_, io_, bodies_, {Deadline::max()}}, call, inputs, values.symbols);
+  return run_host_call({plan_, io_, bodies_, {Deadline::max()}}, call, inputs, symbols);
 }
 
 Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {
-  auto results = call(n, values, noise);
+  auto results = call(n, values, values.symbols, noise);
   // If floats determine sizes, as scales do, noise may make the call impossible.
-  if (!results.ok() && noise != nullptr) results = call(n, values, nullptr);
+  if (!results.ok() && noise != nullptr && noise->exact() != nullptr) {
+    std::vector<int64_t> symbols = noise->exact()->symbols;
+    results = call(n, *noise->exact(), symbols, nullptr);
+  }
   if (!results.ok()) return results.status();
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     if (n.outputs[i] == kNone) continue;

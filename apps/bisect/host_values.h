@@ -33,11 +33,16 @@ class Noise {
       : state_(seed * 0x9E3779B97F4A7C15U + 1), least_unit_(least_unit) {}
   /// Returns a tensor that is not a float tensor unchanged.
   HostTensor add(const HostTensor& t);
+  /// Where the noise changes a size, so that a node cannot be computed, its operands are taken from
+  /// these values, which have none. They must outlive this object.
+  void set_exact(const Values& exact) { exact_ = &exact; }
+  const Values* exact() const { return exact_; }
 
  private:
   double next();  // in [-1, 1)
   uint64_t state_;
   double least_unit_;
+  const Values* exact_ = nullptr;
 };
 
 class HostGraph {
@@ -57,7 +62,8 @@ class HostGraph {
  private:
   Status load_bodies();
   Status run(const graph::Node& n, Values& values, Noise* noise) const;
-  Result<std::vector<HostTensor>> call(const graph::Node& n, Values& values, Noise* noise) const;
+  Result<std::vector<HostTensor>> call(const graph::Node& n, const Values& values,
+                                       std::vector<int64_t>& symbols, Noise* noise) const;
 
   const graph::Graph& g_;
   plan::Interface io_;

@@ -21,7 +21,6 @@ using graph::ValueId;
 // errors cause in the host's result. A kernel rounds at other places than the host, and more often
 // in long sums.
 constexpr double kSlack = 32;
-constexpr int kTrials = 8;
 
 bool is_scratch(const Compiled& compiled, plan::BufferId id) {
   const plan::Buffer& b = compiled.plan().buffers[id];
@@ -225,51 +224,53 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
   return out;
 }
 
-Result<std::vector<std::vector<double>>> slack_of(const std::vector<HostTensor>& expected,
-                                                  const Recompute& recompute, double least_unit) {
-  std::vector<std::vector<double>> slack, exact;
-  for (const HostTensor& t : expected) {
-    exact.push_back(to_double(t));
-    slack.emplace_back(exact.back().size(), 0);
+Status Slack::grow(const std::vector<HostTensor>& expected, const Recompute& recompute, int trials,
+                   double least_unit) {
+  std::vector<std::vector<double>> exact;
+  exact.reserve(expected.size());
+  for (const HostTensor& t : expected) exact.push_back(to_double(t));
+  if (outputs_.empty()) {
+    for (const std::vector<double>& e : exact) outputs_.emplace_back(e.size(), 0);
   }
-  for (int trial = 0; trial < kTrials; ++trial) {
-    Noise noise(static_cast<uint64_t>(trial), least_unit);
+  for (; trials_ < trials; ++trials_) {
+    Noise noise(static_cast<uint64_t>(trials_), least_unit);
     RP_ASSIGN(const std::vector<HostTensor> moved, recompute(noise));
     for (size_t o = 0; o < expected.size(); ++o) {
       const std::vector<double> now = to_double(moved[o]);
       if (now.size() != exact[o].size()) {
         // Data-dependent sizes changed, so elements cannot be compared.
-        std::fill(slack[o].begin(), slack[o].end(), std::numeric_limits<double>::infinity());
+        std::ranges::fill(outputs_[o], std::numeric_limits<double>::infinity());
         continue;
       }
       for (size_t i = 0; i < now.size(); ++i)
-        slack[o][i] = std::max(slack[o][i], kSlack * element_error(now[i], exact[o][i]));
+        outputs_[o][i] = std::max(outputs_[o][i], kSlack * element_error(now[i], exact[o][i]));
     }
   }
-  return slack;
+  return {};
 }
 
 Result<Comparison> LaunchJudge::judge(const LaunchAlone& alone,
                                       const std::vector<HostTensor>& actual) const {
-  std::vector<std::vector<double>> slack;
+  const auto recompute = [&](Noise& noise) -> Result<std::vector<HostTensor>> {
+    const std::vector<const graph::Node*> nodes = host_.between(alone.reads, alone.writes);
+    Values moved = values_;
+    noise.set_exact(values_);
+    RP_TRY(host_.run(nodes, moved, &noise));
+    std::vector<HostTensor> out;
+    for (size_t i = 0; i < alone.writes.size(); ++i)
+      out.push_back(to_storage(moved.at(alone.writes[i]), alone.expected[i].dtype()));
+    return out;
+  };
+  Slack slack;
   Comparison worst;
   for (size_t o = 0; o < actual.size(); ++o) {
     const HostTensor& expected = alone.expected[o];
     const Tolerance t = tolerance_in(precision_, Rule::Model, expected.dtype());
     Comparison c = compare(actual[o], expected, t);
-    if (!c.ok && slack.empty()) {
-      const std::vector<const graph::Node*> nodes = host_.between(alone.reads, alone.writes);
-      RP_ASSIGN(slack,
-                slack_of(alone.expected, [&](Noise& noise) -> Result<std::vector<HostTensor>> {
-                  Values moved = values_;
-                  RP_TRY(host_.run(nodes, moved, &noise));
-                  std::vector<HostTensor> out;
-                  for (size_t i = 0; i < alone.writes.size(); ++i)
-                    out.push_back(to_storage(moved.at(alone.writes[i]), alone.expected[i].dtype()));
-                  return out;
-                }));
+    if (!c.ok) {
+      RP_TRY(slack.grow(alone.expected, recompute, Slack::kFew));
+      c = compare(actual[o], expected, t, slack.of(o));
     }
-    if (!c.ok) c = compare(actual[o], expected, t, slack[o]);
     if (!c.ok) c.reason = "'" + g_.value(alone.writes[o]).name + "': " + c.reason;
     const bool worse = c.ok == worst.ok ? c.max_error > worst.max_error : worst.ok;
     if (worse || o == 0) worst = std::move(c);

@@ -78,11 +78,24 @@ class LaunchJudge {
 };
 
 /// How far results move if every intermediate value is off by a few units in the last place: for
-/// each element of each output, the difference that a right kernel may have. `recompute` computes
-/// the outputs with such errors.
-using Recompute = std::function<Result<std::vector<HostTensor>>(Noise& noise)>;
-Result<std::vector<std::vector<double>>> slack_of(const std::vector<HostTensor>& expected,
-                                                  const Recompute& recompute,
-                                                  double least_unit = 0);
+/// each element of each output, the difference that a right kernel may have.
+class Slack {
+ public:
+  /// Computes the outputs with such errors.
+  using Recompute = std::function<Result<std::vector<HostTensor>>(Noise& noise)>;
+  /// Numbers of trials. Few show how errors spread. It takes more until a comparison of numbers
+  /// that are almost equal comes out otherwise.
+  static constexpr int kFew = 8, kMany = 32;
+
+  /// Computes the outputs until there have been this many trials.
+  Status grow(const std::vector<HostTensor>& expected, const Recompute& recompute, int trials,
+              double least_unit = 0);
+  int trials() const { return trials_; }
+  const std::vector<double>& of(size_t output) const { return outputs_[output]; }
+
+ private:
+  std::vector<std::vector<double>> outputs_;
+  int trials_ = 0;
+};
 
 }  // namespace reprise::app

@@ -13,23 +13,26 @@ namespace reprise::app {
 struct Sample {
   std::unique_ptr<graph::Graph> model;
   InputSet inputs;
+  Values values;  // of all tensors, on the host
   std::vector<HostTensor> expected;
-  std::vector<std::vector<double>> slack;  // allowed for rounding, for each output; see slack_of()
+  Slack slack;
 };
 /// Evaluates the model on the host; `inputs` are in the graph's order.
 Result<Sample> make_sample(std::unique_ptr<graph::Graph> model, InputSet inputs);
-/// Computes Sample::slack, which takes several evaluations.
-Status add_slack(Sample& sample);
-/// How far the sample's outputs move if no value is more precise than `least_unit`; see slack_of().
-Result<std::vector<std::vector<double>>> slack_of(const Sample& sample, double least_unit = 0);
+/// Compares an output. If it differs from `expected`, up to `trials` evaluations on the host decide
+/// whether rounding explains that.
+Result<Comparison> compare_output(Sample& sample, size_t output, const HostTensor& actual,
+                                  const HostTensor& expected, const Tolerance& t, int trials);
+/// How far the sample's outputs move if no value is more precise than `least_unit`.
+Result<Slack> slack_of(const Sample& sample, double least_unit);
 
 /// How a model is run.
 struct Setting {
   CompileOptions compile;
   SessionOptions session;
   OpenedDevice device;
-  int runs = 4;       // half of them in a second session; the trial differs if any run does
-  bool slack = true;  // ignore differences that rounding explains
+  int runs = 4;              // half of them in a second session; the trial differs if any run does
+  int trials = Slack::kFew;  // of rounding that may explain a difference; 0: none
 };
 
 struct Trial {
