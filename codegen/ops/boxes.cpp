@@ -23,6 +23,9 @@ Status check_boxes(const InferContext& ctx) {
       return ctx.invalid("boxes " + ctx.str(ctx.shape(0)) + " and scores " + ctx.str(ctx.shape(1)) +
                          " must have 3 axes");
   RP_TRY(require_shape(ctx, 0, "boxes", {ctx.shape(1)[0], ctx.shape(1)[2], Expr(4)}));
+  if (ctx.has_input(2) && ctx.dtype(2) != DType::I64)
+    return ctx.invalid("the number of boxes '" + ctx.input(2).name + "' is " +
+                       std::string(name_of(ctx.dtype(2))) + ", expected int64");
   for (const size_t i : {3, 4}) {
     if (ctx.has_input(i) && ctx.dtype(i) != DType::F32)
       return ctx.invalid("the threshold '" + ctx.input(i).name + "' is " +
