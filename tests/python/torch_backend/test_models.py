@@ -5,7 +5,8 @@ float64 decides: the error of the compiled model must then not exceed eager's ow
 half. This concerns models that amplify rounding: normalisations of few elements, and ReLU where an
 element is so close to 0 that rounding decides its gradient. Eager's error is the largest of those
 that it has when it adds in other orders and when each parameter moves by a unit in the last place,
-because any of these is a right result in float32. Losses of training may differ by 1e-3, or by 1e-3
+because any of these is a right result in float32. An element of a ReLU may change its side in one of
+many such runs, so there are 16 of them before an error is one. Losses of training may differ by 1e-3, or by 1e-3
 of eager's if that is above 1; else the same rule decides.
 """
 
@@ -81,25 +82,36 @@ class Exact:
         yield model.to(memory_format=form), _in_format(self._args, form)  # type: ignore[call-overload]
         with torch.backends.mkldnn.flags(enabled=False):
             yield copy.deepcopy(self._model), self._args
-        for seed in range(3):
+        for moved in self._moved(range(3)):
+            yield moved, self._args
+
+    def _moved(self, seeds: range) -> Iterator[torch.nn.Module]:
+        """Yields models whose parameters have moved by a unit in the last place."""
+        for seed in seeds:
             generator = torch.Generator().manual_seed(seed)
             moved = copy.deepcopy(self._model)
             with torch.no_grad():
                 for p in moved.parameters():
                     up = torch.rand(p.shape, generator=generator) < 0.5
                     p.copy_(torch.nextafter(p, torch.where(up, math.inf, -math.inf)))
-            yield moved, self._args
+            yield moved
 
     @functools.cached_property
     def _others(self) -> list[dict[str, torch.Tensor]]:
         return [_gradients(m, args, self._kwargs) for m, args in self._twins()]
 
+    @functools.cached_property
+    def _more(self) -> list[dict[str, torch.Tensor]]:
+        moved = self._moved(range(3, 14))
+        return [_gradients(m, self._args, self._kwargs) for m in moved]
+
     def __getitem__(self, key: str) -> torch.Tensor:
         return self._found[key]
 
-    def errors(self, key: str) -> list[float]:
-        """Errors of eager in float32."""
-        return [_error(other[key], self[key]) for other in self._others]
+    def errors(self, key: str, more: bool = False) -> list[float]:
+        """Errors of eager in float32: 5, or those of 11 more runs."""
+        runs = self._more if more else self._others
+        return [_error(other[key], self[key]) for other in runs]
 
     def history(self) -> list[float]:
         """Losses of training in float64."""
@@ -150,6 +162,8 @@ class Models(unittest.TestCase):
         mine, theirs = _error(got, exact[key]), _error(want, exact[key])
         if mine > 1.5 * theirs:
             theirs = max(theirs, *exact.errors(key))
+        if mine > 1.5 * theirs:
+            theirs = max(theirs, *exact.errors(key, more=True))
         print(f"  {key}: error {mine / scale:.2g}, eager's error {theirs / scale:.2g}")
         self.assertLessEqual(mine, 1.5 * theirs, key)
 
