@@ -66,9 +66,8 @@ def child(case: str, device: str, folder: str, training: bool) -> None:
     import torch._dynamo.backends.common
     from reprise.torch import backend, counters
 
-    if (
-        torch._dynamo.config.caching_precompile
-    ):  # which needs more of PyTorch's compiler
+    if torch._dynamo.config.caching_precompile:
+        # This imports more of PyTorch's compiler, which is not part of the measured time.
         importlib.import_module("reprise.torch.stored")
     model, inputs = CASES[case]()
     model = Model(model).eval()

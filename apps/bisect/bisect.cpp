@@ -200,7 +200,6 @@ class Bisection {
     const Node* const one[] = {&n};
     const auto compute = [&](Noise* noise) -> Result<std::vector<HostTensor>> {
       Values values = right;
-      if (noise != nullptr) noise->set_exact(right);
       RP_TRY(host.run(one, values, noise));
       std::vector<HostTensor> out;
       out.reserve(outputs.size());
@@ -214,7 +213,7 @@ class Bisection {
       Comparison c = compare(actual[i], expected[i], t);
       if (!c.ok) {
         RP_TRY(slack.grow(
-            actual, [&](Noise& noise) { return compute(&noise); }, Slack::kFew));
+            actual, right, [&](Noise& noise) { return compute(&noise); }, Slack::kFew));
         c = compare(actual[i], expected[i], t, slack.of(i));
       }
       if (c.ok) continue;

@@ -164,9 +164,9 @@ Result<std::vector<HostTensor>> HostGraph::call(const Node& n, const Values& val
 Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {
   auto results = call(n, values, values.symbols, noise);
   // If floats determine sizes, as scales do, noise may make the call impossible.
-  if (!results.ok() && noise != nullptr && noise->exact() != nullptr) {
-    std::vector<int64_t> symbols = noise->exact()->symbols;
-    results = call(n, *noise->exact(), symbols, nullptr);
+  if (!results.ok() && noise != nullptr) {
+    std::vector<int64_t> symbols = noise->exact().symbols;
+    results = call(n, noise->exact(), symbols, nullptr);
   }
   if (!results.ok()) return results.status();
   for (size_t i = 0; i < n.outputs.size(); ++i) {

@@ -28,21 +28,20 @@ struct Values {
 /// computed floats. An outcome that changes with them is decided by rounding, not by the model.
 class Noise {
  public:
-  /// `least_unit` is a lower bound for the relative size of a unit in the last place.
-  explicit Noise(uint64_t seed, double least_unit = 0)
-      : state_(seed * 0x9E3779B97F4A7C15U + 1), least_unit_(least_unit) {}
+  /// `exact` are the values without noise. If noise changes a size, so that a node cannot be
+  /// computed, its operands are taken from them. They must outlive this object. `least_unit` is a
+  /// lower bound for the relative size of a unit in the last place.
+  Noise(uint64_t seed, const Values& exact, double least_unit)
+      : state_(seed * 0x9E3779B97F4A7C15U + 1), exact_(exact), least_unit_(least_unit) {}
   /// Returns a tensor that is not a float tensor unchanged.
   HostTensor add(const HostTensor& t);
-  /// Where the noise changes a size, so that a node cannot be computed, its operands are taken from
-  /// these values, which have none. They must outlive this object.
-  void set_exact(const Values& exact) { exact_ = &exact; }
-  const Values* exact() const { return exact_; }
+  const Values& exact() const { return exact_; }
 
  private:
   double next();  // in [-1, 1)
   uint64_t state_;
+  const Values& exact_;
   double least_unit_;
-  const Values* exact_ = nullptr;
 };
 
 class HostGraph {

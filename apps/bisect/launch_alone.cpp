@@ -224,26 +224,26 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
   return out;
 }
 
-Status Slack::grow(const std::vector<HostTensor>& expected, const Recompute& recompute, int trials,
-                   double least_unit) {
-  std::vector<std::vector<double>> exact;
-  exact.reserve(expected.size());
-  for (const HostTensor& t : expected) exact.push_back(to_double(t));
+Status Slack::grow(const std::vector<HostTensor>& expected, const Values& exact,
+                   const Recompute& recompute, int trials, double least_unit) {
+  std::vector<std::vector<double>> right;
+  right.reserve(expected.size());
+  for (const HostTensor& t : expected) right.push_back(to_double(t));
   if (outputs_.empty()) {
-    for (const std::vector<double>& e : exact) outputs_.emplace_back(e.size(), 0);
+    for (const std::vector<double>& r : right) outputs_.emplace_back(r.size(), 0);
   }
   for (; trials_ < trials; ++trials_) {
-    Noise noise(static_cast<uint64_t>(trials_), least_unit);
+    Noise noise(static_cast<uint64_t>(trials_), exact, least_unit);
     RP_ASSIGN(const std::vector<HostTensor> moved, recompute(noise));
     for (size_t o = 0; o < expected.size(); ++o) {
       const std::vector<double> now = to_double(moved[o]);
-      if (now.size() != exact[o].size()) {
+      if (now.size() != right[o].size()) {
         // Data-dependent sizes changed, so elements cannot be compared.
         std::ranges::fill(outputs_[o], std::numeric_limits<double>::infinity());
         continue;
       }
       for (size_t i = 0; i < now.size(); ++i)
-        outputs_[o][i] = std::max(outputs_[o][i], kSlack * element_error(now[i], exact[o][i]));
+        outputs_[o][i] = std::max(outputs_[o][i], kSlack * element_error(now[i], right[o][i]));
     }
   }
   return {};
@@ -254,7 +254,6 @@ Result<Comparison> LaunchJudge::judge(const LaunchAlone& alone,
   const auto recompute = [&](Noise& noise) -> Result<std::vector<HostTensor>> {
     const std::vector<const graph::Node*> nodes = host_.between(alone.reads, alone.writes);
     Values moved = values_;
-    noise.set_exact(values_);
     RP_TRY(host_.run(nodes, moved, &noise));
     std::vector<HostTensor> out;
     for (size_t i = 0; i < alone.writes.size(); ++i)
@@ -268,7 +267,7 @@ Result<Comparison> LaunchJudge::judge(const LaunchAlone& alone,
     const Tolerance t = tolerance_in(precision_, Rule::Model, expected.dtype());
     Comparison c = compare(actual[o], expected, t);
     if (!c.ok) {
-      RP_TRY(slack.grow(alone.expected, recompute, Slack::kFew));
+      RP_TRY(slack.grow(alone.expected, values_, recompute, Slack::kFew));
       c = compare(actual[o], expected, t, slack.of(o));
     }
     if (!c.ok) c.reason = "'" + g_.value(alone.writes[o]).name + "': " + c.reason;

@@ -83,13 +83,14 @@ class Slack {
  public:
   /// Computes the outputs with such errors.
   using Recompute = std::function<Result<std::vector<HostTensor>>(Noise& noise)>;
-  /// Numbers of trials. Few show how errors spread. It takes more until a comparison of numbers
-  /// that are almost equal comes out otherwise.
+  /// Numbers of trials. A few show how errors spread. A comparison of numbers that are almost equal
+  /// may need many to come out differently.
   static constexpr int kFew = 8, kMany = 32;
 
-  /// Computes the outputs until there have been this many trials.
-  Status grow(const std::vector<HostTensor>& expected, const Recompute& recompute, int trials,
-              double least_unit = 0);
+  /// Computes the outputs until there have been this many trials. `exact` are the values of the
+  /// graph without errors.
+  Status grow(const std::vector<HostTensor>& expected, const Values& exact,
+              const Recompute& recompute, int trials, double least_unit = 0);
   int trials() const { return trials_; }
   const std::vector<double>& of(size_t output) const { return outputs_[output]; }
 

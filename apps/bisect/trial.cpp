@@ -93,11 +93,10 @@ namespace {
 Status grow(const Sample& sample, Slack& slack, int trials, double least_unit = 0) {
   const HostGraph host(*sample.model);
   const auto recompute = [&](Noise& noise) -> Result<std::vector<HostTensor>> {
-    noise.set_exact(sample.values);
     RP_ASSIGN(const Values values, host.run(sample.inputs.tensors, &noise));
     return outputs_of(*sample.model, values);
   };
-  return slack.grow(sample.expected, recompute, trials, least_unit);
+  return slack.grow(sample.expected, sample.values, recompute, trials, least_unit);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What rounding may change in a model's results, in models whose sizes are computed from floats.
+// How far rounding may move the results of models, also of those that compute sizes from floats.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -37,7 +37,7 @@ app::Sample sample_with_range() {
   return std::move(*sample);
 }
 
-// Errors in n make the range one longer in half of the trials.
+// In about half of the trials, n is more than 6, and the range has one element more.
 TEST(Slack, SizesThatComeFromFloatsStay) {
   app::Sample sample = sample_with_range();
   const auto slack = app::slack_of(sample, 0);

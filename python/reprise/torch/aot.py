@@ -38,7 +38,7 @@ def compile_module(
     chosen = Options.of(mode, options)
     opened = engine.open_engine(chosen)
 
-    # What is frozen depends on values, which only the process has.
+    # A frozen program contains the values that parameters have in this process, so it is not saved.
     stored = None if chosen.freeze else _stored()
     if stored is not None:
         stored.mark(gm, chosen)

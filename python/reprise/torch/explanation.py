@@ -122,7 +122,7 @@ def explain(
     If a result needs a gradient, the backward graph is compiled and run as well; gradients of the
     model's parameters are left as they were.
     """
-    # Nothing is traced where PyTorch loads a program that it has saved.
+    # PyTorch does not trace a program that it has saved, and there would be nothing to explain.
     saves = getattr(torch._dynamo.config, "caching_precompile", False)
     with torch._dynamo.config.patch({"caching_precompile": False} if saves else {}):
         return _explained(model, inputs, keywords, mode, options)

@@ -120,7 +120,7 @@ class StoredGraph(OutputCode):
     def post_compile(
         self, example_inputs: Sequence[Any], constants: object, graph_kwargs: object
     ) -> None:
-        """Does nothing: the first call opens the program, so that errors of devices are its own."""
+        """Does nothing: the first call opens the program, and reports what fails on the device."""
 
     def set_triton_bundle(self, triton_bundle: object) -> None:
         """There are no kernels of Triton."""

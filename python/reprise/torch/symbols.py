@@ -11,7 +11,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.utils._sympy.functions import FloorDiv, FloorToInt, ToFloat, TruncToInt
 
-#: A size: a number, or an expression of the traced program. In what was stored it is a sympy.Expr.
+#: A size: a number, or an expression of the traced program. In stored graphs it is a sympy.Expr.
 Size = int | torch.SymInt
 #: The types of sizes that are no numbers.
 SYMBOLIC = (torch.SymInt, sympy.Expr)

@@ -6,7 +6,7 @@ half. This concerns models that amplify rounding: normalisations of few elements
 element is so close to 0 that rounding decides its gradient. Eager's error is the largest of those
 that it has when it adds in other orders and when each parameter moves by a unit in the last place,
 because any of these is a right result in float32. An element of a ReLU may change its side in one of
-many such runs, so there are 16 of them before an error is one. Losses of training may differ by 1e-3, or by 1e-3
+many such runs, so the test makes 16 of them before it fails. Losses of training may differ by 1e-3, or by 1e-3
 of eager's if that is above 1; else the same rule decides.
 """
 
