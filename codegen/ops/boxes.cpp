@@ -17,20 +17,21 @@ namespace reprise::ops {
 
 namespace {
 
+Status require_dtype(const InferContext& ctx, size_t i, const std::string& what, DType expected) {
+  if (!ctx.has_input(i) || ctx.dtype(i) == expected) return {};
+  return ctx.invalid(what + " '" + ctx.input(i).name + "' is " +
+                     std::string(name_of(ctx.dtype(i))) + ", expected " +
+                     std::string(name_of(expected)));
+}
+
 Status check_boxes(const InferContext& ctx) {
   for (size_t i = 0; i < 2; ++i)
     if (ctx.rank(i) != 3)
       return ctx.invalid("boxes " + ctx.str(ctx.shape(0)) + " and scores " + ctx.str(ctx.shape(1)) +
                          " must have 3 axes");
   RP_TRY(require_shape(ctx, 0, "boxes", {ctx.shape(1)[0], ctx.shape(1)[2], Expr(4)}));
-  if (ctx.has_input(2) && ctx.dtype(2) != DType::I64)
-    return ctx.invalid("the number of boxes '" + ctx.input(2).name + "' is " +
-                       std::string(name_of(ctx.dtype(2))) + ", expected int64");
-  for (const size_t i : {3, 4}) {
-    if (ctx.has_input(i) && ctx.dtype(i) != DType::F32)
-      return ctx.invalid("the threshold '" + ctx.input(i).name + "' is " +
-                         std::string(name_of(ctx.dtype(i))) + ", expected float32");
-  }
+  RP_TRY(require_dtype(ctx, 2, "the number of boxes", DType::I64));
+  for (const size_t i : {3, 4}) RP_TRY(require_dtype(ctx, i, "the threshold", DType::F32));
   return {};
 }
 
@@ -47,8 +48,8 @@ bool is_scalar(const InferContext& ctx, size_t i) {
 
 Status infer_select_boxes(InferContext& ctx) {
   RP_TRY(check_boxes(ctx));
-  for (size_t i = 0; i < 2; ++i)
-    if (ctx.dtype(i) != DType::F32) return ctx.invalid("boxes and scores must be float32");
+  RP_TRY(require_dtype(ctx, 0, "the boxes", DType::F32));
+  RP_TRY(require_dtype(ctx, 1, "the scores", DType::F32));
   for (size_t i = 2; i < 5; ++i)
     if (ctx.has_input(i) && !is_scalar(ctx, i))
       return ctx.invalid("'" + ctx.input(i).name + "' must have one element");
