@@ -176,6 +176,8 @@ Result<ExternalMemory> external_memory(const reprise_external_memory& m) {
     return wrong(std::to_string(m.bytes) + " bytes at offset " + std::to_string(m.offset) +
                  " are no part of memory of " + std::to_string(m.size) + " bytes");
   }
+  if (m.memory_type < -1)
+    return wrong("`memory_type` " + std::to_string(m.memory_type) + " is neither a type nor -1");
   const bool is_descriptor =
       m.kind == REPRISE_EXTERNAL_OPAQUE_FD || m.kind == REPRISE_EXTERNAL_DMA_BUF;
   if (m.handle == 0 && !is_descriptor) return wrong("`handle` is null");

@@ -21,24 +21,37 @@ class Use {
       std::this_thread::yield();
       other = reprise_run::User::None;
     }
+    if (first_) outer_ = std::exchange(innermost, this);
   }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   ~Use() {
-    if (first_) run_.user = reprise_run::User::None;
+    if (!first_) return;
+    innermost = outer_;
+    run_.user = reprise_run::User::None;
   }
   Status check() const {
     if (first_) return {};
+    for (const Use* use = innermost; use; use = use->outer_) {
+      if (&use->run_ == &run_)
+        return {Code::Usage,
+                "a call on this run, in the same thread, waits for this one, which is made in the "
+                "run's at_end; use the run in one of the two"};
+    }
     return {Code::Usage, "another thread uses this run; give each thread a run of its own"};
   }
   /// Whether this thread makes a call at the end of a run.
   static thread_local bool in_call_at_end;
 
  private:
+  static thread_local const Use* innermost;  // of this thread
+
   reprise_run& run_;
   bool first_ = false;
+  const Use* outer_ = nullptr;
 };
 thread_local bool Use::in_call_at_end = false;
+thread_local const Use* Use::innermost = nullptr;
 
 void call_at_end(void* user) {
   const auto& run = *static_cast<reprise_run*>(user);

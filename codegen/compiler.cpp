@@ -150,7 +150,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.model_name = g.name;
   p.metadata = g.metadata;
   p.producer = "reprise 0.1.0";
-  RP_TRY(add_images(g, options.images));
+  RP_TRY(add_images(g, options.images, options.ranges));
   RP_TRY(order_states(g, options.states));
   context.state_count = options.states.size();
   RP_ASSIGN(p.host_plan, host_plan_of(context));
@@ -204,7 +204,9 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   CompileOptions with_values = options;
   std::map<std::string, std::optional<HostTensor>> states;
   for (const StateOption& s : options.states) states[s.input] = {};
-  const onnx::ImportOptions import_options{options.shapes, options.ranges, refusals, &states};
+  onnx::ImportOptions import_options{options.shapes, options.ranges, refusals, &states};
+  std::erase_if(import_options.ranges,
+                [&](const auto& r) { return is_image_size(options.images, r.first); });
   RP_ASSIGN(auto model, from.path ? onnx::import_file(*from.path, import_options)
                                   : onnx::import_bytes(from.bytes, import_options));
   for (StateOption& s : with_values.states)

@@ -112,14 +112,27 @@ Expr side(Graph& g, const std::string& name, Symbol range, size_t input, int axi
       std::move(range), {SymbolSource::Kind::InputDim, static_cast<int32_t>(input), axis}));
 }
 
+/// Whether the image need not have the size of the model's tensor.
+bool has_own_size(const O& o) {
+  return o.resize != O::Resize::None || o.crop != O::Crop::None;
+}
+
+/// The names of the dims of an image whose size each run gives.
+std::string rows_of(const O& o) {
+  return o.name + (o.format == ImageFormat::Nv12 ? "_rows" : "_height");
+}
+std::string columns_of(const O& o) {
+  return o.name + "_width";
+}
+
 /// The shape of an input image of any size. A fixed crop must be inside it.
 Shape dynamic_shape(Graph& g, const O& o, size_t input) {
-  const std::string rows = o.name + "_height", columns = o.name + "_width";
+  const std::string rows = rows_of(o), columns = columns_of(o);
   const int64_t least_rows = std::max<int64_t>(1, o.rectangle[1] + o.rectangle[3]);
   const int64_t least_columns = std::max<int64_t>(1, o.rectangle[0] + o.rectangle[2]);
   if (o.format == ImageFormat::Nv12) {
     const int64_t pairs = (least_rows + 1) / 2;
-    return {side(g, o.name + "_rows", {{}, 3 * pairs, kMaxSide / 2 * 3, 3}, input, 0),
+    return {side(g, rows, {{}, 3 * pairs, kMaxSide / 2 * 3, 3}, input, 0),
             side(g, columns, {{}, (least_columns + 1) / 2 * 2, kMaxSide, 2}, input, 1)};
   }
   return {side(g, rows, {{}, least_rows, kMaxSide, 1}, input, 0),
@@ -130,7 +143,7 @@ Shape dynamic_shape(Graph& g, const O& o, size_t input) {
 /// The shape of an input image.
 Result<Shape> input_shape(Graph& g, const O& o, const ImageTensor& t, size_t input) {
   const bool nv12 = o.format == ImageFormat::Nv12;
-  const bool own = o.resize != O::Resize::None || o.crop != O::Crop::None;
+  const bool own = has_own_size(o);
   if (own && o.width == 0) return dynamic_shape(g, o, input);
   const Expr height = own ? Expr(o.height) : t.height, width = own ? Expr(o.width) : t.width;
   for (const Expr& e : {height, width}) {
@@ -183,6 +196,9 @@ Status add_input(Graph& g, const O& o, size_t i) {
   ValueId crop = kNone;
   if (o.crop == O::Crop::Run) {
     crop = g.add_value(crop_input_of(o.name), DType::F32, {4});
+    if (g.value(crop).name != crop_input_of(o.name))
+      return refuse(o, "the model has another tensor '" + crop_input_of(o.name) +
+                           "', which would be the input for the crop; rename it");
     g.inputs.push_back(crop);
   }
   graph::Node* place = add_place(g, o, {pixels}, old, first);
@@ -230,7 +246,13 @@ Status add_output(Graph& g, const O& o, size_t i) {
 
 }  // namespace
 
-Status add_images(Graph& g, const std::vector<ImageOption>& images) {
+bool is_image_size(const std::vector<ImageOption>& images, const std::string& name) {
+  return std::ranges::any_of(images, [&](const O& o) {
+    return has_own_size(o) && o.width == 0 && (name == rows_of(o) || name == columns_of(o));
+  });
+}
+
+Status add_images(Graph& g, const std::vector<ImageOption>& images, const SizeRanges& ranges) {
   std::set<std::string> seen;
   for (const O& o : images) {
     if (!seen.insert(o.name).second) return refuse(o, "it is listed twice");
@@ -246,7 +268,9 @@ Status add_images(Graph& g, const std::vector<ImageOption>& images) {
       return refuse(o, "the model has no input or output of this name; it has " + names_of(g));
     RP_TRY(add_output(g, o, output));
   }
-  return {};
+  SizeRanges of_images = ranges;
+  std::erase_if(of_images, [&](const auto& r) { return !is_image_size(images, r.first); });
+  return graph::apply_ranges(g, of_images);
 }
 
 void describe_images(const std::vector<ImageOption>& images, plan::Interface& io) {

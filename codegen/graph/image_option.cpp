@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <set>
 #include <span>
 
 #include "runtime/base/number_text.h"
@@ -79,13 +81,18 @@ bool read_size(Text text, ImageOption& o) {
   return true;
 }
 
+/// Whether a float32 can hold the number as a divisor: it is neither 0 nor denormal nor infinite.
+bool is_normal_float(double v) {
+  using Limits = std::numeric_limits<float>;
+  return std::abs(v) >= Limits::min() && std::abs(v) <= Limits::max();
+}
+
 bool read_scale(Text text, ImageOption& o) {
-  return read_number(text, o.scale) && std::isfinite(o.scale) && o.scale != 0;
+  return read_number(text, o.scale) && is_normal_float(o.scale);
 }
 
 bool read_std(Text text, ImageOption& o) {
-  return read_numbers(text, ':', o.std) &&
-         std::ranges::none_of(o.std, [](double v) { return v == 0; });
+  return read_numbers(text, ':', o.std) && std::ranges::all_of(o.std, is_normal_float);
 }
 
 /// Whether the key exists and takes the value.
@@ -138,11 +145,14 @@ Result<ImageOption> parse_image(std::string_view text) {
   const auto format = image_format_named(items[0]);
   if (!format) return refuse("there is no format '" + std::string(items[0]) + "'");
   o.format = *format;
+  std::set<Text> keys;
   for (const Text item : std::span(items).subspan(1)) {
     const size_t at = std::min(item.find('='), item.size());
-    const Text value = item.substr(std::min(at + 1, item.size()));
-    if (!read_key(item.substr(0, at), value, o))
-      return refuse("'" + std::string(item) + "' is not understood");
+    const Text key = item.substr(0, at), value = item.substr(std::min(at + 1, item.size()));
+    if (!read_key(key, value, o)) return refuse("'" + std::string(item) + "' is not understood");
+    if (!keys.insert(key).second) return refuse("'" + std::string(key) + "' is given twice");
+    if ((key == "matrix" || key == "range") && o.format != ImageFormat::Nv12)
+      return refuse("'" + std::string(key) + "' is only for nv12");
   }
   return o;
 }

@@ -90,8 +90,11 @@ Status graph::apply_ranges(Graph& g, const SizeRanges& ranges) {
       return usage(range_text(name, range) + ": the model has no such size; the sizes that its " +
                    "inputs decide are " + (known.empty() ? "none" : known));
     }
-    symbol->min = std::max(symbol->min, range.min);
-    symbol->max = std::min(symbol->max, range.max);
+    const int64_t step = symbol->divisor;
+    symbol->min = std::max(symbol->min, (range.min + step - 1) / step * step);
+    symbol->max = std::min(symbol->max, range.max / step * step);
+    if (symbol->min > symbol->max)
+      return usage(range_text(name, range) + ": the model takes no size between them");
   }
   return {};
 }

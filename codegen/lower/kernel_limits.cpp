@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/graph/image_origin.h"
+#include "codegen/ops/window.h"
 #include "runtime/base/driver_workarounds.h"
 
 namespace reprise::lower {
@@ -179,6 +180,45 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
   return CodeSize(g, nodes, &n).why_too_large();
 }
 
+/// Whether the group is a convolution that is no GEMM. An invocation of such a kernel computes the
+/// elements of its own window, which others compute again.
+bool repeats_windows(const Graph& g, const Group& group) {
+  if (group.kind != GroupKind::Contraction ||
+      def_of(*group.anchor)->lowering != ops::Lowering::Conv)
+    return false;
+  const Shape& weight = g.value(group.anchor->inputs[1]).shape;
+  if (!weight[0].is_const() || !weight[1].is_const()) return false;
+  const int64_t groups = ops::Attributes(*group.anchor).get_int("group");
+  return ops::conv_form(groups, weight[1].value(), weight[0].value() / groups) !=
+         ops::ConvForm::Gemm;
+}
+
+/// The flops for an element of n, a node that processes an image, from the pixels in memory.
+double image_flops(const Graph& g, const Node& n) {
+  std::vector<const Node*> found{&n};
+  double sum = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    sum += recompute_cost(g, *found[i]);
+    for (const ValueId v : found[i]->inputs) {
+      const Node* p = v == graph::kNone ? nullptr : g.value(v).producer;
+      if (p != nullptr && graph::processes_image(*p) && std::ranges::find(found, p) == found.end())
+        found.push_back(p);
+    }
+  }
+  return sum;
+}
+
+/// Why a node that processes an image should not be part of its user's kernel; empty if it should.
+/// The pixels are converted where the first kernel loads them: a kernel of its own would write and
+/// read a tensor that is larger than the image, and cost a launch. That is less than what it costs
+/// to interpolate pixels for each tap of a window.
+std::string image_cost(const Graph& g, const Node& n, const Group& user) {
+  constexpr double kMaxFlops = 24;
+  if (!repeats_windows(g, user) || image_flops(g, n) <= kMaxFlops) return {};
+  return "the windows of '" + user.anchor->name +
+         "' overlap, and the kernel would interpolate each pixel again for each window";
+}
+
 }  // namespace
 
 std::string too_large(const Graph& g, GroupKind kind, const std::vector<Node*>& nodes) {
@@ -196,9 +236,7 @@ std::string inline_cost(const Graph& g, const Node& n, const std::vector<const G
   for (const Group* user : users) {
     if (std::string why = refusal(g, n, *user); !why.empty()) return why;
   }
-  // The pixels of an image are converted where the first kernel loads them. A kernel of its own
-  // would write and read a tensor that is larger than the image, and cost a launch.
-  if (users.size() == 1 && graph::processes_image(n)) return {};
+  if (users.size() == 1 && graph::processes_image(n)) return image_cost(g, n, *users[0]);
   const double cost = recompute_cost(g, n);
   const double count = count_hint(g, g.value(n.outputs[0]).shape);
   double executed = 0;

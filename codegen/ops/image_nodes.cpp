@@ -244,11 +244,17 @@ Taps crop_taps(Composer& c, bool bilinear, V begin, V size, V in, int64_t out) {
   std::vector<double> centres;
   for (int64_t i = 0; i < out; ++i)
     centres.push_back((static_cast<double>(i) + 0.5) / static_cast<double>(out));
-  const V last = c.sub(in, 1.0), zero = c.scalar(DType::F32, 0);
-  V at = c.sub(c.add(c.mul(vector_of(c, centres), size), begin), 0.5);
-  at = c.min(c.max(at, begin), c.sub(c.add(begin, size), 1.0));
-  at = c.max(c.min(at, last), zero);
-  if (!bilinear) return {c.cast(c.op("Floor", {c.add(at, 0.5)}), DType::I32), kNone, kNone};
+  const V last = c.sub(in, 1.0), zero = c.scalar(DType::F32, 0), end = c.add(begin, size);
+  const V centre = c.add(c.mul(vector_of(c, centres), size), begin);
+  const auto limited = [&](V at, V least, V most) {
+    return c.max(c.min(c.min(c.max(at, least), most), last), zero);
+  };
+  if (!bilinear) {
+    const V begun = c.op("Floor", {begin}), ended = c.sub(c.op("Ceil", {end}), 1.0);
+    const V at = limited(c.op("Floor", {centre}), begun, ended);
+    return {c.cast(at, DType::I32), kNone, kNone};
+  }
+  const V at = limited(c.sub(centre, 0.5), begin, c.sub(end, 1.0));
   const V first = c.op("Floor", {at});
   return {c.cast(first, DType::I32), c.cast(c.min(c.add(first, 1.0), last), DType::I32),
           c.sub(at, first)};

@@ -108,6 +108,7 @@ TEST_F(CudaExternalMemory, TheCInterfaceChecksItsArguments) {
     EXPECT_NE(std::string(error.message).find(message), std::string::npos) << error.message;
   };
   expect("`kind` 9", [](auto& w) { w.kind = static_cast<reprise_external_kind>(9); });
+  expect("`memory_type` -2", [](auto& w) { w.memory_type = -2; });
   expect("are no part of memory", [](auto& w) { w.bytes = 0; });
   expect("are no part of memory", [](auto& w) { w.offset = kBytes + 1; });
   expect("are no part of memory", [](auto& w) {

@@ -51,6 +51,26 @@ TEST(CompiledImages, OnlyColoursOfAConvolutionArePackedByAnotherKernel) {
   EXPECT_LE(launches(*compiled(convolution(3), {"x=rgba8", "y=rgba8"})), plain + 1);
 }
 
+/// A convolution of each channel by itself.
+OnnxWriter depthwise() {
+  OnnxWriter m;
+  m.input("x", DType::F32, {1, 3, 16, 16});
+  m.output("y", DType::F32, {1, 3, 16, 16});
+  m.initializer("w", float_tensor({3, 1, 3, 3}, 0.01F));
+  AttrMap a;
+  a.set("pads", std::vector<int64_t>{1, 1, 1, 1});
+  a.set("group", int64_t{3});
+  m.node("Conv", {"x", "w"}, {"y"}, {.attrs = a});
+  return m;
+}
+
+TEST(CompiledImages, PixelsAreInterpolatedOnceForOverlappingWindows) {
+  EXPECT_EQ(launches(*compiled(depthwise(), {"x=nv12"})), 1U);
+  EXPECT_EQ(launches(*compiled(depthwise(), {"x=rgba8,resize=nearest"})), 1U);
+  EXPECT_EQ(launches(*compiled(depthwise(), {"x=rgba8,resize=bilinear"})), 2U);
+  EXPECT_EQ(launches(*compiled(depthwise(), {"x=nv12,resize=bilinear,crop=run"})), 2U);
+}
+
 TEST(CompiledImages, TheKernelOfAnImageListsIt) {
   const auto package = compiled(classifier(16), {"x=rgba8,resize=bilinear"});
   ASSERT_TRUE(package);
@@ -59,11 +79,13 @@ TEST(CompiledImages, TheKernelOfAnImageListsIt) {
 }
 
 /// The message of a compilation that fails.
-std::string refusal(const OnnxWriter& model, const std::string& text) {
+std::string refusal(const OnnxWriter& model, const std::string& text,
+                    const SizeRanges& ranges = {}) {
   const auto image = parse_image(text);
   if (!image.ok()) return image.status().message();
   CompileOptions options;
   options.images = {*image};
+  options.ranges = ranges;
   const std::string bytes = model.bytes();
   const auto package = compile_bytes(std::as_bytes(std::span(bytes)), options);
   EXPECT_FALSE(package.ok()) << text;
@@ -82,6 +104,11 @@ TEST(CompiledImages, MistakesAreNamed) {
       {"x=rgba8,std=0", "'std=0'"},
       {"x=rgba8,scale=0", "'scale=0'"},
       {"x=rgba8,scale=inf", "'scale=inf'"},
+      {"x=rgba8,scale=1e300", "'scale=1e300'"},
+      {"x=rgba8,std=1e-300", "'std=1e-300'"},
+      {"x=rgba8,resize=nearest,resize=bilinear", "'resize' is given twice"},
+      {"x=rgba8,matrix=bt601", "'matrix' is only for nv12"},
+      {"x=rgba8,range=full", "'range' is only for nv12"},
       {"x=rgba8,size=0x5", "'size=0x5'"},
       {"x=rgba8,crop=1:2:3", "'crop=1:2:3'"},
       {"x=rgba8,what", "'what' is not understood"},
@@ -106,6 +133,44 @@ TEST(CompiledImages, MistakesAreNamed) {
   EXPECT_NE(refusal(same({1, 4, 8, 8}), "y=nv12").find("four channels"), std::string::npos);
   EXPECT_NE(refusal(same({1, 4, 8, 8}), "x=r8").find("four channels"), std::string::npos);
   EXPECT_NE(refusal(same({5}), "x=r8").find("2 to 4 dims"), std::string::npos);
+}
+
+TEST(CompiledImages, TheInputOfTheCropHasItsName) {
+  OnnxWriter m = same({1, 3, 8, 8});
+  m.input("x.crop", DType::F32, {4});
+  m.output("z", DType::F32, {4});
+  m.node("Relu", {"x.crop"}, {"z"});
+  EXPECT_NE(refusal(m, "x=rgba8,resize=nearest,crop=run").find("another tensor 'x.crop'"),
+            std::string::npos);
+}
+
+TEST(CompiledImages, SizesCanBeLimited) {
+  const auto limited = [](const std::string& image, const SizeRanges& ranges) {
+    CompileOptions options;
+    options.images = {*parse_image(image)};
+    options.ranges = ranges;
+    const std::string bytes = same({1, 3, 8, 8}).bytes();
+    return compile_bytes(std::as_bytes(std::span(bytes)), options);
+  };
+  const auto p = limited("x=rgba8,resize=nearest", {{"x_height", {4, 100}}, {"x_width", {8, 50}}});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  const std::vector<Symbol>& symbols = p->io.symbols;
+  const auto width = std::ranges::find(symbols, "x_width", &Symbol::name);
+  ASSERT_NE(width, symbols.end());
+  EXPECT_EQ(width->min, 8);
+  EXPECT_EQ(width->max, 50);
+  const auto planes = limited("x=nv12,resize=nearest", {{"x_rows", {4, 100}}});
+  ASSERT_TRUE(planes.ok()) << planes.status().message();
+  const auto rows = std::ranges::find(planes->io.symbols, "x_rows", &Symbol::name);
+  ASSERT_NE(rows, planes->io.symbols.end());
+  EXPECT_EQ(rows->min, 6);  // three rows of planes for two of pixels
+  EXPECT_EQ(rows->max, 99);
+  const std::string text = "x=rgba8,resize=nearest,crop=4:4:32:32";
+  EXPECT_NE(refusal(same({1, 3, 8, 8}), text, {{"x_width", {1, 20}}}).find("no size between"),
+            std::string::npos);
+  EXPECT_NE(refusal(same({1, 3, 8, 8}), "x=rgba8,resize=nearest,size=9x9", {{"x_width", {1, 20}}})
+                .find("no such size"),
+            std::string::npos);
 }
 
 TEST(CompiledImages, AModelOfAnySizeTakesImagesOfAnySize) {

@@ -134,12 +134,13 @@ Picture resized(const Picture& p, double x, double y, double w, double h, int64_
     double weight;
   };
   const auto tap = [&](int64_t i, double begin, double size, int64_t to, int64_t in) {
-    double at = (static_cast<double>(i) + 0.5) * size / static_cast<double>(to) + begin - 0.5;
-    at = std::clamp(std::clamp(at, begin, begin + size - 1), 0.0, static_cast<double>(in - 1));
+    const double centre = (static_cast<double>(i) + 0.5) * size / static_cast<double>(to) + begin;
+    const auto last = static_cast<double>(in - 1);
     if (!bilinear) {
-      const auto nearest = static_cast<int64_t>(std::floor(at + 0.5));
+      const auto nearest = static_cast<int64_t>(std::clamp(std::floor(centre), 0.0, last));
       return Tap{nearest, nearest, 0};
     }
+    const double at = std::clamp(std::clamp(centre - 0.5, begin, begin + size - 1), 0.0, last);
     const auto first = static_cast<int64_t>(std::floor(at));
     return Tap{first, std::min(first + 1, in - 1), at - std::floor(at)};
   };

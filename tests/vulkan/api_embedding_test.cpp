@@ -188,6 +188,49 @@ TEST_P(Embedding, ACallThatWaitsForAnotherRunSeesTheCallOfThat) {
   EXPECT_EQ(outer->wait_only().status, REPRISE_OK);
 }
 
+// Devices make the call of the inner run within the wait for it, the host before that.
+TEST_P(Embedding, ARunIsEndedByItsCallOrByTheWaitThatMakesTheCall) {
+  auto outer = reprise::Run::create(*session_), inner = reprise::Run::create(*session_);
+  ASSERT_TRUE(outer && inner);
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3), z(3);
+  EXPECT_EQ(outer->bind({{"x", x.data(), {3}}}, {{"y", y.data(), {3}}}).status, REPRISE_OK);
+  EXPECT_EQ(inner->bind({{"x", x.data(), {3}}}, {{"y", z.data(), {3}}}).status, REPRISE_OK);
+  struct Nest {
+    reprise::Run* inner = nullptr;
+    Error in_call = {}, by_wait = {};
+    Event done = {};
+    static void end_inner(void* user) {
+      auto& nest = *static_cast<Nest*>(user);
+      nest.in_call = nest.inner->wait_only();
+    }
+    static void end_outer(void* user) {
+      auto& nest = *static_cast<Nest*>(user);
+      reprise_submit_options o = REPRISE_SUBMIT_OPTIONS_INIT;
+      o.at_end = end_inner;
+      o.at_end_user = user;
+      EXPECT_EQ(nest.inner->submit(&o).status, REPRISE_OK);
+      nest.by_wait = nest.inner->wait_only();
+      Event::set(&nest.done);
+    }
+  } nest{.inner = &*inner};
+  reprise_submit_options options = REPRISE_SUBMIT_OPTIONS_INIT;
+  options.at_end = Nest::end_outer;
+  options.at_end_user = &nest;
+  ASSERT_EQ(outer->submit(&options).status, REPRISE_OK);
+  ASSERT_TRUE(nest.done.wait_for(1));
+  EXPECT_EQ(outer->wait_only().status, REPRISE_OK);
+  for (size_t e = 0; e < 3; ++e) EXPECT_EQ(z[e], expected(GetParam(), x[e]));
+  if (nest.by_wait.status == REPRISE_OK) {
+    EXPECT_EQ(nest.in_call.status, REPRISE_USAGE);
+    EXPECT_NE(nest.in_call.message.find("use the run in one of the two"), std::string::npos)
+        << nest.in_call.message;
+  } else {
+    EXPECT_EQ(nest.by_wait.status, REPRISE_USAGE) << nest.by_wait.message;
+    EXPECT_EQ(nest.in_call.status, REPRISE_OK) << nest.in_call.message;
+  }
+}
+
 TEST_P(Embedding, SessionsMoveToAnotherDevice) {
   auto run = reprise::Run::create(*session_);
   ASSERT_TRUE(run);
