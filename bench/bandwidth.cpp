@@ -10,7 +10,7 @@ using test::OnnxWriter;
 namespace {
 
 /// An operator over one float input. Its other inputs are constants.
-struct Case {
+struct BandwidthCase {
   const char* name;
   const char* op;
   std::vector<int64_t> input, output;
@@ -40,7 +40,7 @@ HostTensor row_numbers(int64_t count) {
 }
 
 /// The product of a row with a matrix of 4-bit integers, in blocks of 32.
-Case gemv_of_4_bits() {
+BandwidthCase gemv_of_4_bits() {
   constexpr int64_t kSize = 4096, kBlock = 32, kBlocks = kSize / kBlock;
   AttrMap attrs;
   for (const char* name : {"K", "N"}) attrs.set(name, kSize);
@@ -48,13 +48,13 @@ Case gemv_of_4_bits() {
   HostTensor packed(DType::U8, {kSize, kBlocks, kBlock / 2});
   auto* bytes = packed.mutable_data<uint8_t>();
   for (int64_t i = 0; i < packed.count(); ++i) bytes[i] = static_cast<uint8_t>(i * 7919 >> 5);
-  Case c{"gemv, 4-bit weights", "MatMulNBits", {1, kSize}, {1, kSize}, std::move(attrs)};
+  BandwidthCase c{"gemv, 4-bit weights", "MatMulNBits", {1, kSize}, {1, kSize}, std::move(attrs)};
   c.constants = {{"packed", packed}, {"scales", test::float_tensor({kSize * kBlocks}, 0.01F, 1)}};
   c.counts_constants = true;
   return c;
 }
 
-std::vector<Case> cases() {
+std::vector<BandwidthCase> bandwidth_cases() {
   constexpr int64_t kRows = 4096, kColumns = 1024, kSide = 2048;
   const HostTensor ones = test::float_tensor({kColumns}, 0.01F, 1);
   const HostTensor channels = test::float_tensor({64}, 0.01F, 1);
@@ -144,7 +144,7 @@ std::vector<Case> cases() {
   };
 }
 
-std::string model_of(const Case& c) {
+std::string model_of(const BandwidthCase& c) {
   OnnxWriter w;
   w.input("x", DType::F32, {c.input.begin(), c.input.end()});
   w.output("y", DType::F32, {c.output.begin(), c.output.end()});
@@ -168,7 +168,7 @@ int64_t count(const std::vector<int64_t>& dims) {
 }
 
 /// How many elements of 4 bytes the operator reads and writes at least.
-int64_t moved_by(const Case& c) {
+int64_t moved_by(const BandwidthCase& c) {
   int64_t moved = count(c.input) * (c.repeated ? 2 : 1) + count(c.output);
   for (const auto& [name, tensor] : c.constants) {
     if (c.counts_constants) moved += static_cast<int64_t>(tensor.bytes().size() / 4);
@@ -179,7 +179,7 @@ int64_t moved_by(const Case& c) {
 }  // namespace
 
 Status bandwidth(const Request& request) {
-  for (const Case& c : cases()) {
+  for (const BandwidthCase& c : bandwidth_cases()) {
     if (!request.wants(c.name)) continue;
     const int64_t moved = moved_by(c);
     constexpr int64_t kUnit = 4096;

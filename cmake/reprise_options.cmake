@@ -12,9 +12,23 @@ if(EXISTS /etc/debian_version AND CMAKE_LIBRARY_ARCHITECTURE AND NOT SKBUILD)
   set(CMAKE_INSTALL_LIBDIR lib/${CMAKE_LIBRARY_ARCHITECTURE} CACHE PATH "Folder of libraries")
 endif()
 
+# Paths below the source folder are hashed relative to the build folder, so that clones share results.
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+endif()
+
+# mold, or else lld, links several times faster than the default linker.
+if(CMAKE_SYSTEM_NAME STREQUAL Linux AND NOT CMAKE_CROSSCOMPILING)
+  find_program(REPRISE_MOLD mold)
+  find_program(REPRISE_LLD ld.lld)
+  mark_as_advanced(REPRISE_MOLD REPRISE_LLD)
+  if(REPRISE_MOLD)
+    add_link_options(-fuse-ld=mold)
+  elseif(REPRISE_LLD)
+    add_link_options(-fuse-ld=lld)
+  endif()
 endif()
 
 # Numerics are ours (decision 5): the compiler must not fuse or reorder floating-point operations.
@@ -65,9 +79,32 @@ if((REPRISE_ASAN OR REPRISE_TSAN) AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(reprise_warnings INTERFACE -Wno-maybe-uninitialized)
 endif()
 
+# ccache knows a precompiled header by its contents if the preprocessor names it.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+endif()
+
+# reprise_precompile(TARGET): the standard library's headers are read once for the target.
+function(reprise_precompile target)
+  get_target_property(headers ${target} PRECOMPILE_HEADERS)
+  if(NOT headers)
+    target_precompile_headers(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.h>")
+  endif()
+endfunction()
+
+# reprise_join_sources(TARGET): compiles up to eight sources of the target as one, which takes less than half
+# of the time. Names in anonymous namespaces are therefore unique within a folder.
+option(REPRISE_UNITY "Compile several sources at once" ON)
+function(reprise_join_sources target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${REPRISE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()
+
 # reprise_compile_fast(TARGET): for code in which the compiler's time matters more than its own.
 function(reprise_compile_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  reprise_precompile(${target})
+  reprise_join_sources(${target})
 endfunction()
 
 # reprise_keep_libraries(TARGET): where leaks are looked for, a program keeps its libraries loaded.
@@ -93,6 +130,8 @@ function(reprise_library name)
     message(FATAL_ERROR "${name}: no sources in ${ARG_DIRS}")
   endif()
   add_library(${name} STATIC ${sources})
+  reprise_precompile(${name})
+  reprise_join_sources(${name})
   # Shared libraries export only what REPRISE_API marks.
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   add_library(reprise::${name} ALIAS ${name})

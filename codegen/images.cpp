@@ -22,7 +22,7 @@ Status refuse(const O& o, const std::string& why) {
   return {Code::Usage, "image '" + o.name + "': " + why};
 }
 
-std::string type_of(const Graph& g, ValueId v) {
+std::string image_type_of(const Graph& g, ValueId v) {
   const graph::Value& value = g.value(v);
   return std::string(name_of(value.dtype)) + shape_str(value.shape, g.symbols);
 }
@@ -40,7 +40,7 @@ Result<ImageTensor> read_tensor(const Graph& g, ValueId v, const O& o) {
   const graph::Value& value = g.value(v);
   const Shape& s = value.shape;
   const size_t rank = s.size();
-  const std::string is = "the model's tensor is " + type_of(g, v);
+  const std::string is = "the model's tensor is " + image_type_of(g, v);
   if (value.dtype != DType::F32 && value.dtype != DType::F16 && value.dtype != DType::U8)
     return refuse(o, is + "; it must be float32, float16 or uint8");
   if (rank < 2 || rank > 4) return refuse(o, is + "; it must have 2 to 4 dims");

@@ -37,9 +37,9 @@ constexpr int kTeamColumns = 8;
 
 /// Writes one tile. Members are the variables of the kernel: for each row its largest score, the
 /// total of its weights, its weighted values, and the scores (then weights) of a block.
-class Writer {
+class AttentionWriter {
  public:
-  explicit Writer(const AttentionWork& w)
+  explicit AttentionWriter(const AttentionWork& w)
       : w_(w),
         t_(w.tile),
         b_(w.attention.builder()),
@@ -466,7 +466,7 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Targ
 }
 
 Status write_attention(const AttentionWork& work) {
-  return work.tile.chunk > 0 ? write_attention_blocks(work) : Writer(work).write();
+  return work.tile.chunk > 0 ? write_attention_blocks(work) : AttentionWriter(work).write();
 }
 
 }  // namespace reprise::shaders

@@ -12,13 +12,13 @@ namespace reprise::shaders {
 
 namespace {
 
-constexpr int kRows = SharedBlocks::kRows, kKeys = SharedBlocks::kOthers;
-constexpr int kOwn = SharedBlocks::kOwn, kSharers = SharedBlocks::kSharers;
-constexpr int kWorkgroup = SharedBlocks::kWorkgroup;
+constexpr int kBlockRows = SharedBlocks::kRows, kKeys = SharedBlocks::kOthers;
+constexpr int kBlockOwn = SharedBlocks::kOwn, kBlockSharers = SharedBlocks::kSharers;
+constexpr int kBlockWorkgroup = SharedBlocks::kWorkgroup;
 
-class Writer {
+class BlocksWriter {
  public:
-  explicit Writer(const AttentionWork& w)
+  explicit BlocksWriter(const AttentionWork& w)
       : w_(w),
         t_(w.tile),
         b_(w.attention.builder()),
@@ -27,18 +27,18 @@ class Writer {
             {t_.depth, t_.chunk, t_.columns, w.origin.row, w.origin.column_tile * (t_.columns / 4)},
             [&](Value at) { return w.attention.row(at); },
             [&](Value vec) { return w.attention.column(vec); }),
-        largest_(b_, "largest", kernel::kF32, kOwn, 1, -kInfinity),
-        total_(b_, "total", kernel::kF32, kOwn, 1, 0),
-        scores_(b_, "score", kernel::vec(kernel::kF32, 4), kOwn, 1, std::nullopt),
-        out_(b_, "out", kernel::vec(kernel::kF32, 4), kOwn, blocks_.vecs(), 0) {
-    for (int r = 0; r < kOwn; ++r)
+        largest_(b_, "largest", kernel::kF32, kBlockOwn, 1, -kInfinity),
+        total_(b_, "total", kernel::kF32, kBlockOwn, 1, 0),
+        scores_(b_, "score", kernel::vec(kernel::kF32, 4), kBlockOwn, 1, std::nullopt),
+        out_(b_, "out", kernel::vec(kernel::kF32, 4), kBlockOwn, blocks_.vecs(), 0) {
+    for (int r = 0; r < kBlockOwn; ++r)
       rows_.push_back(w_.attention.row(w_.origin.row + (blocks_.own_rows() + r)));
   }
 
   Status write() {
     Attention& of = w_.attention;
     RP_TRY(of.blocks(kKeys, [&](Value first) -> Status {
-      for (int r = 0; r < kOwn; ++r) scores_.store(r, 0, zeros());
+      for (int r = 0; r < kBlockOwn; ++r) scores_.store(r, 0, zeros());
       RP_TRY(blocks_.add_products(
           scores_, [&](const Index& row, Value quad) { return of.query_at(row, of.quad(quad)); },
           [&](Value key, Value quad) {
@@ -69,15 +69,15 @@ class Writer {
   Status scores_to_weights(Value first_key) {
     std::vector<Index> keys;
     std::vector<Value> numbers;
-    for (int k = 0; k < kOwn; ++k) {
+    for (int k = 0; k < kBlockOwn; ++k) {
       numbers.push_back(first_key + (blocks_.own_others() + k));
       keys.push_back(w_.attention.key(numbers.back(), kKeys));
     }
-    std::vector<std::vector<Value>> scores(kOwn);  // [row][key]
+    std::vector<std::vector<Value>> scores(kBlockOwn);  // [row][key]
     Values most;
-    for (size_t r = 0; r < kOwn; ++r) {
+    for (size_t r = 0; r < kBlockOwn; ++r) {
       Value largest;
-      for (size_t k = 0; k < kOwn; ++k) {
+      for (size_t k = 0; k < kBlockOwn; ++k) {
         const Value dot = b_.extract(scores_.load(static_cast<int>(r)), static_cast<int>(k));
         RP_ASSIGN(const Val score, w_.attention.score(rows_[r], keys[k], dot));
         Value x{b_, score};
@@ -89,15 +89,15 @@ class Writer {
     }
     const Value rows = blocks_.over_sharers(
         most, [&](const Value& a, const Value& b) { return larger(b_, a, b); });
-    std::vector<Values> weights(kOwn);  // [key][row]
-    for (size_t r = 0; r < kOwn; ++r) {
+    std::vector<Values> weights(kBlockOwn);  // [key][row]
+    for (size_t r = 0; r < kBlockOwn; ++r) {
       const int row = static_cast<int>(r);
       const Value before = largest_.load(row);
       const Value now = larger(b_, before, b_.extract(rows, row));
       const Value base = softmax_base(b_, now);
       const Value scale = exponential(b_, before - base);
       Value total = total_.load(row) * scale;
-      for (size_t k = 0; k < kOwn; ++k) {
+      for (size_t k = 0; k < kBlockOwn; ++k) {
         const Value weight = exponential(b_, scores[r][k] - base);
         total = total + weight;
         weights[k].push_back(weight);
@@ -114,24 +114,24 @@ class Writer {
   /// The total of the weights of an invocation's rows.
   std::vector<Value> totals() {
     Values own;
-    for (int r = 0; r < kOwn; ++r) own.push_back(total_.load(r));
+    for (int r = 0; r < kBlockOwn; ++r) own.push_back(total_.load(r));
     const Value sum =
         blocks_.over_sharers(own, [](const Value& a, const Value& b) { return a + b; });
     std::vector<Value> out;
-    out.reserve(kOwn);
-    for (int r = 0; r < kOwn; ++r) out.push_back(b_.extract(sum, r));
+    out.reserve(kBlockOwn);
+    for (int r = 0; r < kBlockOwn; ++r) out.push_back(b_.extract(sum, r));
     return out;
   }
 
   Status store() {
     const std::vector<Value> total = totals();
-    for (int r = 0; w_.attention.has_log_sums() && r < kOwn; ++r) {
+    for (int r = 0; w_.attention.has_log_sums() && r < kBlockOwn; ++r) {
       RP_TRY(w_.attention.store_log_sum(
           w_.origin.row + blocks_.own_rows() + r, b_.eq(first_vec() + blocks_.sharer(), b_.i32(0)),
           softmax_base(b_, largest_.load(r)), total[static_cast<size_t>(r)]));
     }
     for (int v = 0; v < out_.columns(); ++v) {
-      const Value vec = first_vec() + (blocks_.sharer() + v * kSharers);
+      const Value vec = first_vec() + (blocks_.sharer() + v * kBlockSharers);
       const auto four = [&](int r) {
         const Value sums = out_.load(r, v);
         const auto part = [&](int c) {
@@ -141,8 +141,8 @@ class Writer {
       };
       const Value row = w_.origin.row + blocks_.own_rows();
       RP_TRY(w_.result.guard_columns(vec, [&] {
-        return w_.result.guard_row(row,
-                                   [&] { return store_rows(w_.result, row, kOwn, vec, four); });
+        return w_.result.guard_row(
+            row, [&] { return store_rows(w_.result, row, kBlockOwn, vec, four); });
       }));
     }
     return {};
@@ -164,39 +164,39 @@ bool fits_attention_blocks(const AttentionSize& size) {
 
 AttentionTile attention_blocks(const AttentionSize& size, int columns) {
   AttentionTile t;
-  t.rows = kRows;
+  t.rows = kBlockRows;
   t.keys = kKeys;
   t.unit = Unit::Workgroup;
-  t.workgroup = kWorkgroup;
+  t.workgroup = kBlockWorkgroup;
   t.chunk = SharedBlocks::chunk_of(size.known_depth);
   t.depth = size.known_depth;
   t.columns = SharedBlocks::columns_of(columns);
-  t.per_invocation = t.columns / kSharers;
+  t.per_invocation = t.columns / kBlockSharers;
   t.fma = true;
   return t;
 }
 
 double attention_blocks_time(const AttentionSize& size, const AttentionTile& t) {
   const GpuCosts& gpu = kGpuCosts;
-  const double workgroups = size.batch * std::ceil(size.rows / kRows) *
+  const double workgroups = size.batch * std::ceil(size.rows / kBlockRows) *
                             std::ceil(static_cast<double>(size.columns) / t.columns);
   const double chunks = size.depth / t.chunk;
   const double parts = static_cast<double>(kKeys) / SharedBlocks::values_of(t.columns);
   const double loads =
-      (size.depth * (kRows + kKeys * size.key_loads) + t.columns * kKeys * size.value_loads) / 4 /
-      kWorkgroup;
+      (size.depth * (kBlockRows + kKeys * size.key_loads) + t.columns * kKeys * size.value_loads) /
+      4 / kBlockWorkgroup;
   const double shared_loads = 2 * size.depth + kKeys * (1 + t.per_invocation / 4.0);
-  const double multiply_adds = kOwn * (kOwn * size.depth + kKeys * t.per_invocation);
-  const double softmax = kOwn * (kOwn * (10 + size.score_flops) + t.per_invocation);
+  const double multiply_adds = kBlockOwn * (kBlockOwn * size.depth + kKeys * t.per_invocation);
+  const double softmax = kBlockOwn * (kBlockOwn * (10 + size.score_flops) + t.per_invocation);
   const double waits = chunks + parts + 1;  // times that a block waits for memory
   const double work = gpu.load * loads + gpu.shared_load * shared_loads + multiply_adds + softmax +
                       2 * gpu.barrier * waits;
   const double blocks = std::ceil(size.keys / kKeys);
-  return gpu_time(workgroups, kWorkgroup, blocks * waits + gpu.ends, work / waits);
+  return gpu_time(workgroups, kBlockWorkgroup, blocks * waits + gpu.ends, work / waits);
 }
 
 Status write_attention_blocks(const AttentionWork& work) {
-  return Writer(work).write();
+  return BlocksWriter(work).write();
 }
 
 }  // namespace reprise::shaders

@@ -29,9 +29,9 @@ namespace {
 constexpr int kFactors = 2;
 
 /// Writes one tile.
-class Writer {
+class GradWriter {
  public:
-  explicit Writer(const AttentionGradWork& w)
+  explicit GradWriter(const AttentionGradWork& w)
       : w_(w),
         t_(w.tile),
         b_(w.grad.builder()),
@@ -234,14 +234,14 @@ class Writer {
   std::vector<Index> rows_, loaded_, columns_;
 };
 
-constexpr int kLanes = kCpuLanes;
+constexpr int kGradLanes = kCpuLanes;
 /// The most sums of an invocation on CPU-type devices and on GPUs, which have 255 registers. Other
 /// invocations compute the further columns, and compute the same weights again.
 constexpr int kMaxCpuSums = 256, kMaxGpuSums = 128;
 /// The most values of a block on GPUs: unrolled code loads all of them before it uses one.
-constexpr int kMaxGpuValues = 512;
+constexpr int kMaxGradGpuValues = 512;
 
-int columns_of_lane(int columns, int lanes) {
+int grad_columns_of_lane(int columns, int lanes) {
   return (columns + 4 * lanes - 1) / (4 * lanes) * 4;
 }
 
@@ -253,13 +253,13 @@ AttentionGradTile tile_of(const AttentionGradSize& size, const TargetFacts& devi
   t.others = others;
   const int most = (device.cpu_type() ? kMaxCpuSums : kMaxGpuSums) / size.results() * lanes;
   const int parts = (size.head + most - 1) / most;
-  t.per_invocation = columns_of_lane((size.head + parts - 1) / parts, lanes);
+  t.per_invocation = grad_columns_of_lane((size.head + parts - 1) / parts, lanes);
   t.columns = t.per_invocation * lanes;
-  t.workgroup = lanes > 1 ? kLanes : device.cpu_type() ? 16 : 64;
+  t.workgroup = lanes > 1 ? kGradLanes : device.cpu_type() ? 16 : 64;
   t.fma = !device.cpu_type();
   if (lanes > 1) {
     t.unit = Unit::Subgroup;
-    t.subgroup_size = kLanes;
+    t.subgroup_size = kGradLanes;
   }
   return t;
 }
@@ -288,7 +288,7 @@ double cost_of(const AttentionGradSize& size, const TargetFacts& device,
   if (shared) shuffles = cpu.broadcast * rows * (blocks * 4 * steps + valued * size.results());
   double units = size.batch * std::ceil(size.rows / rows) *
                  std::ceil(static_cast<double>(size.head) / t.columns);
-  if (!shared) units /= kLanes;
+  if (!shared) units /= kGradLanes;
   double cost = units * (blocks * (multiply_adds + weights) + valued * per_other + shuffles);
   if (units < cpu.min_units) cost *= cpu.min_units / units;
   const double written = rows * (8 * others + columns * step + 10 * others);
@@ -315,7 +315,7 @@ AttentionGradTile with_others(const AttentionGradSize& size, const TargetFacts& 
                               int rows) {
   AttentionGradTile best;
   for (int others = 1; others <= 8; ++others) {
-    if (!device.cpu_type() && others > 1 && others * size.head > kMaxGpuValues) break;
+    if (!device.cpu_type() && others > 1 && others * size.head > kMaxGradGpuValues) break;
     AttentionGradTile t = tile_of(size, device, lanes, rows, others);
     t.cost = device.cpu_type() ? cost_of(size, device, t) : gpu_time_of(size, t);
     if (others == 1 || t.cost < best.cost) best = t;
@@ -343,8 +343,8 @@ std::vector<AttentionGradTile> attention_grad_tiles(const AttentionGradSize& siz
     out.push_back(with_others(size, device, lanes, rows));
   };
   for (const int rows : {32, 16, 8, 4, 2, 1}) {
-    const int sums = rows * columns_of_lane(size.head, kLanes) * size.results();
-    if (subgroups && sums <= kMaxCpuSums) add(kLanes, rows);
+    const int sums = rows * grad_columns_of_lane(size.head, kGradLanes) * size.results();
+    if (subgroups && sums <= kMaxCpuSums) add(kGradLanes, rows);
   }
   for (const int rows : {4, 2, 1}) {
     const int sums = rows * size.head * size.results();
@@ -364,7 +364,7 @@ std::vector<AttentionGradTile> attention_grad_tiles(const AttentionGradSize& siz
 }
 
 Status write_attention_grad(const AttentionGradWork& work) {
-  return work.tile.chunk > 0 ? write_attention_grad_blocks(work) : Writer(work).write();
+  return work.tile.chunk > 0 ? write_attention_grad_blocks(work) : GradWriter(work).write();
 }
 
 }  // namespace reprise::shaders

@@ -14,9 +14,9 @@ using kernel::Type;
 namespace {
 
 /// Writes the kernel of one tile.
-class Writer {
+class RecurrentWriter {
  public:
-  explicit Writer(const RecurrentWork& w)
+  explicit RecurrentWriter(const RecurrentWork& w)
       : r_(w.recurrence),
         size_(w.size),
         t_(w.tile),
@@ -322,7 +322,7 @@ std::vector<RecurrentTile> recurrent_tiles(const RecurrentSize& size, const Targ
 }
 
 Status write_recurrence(const RecurrentWork& work) {
-  return Writer(work).write();
+  return RecurrentWriter(work).write();
 }
 
 }  // namespace reprise::shaders

@@ -6,7 +6,7 @@
 namespace reprise::cuda {
 namespace {
 
-std::vector<DeviceInfo> none(std::string reason) {
+std::vector<DeviceInfo> no_cuda(std::string reason) {
   DeviceInfo info;
   info.id = "cuda";
   info.name = "no CUDA device";
@@ -31,15 +31,15 @@ class CudaBackend final : public Backend {
 
 std::vector<DeviceInfo> devices(const std::string& library, const TableHook& hook) {
   auto opened = Library::open(library, hook);
-  if (!opened.ok()) return none(opened.status().message());
+  if (!opened.ok()) return no_cuda(opened.status().message());
   int count = 0;
   const CUresult r = (*opened)->fn().cuDeviceGetCount(&count);
-  if (r != CUDA_SUCCESS) return none("cuDeviceGetCount failed: " + (*opened)->describe(r));
+  if (r != CUDA_SUCCESS) return no_cuda("cuDeviceGetCount failed: " + (*opened)->describe(r));
   std::vector<DeviceInfo> all;
   all.reserve(static_cast<size_t>(std::max(count, 0)));
   for (int i = 0; i < count; ++i) all.push_back(query(**opened, i));
   if (all.empty()) {
-    return none(
+    return no_cuda(
         "the driver lists no device; check whether nvidia-smi lists one, and whether "
         "CUDA_VISIBLE_DEVICES hides it");
   }

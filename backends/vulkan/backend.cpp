@@ -5,7 +5,7 @@
 namespace reprise::vulkan {
 namespace {
 
-std::vector<DeviceInfo> none(std::string reason) {
+std::vector<DeviceInfo> no_vulkan(std::string reason) {
   DeviceInfo info;
   info.id = "vulkan";
   info.name = "no Vulkan device";
@@ -21,14 +21,14 @@ class VulkanBackend final : public Backend {
 
   std::vector<DeviceInfo> devices(const HiddenFeatures& hidden) override {
     auto instance = Instance::create(false, {}, hidden);
-    if (!instance.ok()) return none(instance.status().message());
+    if (!instance.ok()) return no_vulkan(instance.status().message());
     auto handles = (*instance)->physical_devices();
-    if (!handles.ok()) return none(handles.status().message());
+    if (!handles.ok()) return no_vulkan(handles.status().message());
     std::vector<DeviceInfo> all;
     for (size_t i = 0; i < handles->size(); ++i)
       all.push_back(PhysicalDevice::query(**instance, (*handles)[i], i, hidden).info);
     if (all.empty()) {
-      return none(
+      return no_vulkan(
           "the Vulkan loader found no device; install a driver for the GPU (Debian: "
           "mesa-vulkan-drivers, or the vendor's)");
     }

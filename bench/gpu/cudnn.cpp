@@ -52,7 +52,7 @@ namespace {
 
 constexpr float kOne = 1, kZero = 0;
 
-int type_of(DType t) {
+int cudnn_type_of(DType t) {
   return t == DType::F16 ? kCudnnHalf : t == DType::BF16 ? kCudnnBfloat16 : kCudnnFloat;
 }
 
@@ -71,8 +71,8 @@ class CudnnPeer : public StreamPeer {
     RP_TRY(
         vendor_check(cudnn_->cudnnCreateTensorDescriptor(&tensor), "cudnnCreateTensorDescriptor"));
     const auto d = [&](size_t i) { return static_cast<int>(dims[i]); };
-    return vendor_check(cudnn_->cudnnSetTensor4dDescriptor(tensor, kCudnnNchw, type_of(dtype_),
-                                                           d(0), d(1), d(2), d(3)),
+    return vendor_check(cudnn_->cudnnSetTensor4dDescriptor(
+                            tensor, kCudnnNchw, cudnn_type_of(dtype_), d(0), d(1), d(2), d(3)),
                         "cudnnSetTensor4dDescriptor");
   }
 
@@ -131,7 +131,7 @@ class Conv final : public CudnnPeer {
     const auto i = [](int64_t v) { return static_cast<int>(v); };
     RP_TRY(vendor_check(cudnn_->cudnnCreateFilterDescriptor(&w_), "cudnnCreateFilterDescriptor"));
     RP_TRY(vendor_check(
-        cudnn_->cudnnSetFilter4dDescriptor(w_, type_of(dtype_), kCudnnNchw, i(op.filters),
+        cudnn_->cudnnSetFilter4dDescriptor(w_, cudnn_type_of(dtype_), kCudnnNchw, i(op.filters),
                                            i(op.channels), i(op.kernel), i(op.kernel)),
         "cudnnSetFilter4dDescriptor"));
     RP_TRY(vendor_check(cudnn_->cudnnCreateConvolutionDescriptor(&conv_),

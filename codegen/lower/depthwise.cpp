@@ -108,13 +108,13 @@ class DepthwiseKernel {
     if (axis == p_.kernel.size()) return body(outer);
     int64_t inner = s_.width;
     for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
-    constexpr int64_t kMaxUnrolled = 256;  // unrolled multiply-adds
+    constexpr int64_t kMaxUnrolledTaps = 256;  // unrolled multiply-adds
     const auto next = [&](const Expr& k) {
       Index at = outer;
       at.push_back(k);
       return taps(at, body);
     };
-    if (inner <= kMaxUnrolled || axis + 1 == p_.kernel.size()) {
+    if (inner <= kMaxUnrolledTaps || axis + 1 == p_.kernel.size()) {
       for (int64_t k = 0; k < p_.kernel[axis]; ++k) RP_TRY(next(k));
       return {};
     }

@@ -306,7 +306,7 @@ class ScanKernel {
 };
 
 /// A pure function of the shape and the target.
-ScanSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts& target) {
+ScanSchedule choose_scan(const graph::Graph& g, const Group& group, const TargetFacts& target) {
   constexpr uint32_t kCpuSubgroup = 8, kGpuWorkgroup = 64;
   constexpr int64_t kEnoughLines = 64, kEnoughGpuLines = 4096;
   const Lines lines(group);
@@ -340,7 +340,7 @@ std::vector<ScanSchedule> scan_schedules(const graph::Graph& g, const Group& gro
     s.cost = preference_cost(out.size());
     out.push_back(s);
   };
-  const ScanSchedule chosen = choose(g, group, target);
+  const ScanSchedule chosen = choose_scan(g, group, target);
   add(chosen);
   const Expr length = Lines(group).length;
   if (form == LoopForm::Long || !length.is_const() || chosen.of_lines) return out;

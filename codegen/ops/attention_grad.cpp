@@ -74,9 +74,9 @@ bool fits_kernels(OpBuilder& c) {
 }
 
 /// Writes the formula, with all scores in memory. Heads that share keys become rows of one product.
-class Formula {
+class GradFormula {
  public:
-  explicit Formula(Rewriter& rw) : c_(rw) {
+  explicit GradFormula(Rewriter& rw) : c_(rw) {
     q_ = c_.shape(c_.in(kQuery));
     k_ = c_.shape(c_.in(kKey));
     v_ = c_.shape(c_.in(kValue));
@@ -141,7 +141,7 @@ constexpr AttrDecl kAttributes[] = {int_attr("is_causal", 0),
 }  // namespace
 
 Result<bool> attention_grad_formula(Rewriter& rw) {
-  return Formula(rw).write();
+  return GradFormula(rw).write();
 }
 
 std::span<const OpDef> attention_grad_ops() {

@@ -255,8 +255,9 @@ double grid_sample_reads(const graph::Graph& g, const graph::Node& n) {
   return std::pow(mode == "linear" ? 2 : 4, axes);
 }
 
-constexpr AttrDecl kAttrs[] = {int_attr("align_corners", 0), string_attr("mode", "linear"),
-                               string_attr("padding_mode", "zeros"), core_flag("pixels")};
+constexpr AttrDecl kGridSampleAttrs[] = {int_attr("align_corners", 0),
+                                         string_attr("mode", "linear"),
+                                         string_attr("padding_mode", "zeros"), core_flag("pixels")};
 
 }  // namespace
 
@@ -269,7 +270,7 @@ std::span<const OpDef> grid_sample_ops() {
                                     .min_opset = 16,
                                     .min_inputs = 2,
                                     .max_inputs = 2,
-                                    .attributes = kAttrs,
+                                    .attributes = kGridSampleAttrs,
                                     .sensitivity = kernel::Sensitivity::Step,
                                     .layout = LayoutRole::Fixed,
                                     .reads_per_element = grid_sample_reads}};

@@ -14,7 +14,7 @@ using V = OpBuilder::V;
 
 // --- LinearAttention -----------------------------------------------------------------------------
 
-enum Operand : size_t { kQuery, kKey, kValue, kPast, kDecay, kBeta };
+enum Operand : size_t { kQuery, kKey, kValue, kPast, kDecay, kBetaInput };
 
 /// What the attribute update_rule asks for.
 struct UpdateRule {
@@ -30,11 +30,11 @@ Result<UpdateRule> update_rule(const InferContext& ctx) {
     return ctx.invalid("update_rule is '" + rule +
                        "', must be linear, gated, delta or gated_delta");
   }
-  if (r.gated != ctx.has_input(kDecay) || r.delta != ctx.has_input(kBeta)) {
+  if (r.gated != ctx.has_input(kDecay) || r.delta != ctx.has_input(kBetaInput)) {
     return ctx.invalid("update_rule '" + rule + "' takes decay: " + (r.gated ? "yes" : "no") +
                        ", beta: " + (r.delta ? "yes" : "no") +
                        "; given are decay: " + (ctx.has_input(kDecay) ? "yes" : "no") +
-                       ", beta: " + (ctx.has_input(kBeta) ? "yes" : "no"));
+                       ", beta: " + (ctx.has_input(kBetaInput) ? "yes" : "no"));
   }
   return r;
 }
@@ -64,7 +64,7 @@ Result<Expr> head_size(const InferContext& ctx, size_t i, int64_t heads) {
 
 /// decay is [B, T, heads] or [B, T, heads * d_k], beta [B, T, heads] or [B, T, 1].
 Status check_gates(const InferContext& ctx, const Heads& h, const Expr& key_size) {
-  for (const size_t i : {kDecay, kBeta}) {
+  for (const size_t i : {kDecay, kBetaInput}) {
     if (!ctx.has_input(i)) continue;
     const Expr heads(h.key);
     const Expr other = i == kDecay ? heads * key_size : Expr(1);
@@ -83,7 +83,7 @@ Status infer_linear_attention(InferContext& ctx) {
   RP_TRY(require_float(ctx, kQuery));
   RP_TRY(update_rule(ctx).status());
   RP_ASSIGN(const Heads h, heads_of(ctx));
-  for (const size_t i : {kQuery, kKey, kValue, kDecay, kBeta}) {
+  for (const size_t i : {kQuery, kKey, kValue, kDecay, kBetaInput}) {
     if (!ctx.has_input(i)) continue;
     if (ctx.dtype(i) != ctx.dtype(kQuery) || ctx.rank(i) != 3) {
       return ctx.invalid("input '" + ctx.input(i).name + "' must be a " +
@@ -138,7 +138,7 @@ struct LinearAttention {
     V value = at(kValue, t, {batch, h, 1, value_size});
     if (rule.delta) {
       const V held = c.op("MatMul", {at(kKey, t, {batch, h, 1, key_size}), state});
-      const V beta = at(kBeta, t, {batch, c.shape(c.in(kBeta))[2], 1, 1});
+      const V beta = at(kBetaInput, t, {batch, c.shape(c.in(kBetaInput))[2], 1, 1});
       value = c.mul(c.sub(value, held), beta);
     }
     return c.add(state, c.mul(at(kKey, t, {batch, h, key_size, 1}), value));

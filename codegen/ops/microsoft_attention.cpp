@@ -29,7 +29,7 @@ enum : size_t { kInputScale = 3, kWeightScale = 4, kInputZero = 6, kWeightZero =
 constexpr Slots kQuantizedSlots{5, 8, 9};
 
 /// Sizes of an Attention: of Q and K, and of V, over all heads.
-struct Sizes {
+struct AttentionSizes {
   Expr batch, length, past, keys;
   int64_t heads = 0, qk = 0, v = 0;
 
@@ -42,8 +42,8 @@ std::vector<int64_t> hidden_sizes(const InferContext& ctx) {
                                             : std::vector<int64_t>{};
 }
 
-Result<Sizes> sizes_of(const InferContext& ctx, const Slots& slots) {
-  Sizes s;
+Result<AttentionSizes> sizes_of(const InferContext& ctx, const Slots& slots) {
+  AttentionSizes s;
   if (ctx.rank(kInput) != 3 || ctx.rank(kWeights) != 2)
     return ctx.invalid("input and weights must have rank 3 and 2, have shapes " +
                        ctx.str(ctx.shape(kInput)) + " and " + ctx.str(ctx.shape(kWeights)));
@@ -70,7 +70,7 @@ Result<Sizes> sizes_of(const InferContext& ctx, const Slots& slots) {
   return s;
 }
 
-Status check_past(const InferContext& ctx, size_t i, DType dtype, const Sizes& s) {
+Status check_past(const InferContext& ctx, size_t i, DType dtype, const AttentionSizes& s) {
   if (!ctx.has_input(i)) return {};
   const Shape& past = ctx.shape(i);
   const Shape expected{2, s.batch, Expr(s.heads), s.past, Expr(s.qk / s.heads)};
@@ -83,7 +83,7 @@ Status check_past(const InferContext& ctx, size_t i, DType dtype, const Sizes& s
 
 /// What the two operators have in common. `dtype` is that of the results.
 Status infer_common(InferContext& ctx, const Slots& slots, DType dtype) {
-  RP_ASSIGN(const Sizes s, sizes_of(ctx, slots));
+  RP_ASSIGN(const AttentionSizes s, sizes_of(ctx, slots));
   RP_TRY(ctx.unify(ctx.shape(kInput)[2], ctx.shape(kWeights)[0], "rows of the weights").status());
   if (ctx.has_input(kBias)) {
     const Shape columns{ctx.shape(kWeights)[1]};
@@ -123,9 +123,9 @@ Status infer_quantized_attention(InferContext& ctx) {
   return infer_common(ctx, kQuantizedSlots, ctx.dtype(kBias));
 }
 
-class Writer {
+class AttentionWriter {
  public:
-  Writer(Rewriter& rw, Sizes sizes, const Slots& slots)
+  AttentionWriter(Rewriter& rw, AttentionSizes sizes, const Slots& slots)
       : c_(rw), s_(std::move(sizes)), slots_(slots) {}
 
   /// `y` are the projections [batch, length, columns].
@@ -162,40 +162,40 @@ class Writer {
   }
 
   OpBuilder c_;
-  Sizes s_;
+  AttentionSizes s_;
   Slots slots_;
 };
 
 Result<bool> attention(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  RP_ASSIGN(Sizes s, sizes_of(ctx, kFloatSlots));
+  RP_ASSIGN(AttentionSizes s, sizes_of(ctx, kFloatSlots));
   OpBuilder c(rw);
   V y = c.op("MatMul", {c.in(kInput), c.in(kWeights)});
   if (c.has(kBias)) y = c.add(y, c.in(kBias));
   if (!c.ok()) return c.finish();
-  return Writer(rw, std::move(s), kFloatSlots).write(y);
+  return AttentionWriter(rw, std::move(s), kFloatSlots).write(y);
 }
 
 /// The projections are products of integers.
 Result<bool> quantized_attention(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  RP_ASSIGN(Sizes s, sizes_of(ctx, kQuantizedSlots));
+  RP_ASSIGN(AttentionSizes s, sizes_of(ctx, kQuantizedSlots));
   Composer c(rw);
   const V y = c.microsoft("MatMulIntegerToFloat",
                           {c.in(kInput), c.in(kWeights), c.in(kInputScale), c.in(kWeightScale),
                            c.input(kInputZero), c.input(kWeightZero), c.in(kBias)});
   if (!c.ok()) return c.finish();
-  return Writer(rw, std::move(s), kQuantizedSlots).write(y);
+  return AttentionWriter(rw, std::move(s), kQuantizedSlots).write(y);
 }
 
-constexpr AttrDecl kAttrs[] = {int_attr("do_rotary", 0),
-                               float_attr("mask_filter_value", -10000.0F),
-                               required_attr("num_heads", AttrType::Int),
-                               int_attr("past_present_share_buffer", 0),
-                               optional_attr("qkv_hidden_sizes", AttrType::Ints),
-                               int_attr("rotary_embedding_dim", 0),
-                               float_attr("scale", 0.0F),
-                               int_attr("unidirectional", 0)};
+constexpr AttrDecl kAttentionAttrs[] = {int_attr("do_rotary", 0),
+                                        float_attr("mask_filter_value", -10000.0F),
+                                        required_attr("num_heads", AttrType::Int),
+                                        int_attr("past_present_share_buffer", 0),
+                                        optional_attr("qkv_hidden_sizes", AttrType::Ints),
+                                        int_attr("rotary_embedding_dim", 0),
+                                        float_attr("scale", 0.0F),
+                                        int_attr("unidirectional", 0)};
 
 constexpr AttrDecl kQuantizedAttrs[] = {int_attr("do_rotary", 0),
                                         float_attr("mask_filter_value", -10000.0F),
@@ -208,8 +208,9 @@ constexpr AttrDecl kQuantizedAttrs[] = {int_attr("do_rotary", 0),
 
 std::span<const OpDef> microsoft_attention_ops() {
   static constexpr OpDef kOps[] = {
-      renamed(microsoft_row("ContribAttention", infer_attention, attention, {2, 7, 2}, kAttrs),
-              "Attention"),
+      renamed(
+          microsoft_row("ContribAttention", infer_attention, attention, {2, 7, 2}, kAttentionAttrs),
+          "Attention"),
       microsoft_row("QAttention", infer_quantized_attention, quantized_attention, {2, 9, 2},
                     kQuantizedAttrs),
   };

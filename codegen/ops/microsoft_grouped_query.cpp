@@ -39,14 +39,14 @@ enum : size_t {
   kQueryLengths
 };
 
-struct Sizes {
+struct GroupedSizes {
   Expr batch, length, total, present;
   int64_t heads = 0, kv_heads = 0, size = 0;
   bool packed = false;  // Q, K and V are the columns of one tensor
 };
 
-Result<Sizes> sizes_of(const InferContext& ctx) {
-  Sizes s;
+Result<GroupedSizes> sizes_of(const InferContext& ctx) {
+  GroupedSizes s;
   s.heads = ctx.attrs().get_int("num_heads");
   s.kv_heads = ctx.attrs().get_int("kv_num_heads");
   const Shape& q = ctx.shape(kQuery);
@@ -114,7 +114,7 @@ Status infer(InferContext& ctx) {
   RP_TRY(require_inputs(ctx, {kLengths, kTotal}));
   RP_TRY(require_int(ctx, kLengths));
   RP_TRY(check_options(ctx));
-  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  RP_ASSIGN(const GroupedSizes s, sizes_of(ctx));
   if (ctx.has_input(kSink)) RP_TRY(broadcast_shape(ctx, ctx.shape(kSink), {s.heads}, "head_sink"));
   for (const size_t i : {kQueryNorm, kKeyNorm}) {
     if (ctx.has_input(i)) RP_TRY(broadcast_shape(ctx, ctx.shape(i), {s.size}, "a norm's weight"));
@@ -142,9 +142,9 @@ Status infer(InferContext& ctx) {
   return {};
 }
 
-class Writer {
+class GroupedWriter {
  public:
-  Writer(Rewriter& rw, Sizes s) : c_(rw), s_(std::move(s)) {}
+  GroupedWriter(Rewriter& rw, GroupedSizes s) : c_(rw), s_(std::move(s)) {}
 
   Result<bool> write() {
     // The keys of a batch before the query. A prompt with padding is shorter than its rows.
@@ -281,33 +281,33 @@ class Writer {
   }
 
   Composer c_;
-  Sizes s_;
+  GroupedSizes s_;
   V before_ = graph::kNone;
 };
 
 Result<bool> decompose(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  RP_ASSIGN(Sizes s, sizes_of(ctx));
-  return Writer(rw, std::move(s)).write();
+  RP_ASSIGN(GroupedSizes s, sizes_of(ctx));
+  return GroupedWriter(rw, std::move(s)).write();
 }
 
-constexpr AttrDecl kAttrs[] = {int_attr("causal", 1),
-                               int_attr("do_rotary", 0),
-                               optional_attr("k_norm_epsilon", AttrType::Float),
-                               string_attr("k_quant_type", "NONE"),
-                               optional_attr("kv_cache_bit_width", AttrType::Int),
-                               required_attr("kv_num_heads", AttrType::Int),
-                               int_attr("local_window_size", -1),
-                               required_attr("num_heads", AttrType::Int),
-                               optional_attr("q_norm_epsilon", AttrType::Float),
-                               float_attr("qk_norm_epsilon", 1e-6F),
-                               int_attr("qk_output", 0),
-                               int_attr("rotary_interleaved", 0),
-                               float_attr("scale", 0.0F),
-                               int_attr("sliding_window_cache", 0),
-                               int_attr("smooth_softmax", -1),
-                               float_attr("softcap", 0.0F),
-                               string_attr("v_quant_type", "NONE")};
+constexpr AttrDecl kGroupedQueryAttrs[] = {int_attr("causal", 1),
+                                           int_attr("do_rotary", 0),
+                                           optional_attr("k_norm_epsilon", AttrType::Float),
+                                           string_attr("k_quant_type", "NONE"),
+                                           optional_attr("kv_cache_bit_width", AttrType::Int),
+                                           required_attr("kv_num_heads", AttrType::Int),
+                                           int_attr("local_window_size", -1),
+                                           required_attr("num_heads", AttrType::Int),
+                                           optional_attr("q_norm_epsilon", AttrType::Float),
+                                           float_attr("qk_norm_epsilon", 1e-6F),
+                                           int_attr("qk_output", 0),
+                                           int_attr("rotary_interleaved", 0),
+                                           float_attr("scale", 0.0F),
+                                           int_attr("sliding_window_cache", 0),
+                                           int_attr("smooth_softmax", -1),
+                                           float_attr("softcap", 0.0F),
+                                           string_attr("v_quant_type", "NONE")};
 
 }  // namespace
 
@@ -319,7 +319,7 @@ std::span<const OpDef> microsoft_grouped_query_ops() {
                                     .min_inputs = 1,
                                     .max_inputs = 17,
                                     .max_outputs = 3,
-                                    .attributes = kAttrs}};
+                                    .attributes = kGroupedQueryAttrs}};
   return kOps;
 }
 

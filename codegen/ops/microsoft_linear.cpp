@@ -252,50 +252,50 @@ Result<bool> dequantize(Rewriter& rw) {
   return c.finish();
 }
 
-constexpr AttrDecl kConcatAttrs[] = {required_attr("axis", AttrType::Int)};
-constexpr AttrDecl kReduceAttrs[] = {required_attr("axes", AttrType::Ints),
-                                     required_attr("keepdims", AttrType::Int)};
-constexpr AttrDecl kSoftmaxAttrs[] = {optional_attr("axis", AttrType::Int),
-                                      required_attr("opset", AttrType::Int)};
-constexpr AttrDecl kPoolAttrs[] = {optional_attr("auto_pad", AttrType::String),
-                                   int_attr("ceil_mode", 0),
-                                   int_attr("channels_last", 0),
-                                   int_attr("count_include_pad", 0),
-                                   required_attr("kernel_shape", AttrType::Ints),
-                                   optional_attr("pads", AttrType::Ints),
-                                   optional_attr("strides", AttrType::Ints)};
-constexpr AttrDecl kConvAttrs[] = {
+constexpr AttrDecl kLinearConcatAttrs[] = {required_attr("axis", AttrType::Int)};
+constexpr AttrDecl kLinearReduceAttrs[] = {required_attr("axes", AttrType::Ints),
+                                           required_attr("keepdims", AttrType::Int)};
+constexpr AttrDecl kLinearSoftmaxAttrs[] = {optional_attr("axis", AttrType::Int),
+                                            required_attr("opset", AttrType::Int)};
+constexpr AttrDecl kLinearPoolAttrs[] = {optional_attr("auto_pad", AttrType::String),
+                                         int_attr("ceil_mode", 0),
+                                         int_attr("channels_last", 0),
+                                         int_attr("count_include_pad", 0),
+                                         required_attr("kernel_shape", AttrType::Ints),
+                                         optional_attr("pads", AttrType::Ints),
+                                         optional_attr("strides", AttrType::Ints)};
+constexpr AttrDecl kLinearConvAttrs[] = {
     optional_attr("auto_pad", AttrType::String),   int_attr("channels_last", 0),
     optional_attr("dilations", AttrType::Ints),    int_attr("group", 1),
     optional_attr("kernel_shape", AttrType::Ints), optional_attr("pads", AttrType::Ints),
     optional_attr("strides", AttrType::Ints)};
 constexpr AttrDecl kEmbedAttrs[] = {float_attr("epsilon", 1e-12F)};
-constexpr AttrDecl kLstmAttrs[] = {optional_attr("activation_alpha", AttrType::Floats),
-                                   optional_attr("activation_beta", AttrType::Floats),
-                                   optional_attr("activations", AttrType::Strings),
-                                   optional_attr("clip", AttrType::Float),
-                                   string_attr("direction", "forward"),
-                                   optional_attr("hidden_size", AttrType::Int),
-                                   int_attr("input_forget", 0)};
+constexpr AttrDecl kLinearLstmAttrs[] = {optional_attr("activation_alpha", AttrType::Floats),
+                                         optional_attr("activation_beta", AttrType::Floats),
+                                         optional_attr("activations", AttrType::Strings),
+                                         optional_attr("clip", AttrType::Float),
+                                         string_attr("direction", "forward"),
+                                         optional_attr("hidden_size", AttrType::Int),
+                                         int_attr("input_forget", 0)};
 constexpr AttrDecl kAxisAttrs[] = {optional_attr("axis", AttrType::Int)};
 
 }  // namespace
 
 std::span<const OpDef> microsoft_linear_ops() {
   static constexpr OpDef kOps[] = {
-      composed_row("QLinearConcat", concat, {5, kVariadic}, kConcatAttrs),
-      composed_row("QLinearReduceMean", reduce_mean, {2, 5}, kReduceAttrs),
-      composed_row("QLinearSoftmax", softmax, {2, 5}, kSoftmaxAttrs),
+      composed_row("QLinearConcat", concat, {5, kVariadic}, kLinearConcatAttrs),
+      composed_row("QLinearReduceMean", reduce_mean, {2, 5}, kLinearReduceAttrs),
+      composed_row("QLinearSoftmax", softmax, {2, 5}, kLinearSoftmaxAttrs),
       composed_row("QLinearWhere", where, {9, 9}),
-      composed_row("QLinearAveragePool", average_pool, {2, 5}, kPoolAttrs),
-      renamed(composed_row("ContribQLinearConv", conv, {8, 9}, kConvAttrs), "QLinearConv"),
+      composed_row("QLinearAveragePool", average_pool, {2, 5}, kLinearPoolAttrs),
+      renamed(composed_row("ContribQLinearConv", conv, {8, 9}, kLinearConvAttrs), "QLinearConv"),
       composed_row("DynamicQuantizeMatMul", dynamic_matmul, {3, 5}),
       composed_row("MatMulIntegerToFloat", matmul_to_float, {4, 7}),
       composed_row("MulInteger", mul_integer, {1, 4}),
-      composed_row("ReduceSumInteger", sum_integer, {1, 1}, kReduceAttrs),
+      composed_row("ReduceSumInteger", sum_integer, {1, 1}, kLinearReduceAttrs),
       composed_row("MatMulInteger16", matmul_integer16, {2, 2}),
       composed_row("QEmbedLayerNormalization", embed_norm, {1, 18, 2}, kEmbedAttrs),
-      composed_row("DynamicQuantizeLSTM", lstm, {3, 12, 3}, kLstmAttrs),
+      composed_row("DynamicQuantizeLSTM", lstm, {3, 12, 3}, kLinearLstmAttrs),
       of_low_bits(renamed(composed_row("ContribQuantizeLinear", quantize, {2, 3}, kAxisAttrs),
                           "QuantizeLinear")),
       of_low_bits(renamed(composed_row("ContribDequantizeLinear", dequantize, {2, 3}, kAxisAttrs),

@@ -207,7 +207,7 @@ Result<bool> gemm(Rewriter& rw) {
 // --- MatMulNBits ---------------------------------------------------------------------------------
 
 // Inputs of MatMulNBits.
-enum : size_t { kA, kPacked, kScales, kZeroPoints, kGroups, kBias };
+enum : size_t { kA, kPacked, kScales, kZeroPoints, kGroups, kPackedBias };
 
 /// K and N of the weight, and how it is packed: rows of blocks along K, each with its own scale.
 struct Packing {
@@ -269,7 +269,7 @@ Status infer_matmul_nbits(InferContext& ctx) {
       return ctx.invalid("g_idx has shape " + ctx.str(ctx.shape(kGroups)) + ", expected " +
                          std::to_string(p.k) + " groups");
   }
-  RP_TRY(require_count(ctx, kBias, p.n));
+  RP_TRY(require_count(ctx, kPackedBias, p.n));
   RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(kA), {Expr(p.k), Expr(p.n)}));
   ctx.set_output(0, ctx.dtype(kA), std::move(out));
   return {};
@@ -362,7 +362,7 @@ Result<bool> matmul_nbits(Rewriter& rw) {
   const DType t = c.dtype(c.in(kA));
   const V b = c.cast(weight(c, p), t);
   V y = c.matmul(c.in(kA), b, c.shape(rw.node().outputs[0]));
-  if (c.has(kBias)) y = c.add(y, c.cast(c.reshape(c.in(kBias), {p.n}), t));
+  if (c.has(kPackedBias)) y = c.add(y, c.cast(c.reshape(c.in(kPackedBias), {p.n}), t));
   c.replace(0, y);
   return c.finish();
 }

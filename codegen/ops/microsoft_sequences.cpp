@@ -126,16 +126,16 @@ constexpr AttrDecl kLinearAttrs[] = {int_attr("chunk_size", 64),
                                      float_attr("scale", 0.0F),
                                      int_attr("state_window", 0),
                                      string_attr("update_rule", "gated_delta")};
-constexpr AttrDecl kConvAttrs[] = {string_attr("activation", "none"),
-                                   int_attr("channels_last", 0),
-                                   int_attr("dilation", 1),
-                                   int_attr("input_channel_offset", 0),
-                                   int_attr("input_channels", 0),
-                                   int_attr("ndim", 1),
-                                   int_attr("state_channels_last", -1),
-                                   int_attr("state_length", 0),
-                                   int_attr("state_update_capacity", 0),
-                                   int_attr("state_window", 0)};
+constexpr AttrDecl kCausalConvAttrs[] = {string_attr("activation", "none"),
+                                         int_attr("channels_last", 0),
+                                         int_attr("dilation", 1),
+                                         int_attr("input_channel_offset", 0),
+                                         int_attr("input_channels", 0),
+                                         int_attr("ndim", 1),
+                                         int_attr("state_channels_last", -1),
+                                         int_attr("state_length", 0),
+                                         int_attr("state_update_capacity", 0),
+                                         int_attr("state_window", 0)};
 constexpr AttrDecl kBiasAttrs[] = {int_attr("is_bidirectional", 0),
                                    required_attr("max_distance", AttrType::Int)};
 
@@ -145,7 +145,7 @@ std::span<const OpDef> microsoft_sequences_ops() {
   static constexpr OpDef kOps[] = {
       renamed(composed_row("ContribLinearAttention", linear_attention, {3, 6, 2}, kLinearAttrs),
               "LinearAttention"),
-      renamed(composed_row("ContribCausalConvWithState", causal_conv, {2, 4, 3}, kConvAttrs),
+      renamed(composed_row("ContribCausalConvWithState", causal_conv, {2, 4, 3}, kCausalConvAttrs),
               "CausalConvWithState"),
       composed_row("RelativePositionBias", relative_bias, {3, 3}, kBiasAttrs),
   };

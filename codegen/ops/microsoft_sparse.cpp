@@ -139,12 +139,12 @@ Result<bool> sparse_attention(Rewriter& rw) {
   return c.finish();
 }
 
-constexpr AttrDecl kAttrs[] = {int_attr("do_rotary", 0),
-                               required_attr("kv_num_heads", AttrType::Int),
-                               required_attr("num_heads", AttrType::Int),
-                               int_attr("rotary_interleaved", 0),
-                               float_attr("scale", 0.0F),
-                               required_attr("sparse_block_size", AttrType::Int)};
+constexpr AttrDecl kSparseAttrs[] = {int_attr("do_rotary", 0),
+                                     required_attr("kv_num_heads", AttrType::Int),
+                                     required_attr("num_heads", AttrType::Int),
+                                     int_attr("rotary_interleaved", 0),
+                                     float_attr("scale", 0.0F),
+                                     required_attr("sparse_block_size", AttrType::Int)};
 
 }  // namespace
 
@@ -155,7 +155,7 @@ std::span<const OpDef> microsoft_sparse_ops() {
                                     .decompose = sparse_attention,
                                     .max_inputs = 11,
                                     .max_outputs = 3,
-                                    .attributes = kAttrs}};
+                                    .attributes = kSparseAttrs}};
   return kOps;
 }
 

@@ -6,7 +6,7 @@ namespace reprise::ops {
 
 namespace {
 
-constexpr std::string_view kDomain = "ai.onnx.ml";
+constexpr std::string_view kMlDomain = "ai.onnx.ml";
 
 /// The keys of an attribute that is a list: its length and whether they are strings. Nothing unless
 /// one of both lists is given.
@@ -85,17 +85,17 @@ constexpr AttrDecl kCastMap[] = {string_attr("cast_to", "TO_FLOAT"),
 std::span<const OpDef> ml_map_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "CastMap",
-       .domain = kDomain,
+       .domain = kMlDomain,
        .infer = infer_cast_map,
        .attributes = kCastMap,
        .containers = true},
       {.name = "DictVectorizer",
-       .domain = kDomain,
+       .domain = kMlDomain,
        .infer = infer_dict_vectorizer,
        .attributes = kDictVectorizer,
        .containers = true},
       {.name = "ZipMap",
-       .domain = kDomain,
+       .domain = kMlDomain,
        .infer = infer_zip_map,
        .attributes = kZipMap,
        .containers = true},

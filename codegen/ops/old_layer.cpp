@@ -21,7 +21,7 @@ void require_test(Composer& c) {
              "is_test is 0, which means training; set it to 1, or convert the model to version 7");
 }
 
-Result<bool> dropout(Rewriter& rw) {
+Result<bool> old_dropout(Rewriter& rw) {
   Composer c(rw);
   require_test(c);
   if (c.has_output(1))
@@ -44,7 +44,7 @@ V normalized_each(Composer& c) {
   return c.cast(c.add(y, in(2)), t);
 }
 
-Result<bool> batch_norm(Rewriter& rw) {
+Result<bool> old_batch_norm(Rewriter& rw) {
   Composer c(rw);
   require_test(c);
   for (size_t i = 1; i < 5; ++i) {
@@ -83,7 +83,7 @@ Result<bool> global_lp_pool(Rewriter& rw) {
 }
 
 /// `output_sequence` says only whether Y is used.
-Result<bool> recurrent(Rewriter& rw) {
+Result<bool> old_recurrent(Rewriter& rw) {
   Composer c(rw);
   AttrMap a = rw.node().attrs;
   a.erase("output_sequence");
@@ -112,9 +112,9 @@ Result<bool> mean_variance(Rewriter& rw) {
   return c.finish();
 }
 
-constexpr AttrDecl kDropoutAttrs[] = {int_attr("is_test", 0), float_attr("ratio", 0.5F)};
-constexpr AttrDecl kBatchNormAttrs[] = {float_attr("epsilon", 1e-5F), int_attr("is_test", 0),
-                                        float_attr("momentum", 0.9F), int_attr("spatial", 1)};
+constexpr AttrDecl kOldDropoutAttrs[] = {int_attr("is_test", 0), float_attr("ratio", 0.5F)};
+constexpr AttrDecl kOldBatchNormAttrs[] = {float_attr("epsilon", 1e-5F), int_attr("is_test", 0),
+                                           float_attr("momentum", 0.9F), int_attr("spatial", 1)};
 constexpr AttrDecl kPoolAttrs[] = {optional_attr("auto_pad", AttrType::String),
                                    optional_attr("kernel_shape", AttrType::Ints),
                                    float_attr("p", 2.0F), optional_attr("pads", AttrType::Ints),
@@ -150,14 +150,14 @@ constexpr AttrDecl kVarianceAttrs[] = {int_attr("across_channels", 0),
 
 std::span<const OpDef> old_layer_ops() {
   static constexpr OpDef kOps[] = {
-      old_row({"DropoutBefore7", "Dropout", 6}, dropout, {1, 1, 2}, kDropoutAttrs),
-      old_row({"BatchNormalizationBefore9", "BatchNormalization", 8}, batch_norm, {5, 5, 5},
-              kBatchNormAttrs),
+      old_row({"DropoutBefore7", "Dropout", 6}, old_dropout, {1, 1, 2}, kOldDropoutAttrs),
+      old_row({"BatchNormalizationBefore9", "BatchNormalization", 8}, old_batch_norm, {5, 5, 5},
+              kOldBatchNormAttrs),
       old_row({"LpPoolBefore2", "LpPool", 1}, lp_pool, {1, 1}, kPoolAttrs),
       old_row({"GlobalLpPoolBefore2", "GlobalLpPool", 1}, global_lp_pool, {1, 1}, kGlobalPoolAttrs),
-      old_row({"RNNBefore7", "RNN", 6}, recurrent, {3, 6, 2}, kRnnAttrs),
-      old_row({"GRUBefore7", "GRU", 6}, recurrent, {3, 6, 2}, kGruAttrs),
-      old_row({"LSTMBefore7", "LSTM", 6}, recurrent, {3, 8, 3}, kLstmAttrs),
+      old_row({"RNNBefore7", "RNN", 6}, old_recurrent, {3, 6, 2}, kRnnAttrs),
+      old_row({"GRUBefore7", "GRU", 6}, old_recurrent, {3, 6, 2}, kGruAttrs),
+      old_row({"LSTMBefore7", "LSTM", 6}, old_recurrent, {3, 8, 3}, kLstmAttrs),
       old_row({"MeanVarianceNormalizationBefore9", "MeanVarianceNormalization", 8}, mean_variance,
               {1, 1}, kVarianceAttrs),
   };

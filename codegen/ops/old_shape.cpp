@@ -18,7 +18,7 @@ using graph::kNone;
 using V = OpBuilder::V;
 
 /// The name of a type as TensorProto has it.
-Result<bool> cast(Rewriter& rw) {
+Result<bool> old_cast(Rewriter& rw) {
   Composer c(rw);
   std::string name = c.attrs().get_string("to");
   std::ranges::transform(name, name.begin(),
@@ -35,7 +35,7 @@ Result<bool> cast(Rewriter& rw) {
   return c.finish();
 }
 
-Result<bool> concat(Rewriter& rw) {
+Result<bool> old_concat(Rewriter& rw) {
   Composer c(rw);
   c.replace(0, c.model("Concat", rw.node().inputs.list(),
                        attributes({{"axis", c.attrs().get_int("axis")}})));
@@ -57,7 +57,7 @@ std::vector<int64_t> whole_numbers(Composer& c, size_t input, const std::string&
   return out;
 }
 
-Result<bool> split(Rewriter& rw) {
+Result<bool> old_split(Rewriter& rw) {
   Composer c(rw);
   AttrMap a = c.given({"axis", "split"});
   if (c.has(1)) a.set("split", whole_numbers(c, 1, "split"));
@@ -69,13 +69,13 @@ Result<bool> split(Rewriter& rw) {
   return c.finish();
 }
 
-Result<bool> reshape(Rewriter& rw) {
+Result<bool> old_reshape(Rewriter& rw) {
   Composer c(rw);
   c.replace(0, c.model("Reshape", {c.in(0), c.ints(c.attrs().get_ints("shape"))}, {}, 5));
   return c.finish();
 }
 
-Result<bool> pad(Rewriter& rw) {
+Result<bool> old_pad(Rewriter& rw) {
   Composer c(rw);
   AttrMap a = c.given({"mode", "value"});
   a.set("pads", c.attrs().get_ints("paddings"));
@@ -84,7 +84,7 @@ Result<bool> pad(Rewriter& rw) {
 }
 
 /// Repeats one axis.
-Result<bool> tile(Rewriter& rw) {
+Result<bool> old_tile(Rewriter& rw) {
   Composer c(rw);
   const std::vector<int64_t> tiles = whole_numbers(c, 1, "tiles");
   const std::vector<int64_t> axis = whole_numbers(c, 2, "axis");
@@ -189,17 +189,17 @@ Result<bool> given_tensor_fill(Rewriter& rw) {
 }
 
 constexpr AttrDecl kCastAttrs[] = {required_attr("to", AttrType::String)};
-constexpr AttrDecl kConcatAttrs[] = {int_attr("axis", 1)};
-constexpr AttrDecl kSplitAttrs[] = {int_attr("axis", 0), optional_attr("split", AttrType::Ints)};
+constexpr AttrDecl kOldConcatAttrs[] = {int_attr("axis", 1)};
+constexpr AttrDecl kOldSplitAttrs[] = {int_attr("axis", 0), optional_attr("split", AttrType::Ints)};
 constexpr AttrDecl kReshapeAttrs[] = {optional_attr("shape", AttrType::Ints)};
-constexpr AttrDecl kPadAttrs[] = {string_attr("mode", "constant"),
-                                  required_attr("paddings", AttrType::Ints),
-                                  float_attr("value", 0.0F)};
+constexpr AttrDecl kOldPadAttrs[] = {string_attr("mode", "constant"),
+                                     required_attr("paddings", AttrType::Ints),
+                                     float_attr("value", 0.0F)};
 constexpr AttrDecl kUpsampleAttrs[] = {required_attr("height_scale", AttrType::Float),
                                        string_attr("mode", "nearest"),
                                        required_attr("width_scale", AttrType::Float)};
-constexpr AttrDecl kCropAttrs[] = {required_attr("border", AttrType::Ints),
-                                   optional_attr("scale", AttrType::Ints)};
+constexpr AttrDecl kOldCropAttrs[] = {required_attr("border", AttrType::Ints),
+                                      optional_attr("scale", AttrType::Ints)};
 constexpr AttrDecl kFillAttrs[] = {
     int_attr("dtype", 1), optional_attr("extra_shape", AttrType::Ints),
     int_attr("input_as_shape", 0), optional_attr("shape", AttrType::Ints),
@@ -212,14 +212,14 @@ constexpr AttrDecl kGivenAttrs[] = {
 
 std::span<const OpDef> old_shape_ops() {
   static constexpr OpDef kOps[] = {
-      old_row({"CastBefore6", "Cast", 5}, cast, {1, 1}, kCastAttrs),
-      old_row({"ConcatBefore4", "Concat", 3}, concat, {1, kVariadic}, kConcatAttrs),
-      old_row({"SplitBefore2", "Split", 1}, split, {1, 2, kVariadic}, kSplitAttrs),
-      old_row({"ReshapeBefore5", "Reshape", 4}, reshape, {1, 1}, kReshapeAttrs),
-      old_row({"PadBefore2", "Pad", 1}, pad, {1, 1}, kPadAttrs),
-      old_row({"TileBefore6", "Tile", 5}, tile, {3, 3}),
+      old_row({"CastBefore6", "Cast", 5}, old_cast, {1, 1}, kCastAttrs),
+      old_row({"ConcatBefore4", "Concat", 3}, old_concat, {1, kVariadic}, kOldConcatAttrs),
+      old_row({"SplitBefore2", "Split", 1}, old_split, {1, 2, kVariadic}, kOldSplitAttrs),
+      old_row({"ReshapeBefore5", "Reshape", 4}, old_reshape, {1, 1}, kReshapeAttrs),
+      old_row({"PadBefore2", "Pad", 1}, old_pad, {1, 1}, kOldPadAttrs),
+      old_row({"TileBefore6", "Tile", 5}, old_tile, {3, 3}),
       old_row({"UpsampleBefore7", "Upsample", 6}, upsample, {1, 1}, kUpsampleAttrs),
-      old_row({"Crop", "", 0}, crop, {1, 1}, kCropAttrs),
+      old_row({"Crop", "", 0}, crop, {1, 1}, kOldCropAttrs),
       old_row({"DynamicSlice", "", 0}, dynamic_slice, {3, 4}),
       old_row({"ConstantFill", "", 0}, constant_fill, {0, 1}, kFillAttrs),
       old_row({"GivenTensorFill", "", 0}, given_tensor_fill, {0, 1}, kGivenAttrs),

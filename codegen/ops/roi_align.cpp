@@ -275,12 +275,12 @@ double roi_align_reads(const graph::Graph&, const graph::Node& n) {
   return 4 * std::max(ratio * ratio, 4.0);
 }
 
-constexpr AttrDecl kAttrs[] = {string_attr("coordinate_transformation_mode", "half_pixel"),
-                               string_attr("mode", "avg"),
-                               int_attr("output_height", 1),
-                               int_attr("output_width", 1),
-                               int_attr("sampling_ratio", 0),
-                               float_attr("spatial_scale", 1.0F)};
+constexpr AttrDecl kRoiAlignAttrs[] = {string_attr("coordinate_transformation_mode", "half_pixel"),
+                                       string_attr("mode", "avg"),
+                                       int_attr("output_height", 1),
+                                       int_attr("output_width", 1),
+                                       int_attr("sampling_ratio", 0),
+                                       float_attr("spatial_scale", 1.0F)};
 
 }  // namespace
 
@@ -293,7 +293,7 @@ std::span<const OpDef> roi_align_ops() {
                                     .min_opset = 10,
                                     .min_inputs = 3,
                                     .max_inputs = 3,
-                                    .attributes = kAttrs,
+                                    .attributes = kRoiAlignAttrs,
                                     .sensitivity = kernel::Sensitivity::Step,
                                     .layout = LayoutRole::Fixed,
                                     .reads_per_element = roi_align_reads}};

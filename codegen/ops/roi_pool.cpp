@@ -74,8 +74,8 @@ Result<bool> max_roi_pool(Rewriter& rw) {
   return c.finish();
 }
 
-constexpr AttrDecl kAttrs[] = {required_attr("pooled_shape", AttrType::Ints),
-                               float_attr("spatial_scale", 1.0F)};
+constexpr AttrDecl kRoiPoolAttrs[] = {required_attr("pooled_shape", AttrType::Ints),
+                                      float_attr("spatial_scale", 1.0F)};
 
 }  // namespace
 
@@ -85,7 +85,7 @@ std::span<const OpDef> roi_pool_ops() {
                                     .decompose = max_roi_pool,
                                     .min_inputs = 2,
                                     .max_inputs = 2,
-                                    .attributes = kAttrs}};
+                                    .attributes = kRoiPoolAttrs}};
   return kOps;
 }
 

@@ -46,7 +46,7 @@ struct Part {
 using Parts = std::optional<std::vector<Part>>;
 
 /// Longer sequences are not taken apart, and no more insertions are followed.
-constexpr int64_t kMaxParts = kMaxElements;
+constexpr int64_t kMaxSequenceParts = kMaxElements;
 
 /// The axis and the sizes of the parts of SplitToSequence. Nothing if a run determines them.
 struct SplitForm {
@@ -84,7 +84,7 @@ Result<SplitForm> split_form(const InferContext& ctx) {
   }
   if (!dim.is_const() || (ctx.has_input(1) && !given)) return f;
   const int64_t size = given ? (*given)[0].is_const() ? (*given)[0].value() : 0 : 1;
-  if (size < 1 || dim.value() / size > kMaxParts) return f;
+  if (size < 1 || dim.value() / size > kMaxSequenceParts) return f;
   f.sizes.emplace();
   for (int64_t begin = 0; begin < dim.value(); begin += size)
     f.sizes->push_back(std::min(size, dim.value() - begin));
@@ -119,7 +119,7 @@ Parts first_parts(Graph& g, graph::Node* n) {
   std::vector<Part> parts;
   if (n->op == "SequenceEmpty") return parts;
   if (n->op == "SequenceConstruct") {
-    if (static_cast<int64_t>(n->inputs.size()) > kMaxParts) return std::nullopt;
+    if (static_cast<int64_t>(n->inputs.size()) > kMaxSequenceParts) return std::nullopt;
     for (const ValueId v : n->inputs) parts.push_back({v, g.value(v).shape});
     return parts;
   }
@@ -157,7 +157,7 @@ Parts parts_of(Graph& g, ValueId sequence) {
   std::vector<graph::Node*> edits;  // the last one first
   graph::Node* n = origin_of(g, sequence);
   while (n != nullptr && (n->op == "SequenceInsert" || n->op == "SequenceErase")) {
-    if (static_cast<int64_t>(edits.size()) == kMaxParts) return std::nullopt;
+    if (static_cast<int64_t>(edits.size()) == kMaxSequenceParts) return std::nullopt;
     edits.push_back(n);
     n = origin_of(g, n->inputs[0]);
   }
@@ -274,7 +274,7 @@ void length_contents(ContentsContext& ctx) {
     ctx.set_elements(0, {Expr(static_cast<int64_t>(parts->size()))});
 }
 
-Status infer_split(InferContext& ctx) {
+Status infer_split_to_sequence(InferContext& ctx) {
   RP_ASSIGN(const SplitForm f, split_form(ctx));
   Items items = Items::none();
   if (f.sizes) {
@@ -315,7 +315,7 @@ Result<std::optional<Shape>> joined_shape(InferContext& ctx) {
   return std::optional(std::move(shape));
 }
 
-Status infer_concat(InferContext& ctx) {
+Status infer_concat_from_sequence(InferContext& ctx) {
   RP_TRY(require_sequence(ctx));
   RP_ASSIGN(auto known, joined_shape(ctx));
   if (!known) {
@@ -446,8 +446,9 @@ Result<bool> decompose_get_element(Rewriter& rw) {
 }
 
 constexpr AttrDecl kEmptyAttrs[] = {int_attr("dtype", 1)};
-constexpr AttrDecl kSplitAttrs[] = {int_attr("axis", 0), int_attr("keepdims", 1)};
-constexpr AttrDecl kConcatAttrs[] = {required_attr("axis", AttrType::Int), int_attr("new_axis", 0)};
+constexpr AttrDecl kSplitToSequenceAttrs[] = {int_attr("axis", 0), int_attr("keepdims", 1)};
+constexpr AttrDecl kConcatFromSequenceAttrs[] = {required_attr("axis", AttrType::Int),
+                                                 int_attr("new_axis", 0)};
 constexpr AttrDecl kOptionalAttrs[] = {string_attr("type", "")};
 
 constexpr OpDef row(std::string_view name, Status (*infer)(InferContext&), int inputs,
@@ -483,8 +484,10 @@ std::span<const OpDef> sequence_ops() {
       row("SequenceErase", infer_erase, 1, 2),
       with(row("SequenceAt", infer_at, 2, 2), decompose_at),
       knowing(row("SequenceLength", infer_length, 1, 1), length_contents),
-      with(row("SplitToSequence", infer_split, 1, 2), decompose_split, kSplitAttrs),
-      with(row("ConcatFromSequence", infer_concat, 1, 1), decompose_concat, kConcatAttrs),
+      with(row("SplitToSequence", infer_split_to_sequence, 1, 2), decompose_split,
+           kSplitToSequenceAttrs),
+      with(row("ConcatFromSequence", infer_concat_from_sequence, 1, 1), decompose_concat,
+           kConcatFromSequenceAttrs),
       with(row("Optional", infer_optional, 0, 1, 15), nullptr, kOptionalAttrs),
       with(row("OptionalGetElement", infer_get_element, 1, 1, 15), decompose_get_element),
       knowing(row("OptionalHasElement", infer_has_element, 0, 1, 15), has_element_contents),

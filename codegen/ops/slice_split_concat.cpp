@@ -319,14 +319,14 @@ void concat_contents(ContentsContext& ctx) {
 
 /// The most operands of a Concat in core form. A kernel has a condition for each operand, and
 /// drivers need more than linear time to compile these (docs/tuning.md).
-constexpr std::ptrdiff_t kMaxParts = 64;
+constexpr std::ptrdiff_t kMaxSplitParts = 64;
 
 /// Joins more operands in several steps.
 Result<bool> concat(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
   int64_t axis = Attributes(rw.node()).get_int("axis");
   if (axis < 0) axis += rank;
-  if (std::ssize(rw.node().inputs) <= kMaxParts) {
+  if (std::ssize(rw.node().inputs) <= kMaxSplitParts) {
     rw.node().attrs.set("axis", axis);
     return mark_core(rw);
   }
@@ -335,7 +335,7 @@ Result<bool> concat(Rewriter& rw) {
   while (parts.size() > 1) {
     std::vector<graph::ValueId> joined;
     for (auto at = parts.begin(); at != parts.end();) {
-      const auto end = at + std::min<std::ptrdiff_t>(kMaxParts, parts.end() - at);
+      const auto end = at + std::min<std::ptrdiff_t>(kMaxSplitParts, parts.end() - at);
       joined.push_back(c.concat({at, end}, axis));
       at = end;
     }

@@ -14,7 +14,7 @@ Status require_strings(const InferContext& ctx, size_t i) {
                      std::string(name_of(ctx.dtype(i))));
 }
 
-Status infer_concat(InferContext& ctx) {
+Status infer_string_concat(InferContext& ctx) {
   RP_TRY(require_strings(ctx, 0));
   RP_TRY(require_strings(ctx, 1));
   const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
@@ -42,7 +42,7 @@ Status infer_normalizer(InferContext& ctx) {
   return {};
 }
 
-Status infer_split(InferContext& ctx) {
+Status infer_string_split(InferContext& ctx) {
   RP_TRY(require_strings(ctx, 0));
   Shape out = ctx.shape(0);
   out.push_back(ctx.fresh_symbol(0, out.size()));
@@ -51,7 +51,7 @@ Status infer_split(InferContext& ctx) {
   return {};
 }
 
-Status infer_vectorizer(InferContext& ctx) {
+Status infer_text_vectorizer(InferContext& ctx) {
   if (ctx.dtype(0) != DType::String) RP_TRY(require_int(ctx, 0));
   Shape out = ctx.shape(0);
   if (out.empty() || out.size() > 2)
@@ -105,14 +105,14 @@ constexpr AttrDecl kVectorizer[] = {required_attr("max_gram_length", AttrType::I
 std::span<const OpDef> string_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "RegexFullMatch", .infer = infer_match, .attributes = kPattern},
-      {.name = "StringConcat", .infer = infer_concat, .min_inputs = 2, .max_inputs = 2},
+      {.name = "StringConcat", .infer = infer_string_concat, .min_inputs = 2, .max_inputs = 2},
       {.name = "StringNormalizer", .infer = infer_normalizer, .attributes = kNormalizer},
-      {.name = "StringSplit", .infer = infer_split, .max_outputs = 2, .attributes = kSplit},
+      {.name = "StringSplit", .infer = infer_string_split, .max_outputs = 2, .attributes = kSplit},
       {.name = "Tokenizer",
        .domain = kMicrosoft,
        .infer = infer_tokenizer,
        .attributes = kTokenizer},
-      {.name = "TfIdfVectorizer", .infer = infer_vectorizer, .attributes = kVectorizer},
+      {.name = "TfIdfVectorizer", .infer = infer_text_vectorizer, .attributes = kVectorizer},
   };
   return kOps;
 }

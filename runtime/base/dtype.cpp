@@ -8,42 +8,42 @@
 namespace reprise {
 namespace {
 
-struct Row {
+struct TypeRow {
   std::string_view name;
   uint8_t size;  // bytes in memory
   uint8_t bits;
   int32_t onnx;  // TensorProto.DataType
 };
 
-constexpr std::array<Row, 25> kRows{{{"invalid", 0, 0, 0},
-                                     {"float32", 4, 32, 1},
-                                     {"float16", 2, 16, 10},
-                                     {"bfloat16", 2, 16, 16},
-                                     {"float64", 8, 64, 11},
-                                     {"int8", 1, 8, 3},
-                                     {"uint8", 1, 8, 2},
-                                     {"int16", 2, 16, 5},
-                                     {"uint16", 2, 16, 4},
-                                     {"int32", 4, 32, 6},
-                                     {"uint32", 4, 32, 12},
-                                     {"int64", 8, 64, 7},
-                                     {"uint64", 8, 64, 13},
-                                     {"bool", 1, 8, 9},
-                                     {"string", 0, 0, 8},
-                                     {"int4", 1, 4, 22},
-                                     {"uint4", 1, 4, 21},
-                                     {"int2", 1, 2, 26},
-                                     {"uint2", 1, 2, 25},
-                                     {"float8_e4m3fn", 1, 8, 17},
-                                     {"float8_e4m3fnuz", 1, 8, 18},
-                                     {"float8_e5m2", 1, 8, 19},
-                                     {"float8_e5m2fnuz", 1, 8, 20},
-                                     {"float4_e2m1fn", 1, 4, 23},
-                                     {"float8_e8m0fnu", 1, 8, 24}}};
+constexpr std::array<TypeRow, 25> kTypes{{{"invalid", 0, 0, 0},
+                                          {"float32", 4, 32, 1},
+                                          {"float16", 2, 16, 10},
+                                          {"bfloat16", 2, 16, 16},
+                                          {"float64", 8, 64, 11},
+                                          {"int8", 1, 8, 3},
+                                          {"uint8", 1, 8, 2},
+                                          {"int16", 2, 16, 5},
+                                          {"uint16", 2, 16, 4},
+                                          {"int32", 4, 32, 6},
+                                          {"uint32", 4, 32, 12},
+                                          {"int64", 8, 64, 7},
+                                          {"uint64", 8, 64, 13},
+                                          {"bool", 1, 8, 9},
+                                          {"string", 0, 0, 8},
+                                          {"int4", 1, 4, 22},
+                                          {"uint4", 1, 4, 21},
+                                          {"int2", 1, 2, 26},
+                                          {"uint2", 1, 2, 25},
+                                          {"float8_e4m3fn", 1, 8, 17},
+                                          {"float8_e4m3fnuz", 1, 8, 18},
+                                          {"float8_e5m2", 1, 8, 19},
+                                          {"float8_e5m2fnuz", 1, 8, 20},
+                                          {"float4_e2m1fn", 1, 4, 23},
+                                          {"float8_e8m0fnu", 1, 8, 24}}};
 
-const Row& row(DType t) {
+const TypeRow& row(DType t) {
   const auto i = static_cast<size_t>(t);
-  return i < kRows.size() ? kRows[i] : kRows[0];
+  return i < kTypes.size() ? kTypes[i] : kTypes[0];
 }
 
 struct ContainerRow {
@@ -79,7 +79,7 @@ std::array<std::string, 256> container_names() {
 }  // namespace
 
 bool is_dtype(uint8_t number) {
-  return (number & 31) > 0 && (number & 31) < kRows.size();
+  return (number & 31) > 0 && (number & 31) < kTypes.size();
 }
 
 DType item_type_of(DType t) {
@@ -104,7 +104,7 @@ std::string_view name_of(DType t) {
 }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
-  const size_t end = name.ends_with(')') ? 256 : kRows.size();
+  const size_t end = name.ends_with(')') ? 256 : kTypes.size();
   for (size_t i = 1; i < end; ++i) {
     const auto t = static_cast<DType>(i);
     if (is_dtype(static_cast<uint8_t>(i)) && name_of(t) == name) return t;
@@ -117,8 +117,8 @@ int32_t onnx_number_of(DType t) {
 }
 
 DType dtype_with_onnx_number(int64_t number) {
-  for (size_t i = 1; i < kRows.size(); ++i) {
-    if (kRows[i].onnx == number) return static_cast<DType>(i);
+  for (size_t i = 1; i < kTypes.size(); ++i) {
+    if (kTypes[i].onnx == number) return static_cast<DType>(i);
   }
   return DType::Invalid;
 }

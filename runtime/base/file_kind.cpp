@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-struct Row {
+struct KindRow {
   size_t offset;
   std::string_view magic;
   std::string_view what;  // the file, and what to do
@@ -18,7 +18,7 @@ struct Row {
 constexpr std::string_view kUnpack = "a compressed file; unpack it first";
 
 // No protobuf of ONNX begins like one of these.
-constexpr Row kRows[] = {
+constexpr KindRow kKinds[] = {
     {0, "version https://git-lfs"sv,
      "a Git LFS pointer; fetch the file itself with 'git lfs pull'"},
     {0, "\x89RPK\r\n\x1a\n"sv, "a compiled model; name it .rpk"},
@@ -66,7 +66,7 @@ bool is_safetensors(std::string_view text) {
 std::string file_kind(std::span<const std::byte> start) {
   const std::string_view text(reinterpret_cast<const char*>(start.data()),
                               std::min(start.size(), kFileKindBytes));
-  for (const Row& row : kRows) {
+  for (const KindRow& row : kKinds) {
     if (text.size() < row.offset || !text.substr(row.offset).starts_with(row.magic)) continue;
     // A FlatBuffer begins with a small offset, in 32 bits.
     if (row.offset == 0 || text.substr(1, 3) == "\0\0\0"sv) return std::string(row.what);

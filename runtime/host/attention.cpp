@@ -145,7 +145,7 @@ void softmax_row(std::vector<double>& row, bool hides) {
   for (double& e : row) e /= sum;
 }
 
-struct Options {
+struct AttentionOptions {
   double scale = 1, softcap = 0;
   int64_t output_mode = 0;  // fourth output: 0 raw, 1 capped, 2 biased scores, 3 probabilities
 };
@@ -154,7 +154,7 @@ struct Options {
 class Attention {
  public:
   Attention(const Heads& q, const Heads& k, const Heads& v, const Bias& bias,
-            const Options& options)
+            const AttentionOptions& options)
       : q_(q), k_(k), v_(v), bias_(bias), o_(options), row_(static_cast<size_t>(k.length)) {}
 
   /// Computes head h of batch element b: y [length, v.size] and, if not null, the scores
@@ -201,7 +201,7 @@ class Attention {
 
   const Heads &q_, &k_, &v_;
   const Bias& bias_;
-  Options o_;
+  AttentionOptions o_;
   std::vector<double> row_;
 };
 
@@ -223,7 +223,7 @@ KernelResult attention(const Call& c) {
   RP_ASSIGN(const Heads v, append_heads(c, 5, "past_value", new_v));
   RP_TRY(check_heads(q, k, v));
   RP_ASSIGN(const Bias bias, Bias::read(c, q, k, k.length - new_k.length));
-  Options o;
+  AttentionOptions o;
   o.scale = c.attrs.has("scale") ? static_cast<double>(c.attrs.get_float("scale", 1))
                                  : 1 / std::sqrt(static_cast<double>(q.size));
   o.softcap = static_cast<double>(c.attrs.get_float("softcap", 0));
@@ -344,11 +344,11 @@ KernelResult rotary_embedding(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Attention", attention}, {"RotaryEmbedding", rotary_embedding}};
-
 }  // namespace
 
 Table attention_table() {
+  static constexpr Entry kTable[] = {{"Attention", attention},
+                                     {"RotaryEmbedding", rotary_embedding}};
   return kTable;
 }
 

@@ -25,7 +25,7 @@ struct Heads {
   }
 };
 
-struct Problem {
+struct GradProblem {
   Heads grad, query, key, value;
   std::vector<double> log_sums, shares, mask;  // of each row of queries
   Dims mask_strides;
@@ -37,7 +37,7 @@ struct Problem {
   double score(const int64_t (&at)[4], double dot) const;
 };
 
-double Problem::score(const int64_t (&at)[4], double dot) const {
+double GradProblem::score(const int64_t (&at)[4], double dot) const {
   if (causal && at[3] > at[2]) return kMinusInf;
   double s = dot * scale;
   if (mask_strides.empty()) return s;
@@ -62,7 +62,7 @@ Result<std::vector<double>> read_rows(const Call& c, Input i, const Dims& query)
   return load_all(input(c, i));
 }
 
-Status read_mask(const Call& c, Problem& p) {
+Status read_mask(const Call& c, GradProblem& p) {
   if (!has_input(c, kMask)) return {};
   const HostTensor& mask = input(c, kMask);
   p.mask_is_bool = mask.dtype() == DType::Bool;
@@ -82,8 +82,8 @@ Status read_mask(const Call& c, Problem& p) {
   return {};
 }
 
-Result<Problem> read_problem(const Call& c) {
-  Problem p;
+Result<GradProblem> read_gradients(const Call& c) {
+  GradProblem p;
   RP_ASSIGN(p.grad, read_heads(c, kGrad));
   RP_ASSIGN(p.query, read_heads(c, kQuery));
   RP_ASSIGN(p.key, read_heads(c, kKey));
@@ -117,7 +117,7 @@ struct Gradients {
 };
 
 /// Adds what the query (b, h, i) contributes.
-void add_query(const Problem& p, int64_t b, int64_t h, int64_t i, Gradients& out) {
+void add_query(const GradProblem& p, int64_t b, int64_t h, int64_t i, Gradients& out) {
   const Dims &q = p.query.dims, &v = p.value.dims;
   const auto row = static_cast<size_t>((b * q[1] + h) * q[2] + i);
   const int64_t of_key = p.key_head(h);
@@ -137,7 +137,7 @@ void add_query(const Problem& p, int64_t b, int64_t h, int64_t i, Gradients& out
 
 KernelResult attention_grad(const Call& c) {
   RP_TRY(check_arity(c, 6, 7, 3));
-  RP_ASSIGN(const Problem p, read_problem(c));
+  RP_ASSIGN(const GradProblem p, read_gradients(c));
   Gradients out;
   for (const auto& [to, from] : {std::pair<Heads*, const Heads*>{&out.query, &p.query},
                                  {&out.key, &p.key},
@@ -155,11 +155,10 @@ KernelResult attention_grad(const Call& c) {
   return results;
 }
 
-constexpr Entry kTable[] = {{"AttentionGrad", attention_grad}};
-
 }  // namespace
 
 Table gradients_table() {
+  static constexpr Entry kTable[] = {{"AttentionGrad", attention_grad}};
   return kTable;
 }
 

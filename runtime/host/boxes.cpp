@@ -345,14 +345,13 @@ KernelResult roi_align(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"CountedRows", counted_rows},
-                            {"NonMaxSuppression", non_max_suppression},
-                            {"RoiAlign", roi_align},
-                            {"SelectBoxes", select_boxes}};
-
 }  // namespace
 
 Table boxes_table() {
+  static constexpr Entry kTable[] = {{"CountedRows", counted_rows},
+                                     {"NonMaxSuppression", non_max_suppression},
+                                     {"RoiAlign", roi_align},
+                                     {"SelectBoxes", select_boxes}};
   return kTable;
 }
 

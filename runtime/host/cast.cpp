@@ -170,11 +170,11 @@ KernelResult bit_cast(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Cast", cast}, {"CastLike", cast_like}, {"BitCast", bit_cast}};
-
 }  // namespace
 
 Table cast_table() {
+  static constexpr Entry kTable[] = {
+      {"Cast", cast}, {"CastLike", cast_like}, {"BitCast", bit_cast}};
   return kTable;
 }
 

@@ -110,11 +110,10 @@ KernelResult col2im(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Col2Im", col2im}};
-
 }  // namespace
 
 Table col2im_table() {
+  static constexpr Entry kTable[] = {{"Col2Im", col2im}};
   return kTable;
 }
 

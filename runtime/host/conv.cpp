@@ -164,9 +164,6 @@ KernelResult conv_transpose(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Conv", [](const Call& c) { return with_layout(c, conv); }},
-                            {"ConvTranspose", conv_transpose}};
-
 }  // namespace
 
 Result<ConvProblem> conv_problem(const Call& c, const HostTensor& x, const HostTensor& w) {
@@ -216,6 +213,8 @@ void convolve(const ConvProblem& p, const HostTensor& x, const HostTensor& w, do
 }
 
 Table conv_table() {
+  static constexpr Entry kTable[] = {{"Conv", [](const Call& c) { return with_layout(c, conv); }},
+                                     {"ConvTranspose", conv_transpose}};
   return kTable;
 }
 

@@ -225,11 +225,10 @@ KernelResult einsum(const Call& c) {
   return one(run<uint64_t>(c, e, summed, sizes, std::move(y)));
 }
 
-constexpr Entry kTable[] = {{"Einsum", einsum}};
-
 }  // namespace
 
 Table einsum_table() {
+  static constexpr Entry kTable[] = {{"Einsum", einsum}};
   return kTable;
 }
 

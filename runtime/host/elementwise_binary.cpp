@@ -294,20 +294,19 @@ KernelResult clip(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"Add", binary},        {"Sub", binary},      {"Mul", binary},        {"Div", binary},
-    {"IDiv", binary},       {"Fmod", binary},     {"Rem", binary},        {"IRem", binary},
-    {"Mod", mod},           {"Max", binary},      {"Min", binary},        {"MaxNum", binary},
-    {"MinNum", binary},     {"PRelu", binary},    {"BitwiseAnd", binary}, {"BitwiseOr", binary},
-    {"BitwiseXor", binary}, {"BitAnd", binary},   {"BitOr", binary},      {"BitXor", binary},
-    {"DivRn", binary},      {"Pow", pow},         {"Sum", sum_mean},      {"Mean", sum_mean},
-    {"BitShift", shift},    {"ShiftLeft", shift}, {"ShiftRight", shift},  {"Fma", fma},
-    {"Clip", clip},
-};
-
 }  // namespace
 
 Table binary_table() {
+  static constexpr Entry kTable[] = {
+      {"Add", binary},        {"Sub", binary},      {"Mul", binary},        {"Div", binary},
+      {"IDiv", binary},       {"Fmod", binary},     {"Rem", binary},        {"IRem", binary},
+      {"Mod", mod},           {"Max", binary},      {"Min", binary},        {"MaxNum", binary},
+      {"MinNum", binary},     {"PRelu", binary},    {"BitwiseAnd", binary}, {"BitwiseOr", binary},
+      {"BitwiseXor", binary}, {"BitAnd", binary},   {"BitOr", binary},      {"BitXor", binary},
+      {"DivRn", binary},      {"Pow", pow},         {"Sum", sum_mean},      {"Mean", sum_mean},
+      {"BitShift", shift},    {"ShiftLeft", shift}, {"ShiftRight", shift},  {"Fma", fma},
+      {"Clip", clip},
+  };
   return kTable;
 }
 

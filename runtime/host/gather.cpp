@@ -93,9 +93,6 @@ KernelResult gather_nd(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"Gather", gather}, {"GatherElements", gather_elements}, {"GatherND", gather_nd}};
-
 }  // namespace
 
 Status check_elements_shape(const Dims& data, const Dims& indices, int64_t axis) {
@@ -146,6 +143,8 @@ Result<Dims> tuple_offsets(const Dims& data, const Dims& indices, int64_t tuple,
 }
 
 Table gather_table() {
+  static constexpr Entry kTable[] = {
+      {"Gather", gather}, {"GatherElements", gather_elements}, {"GatherND", gather_nd}};
   return kTable;
 }
 

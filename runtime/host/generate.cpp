@@ -172,16 +172,15 @@ KernelResult window(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"Constant", constant},    {"ConstantOfShape", constant_of_shape},
-    {"Range", range},          {"EyeLike", eye_like},
-    {"OneHot", one_hot},       {"HannWindow", window},
-    {"HammingWindow", window}, {"BlackmanWindow", window},
-};
-
 }  // namespace
 
 Table generate_table() {
+  static constexpr Entry kTable[] = {
+      {"Constant", constant},    {"ConstantOfShape", constant_of_shape},
+      {"Range", range},          {"EyeLike", eye_like},
+      {"OneHot", one_hot},       {"HannWindow", window},
+      {"HammingWindow", window}, {"BlackmanWindow", window},
+  };
   return kTable;
 }
 

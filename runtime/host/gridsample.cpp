@@ -8,23 +8,23 @@ namespace reprise::host {
 
 namespace {
 
-enum class Mode : uint8_t { Nearest, Linear, Cubic };
+enum class SampleMode : uint8_t { Nearest, Linear, Cubic };
 enum class Padding : uint8_t { Zeros, Border, Reflection };
 
-struct Options {
-  Mode mode = Mode::Linear;
+struct SampleOptions {
+  SampleMode mode = SampleMode::Linear;
   Padding padding = Padding::Zeros;
   bool align_corners = false;
   bool pixels = false;  // the grid counts pixels, as in core form
 };
 
-Result<Options> read_options(const Call& c) {
-  Options o;
+Result<SampleOptions> read_sample_options(const Call& c) {
+  SampleOptions o;
   const std::string mode = c.attrs.get_string("mode", "linear");
   if (mode == "nearest") {
-    o.mode = Mode::Nearest;
+    o.mode = SampleMode::Nearest;
   } else if (mode == "cubic" || mode == "bicubic") {
-    o.mode = Mode::Cubic;
+    o.mode = SampleMode::Cubic;
   } else if (mode != "linear" && mode != "bilinear") {
     return invalid_model("attribute 'mode' is '" + mode + "', must be nearest, linear or cubic");
   }
@@ -51,7 +51,7 @@ double reflect(double x, double lowest, double highest) {
 }
 
 /// The pixel for an index that may be outside the image; -1 stands for zero.
-int64_t padded_index(const Options& o, double i, int64_t dim) {
+int64_t padded_index(const SampleOptions& o, double i, int64_t dim) {
   if (i >= 0 && i < static_cast<double>(dim)) return static_cast<int64_t>(i);
   switch (o.padding) {
     case Padding::Zeros:
@@ -67,13 +67,13 @@ int64_t padded_index(const Options& o, double i, int64_t dim) {
   return -1;
 }
 
-struct Taps {
+struct SampleTaps {
   std::array<int64_t, 4> index{};
   std::array<double, 4> weight{};
   size_t count = 0;
 };
 
-Taps taps_of(const Options& o, double position, int64_t dim) {
+SampleTaps taps_of(const SampleOptions& o, double position, int64_t dim) {
   const auto size = static_cast<double>(dim);
   double x = o.align_corners ? (position + 1) / 2 * (size - 1) : ((position + 1) * size - 1) / 2;
   if (o.pixels) x = position;
@@ -83,22 +83,22 @@ Taps taps_of(const Options& o, double position, int64_t dim) {
   if (x < lowest || x > highest) {
     // For a position outside, cubic taps are clamped one by one, as in PyTorch and ONNX Runtime.
     // Three pixels outside, all of them are the border.
-    const double beyond = o.mode == Mode::Cubic ? 3 : 0;
+    const double beyond = o.mode == SampleMode::Cubic ? 3 : 0;
     if (o.padding == Padding::Border) x = std::clamp(x, -beyond, size - 1 + beyond);
     if (o.padding == Padding::Reflection) x = reflect(x, lowest, highest);
   }
-  Taps t;
+  SampleTaps t;
   const auto add = [&](double i, double weight) {
     t.index[t.count] = padded_index(o, i, dim);
     t.weight[t.count++] = weight;
   };
-  if (o.mode == Mode::Nearest) {
+  if (o.mode == SampleMode::Nearest) {
     add(round_half_even(x), 1);
     return t;
   }
   const double first = std::floor(x);
   const double f = x - first;
-  if (o.mode == Mode::Linear) {
+  if (o.mode == SampleMode::Linear) {
     add(first, 1 - f);
     add(first + 1, f);
     return t;
@@ -114,7 +114,7 @@ Taps taps_of(const Options& o, double position, int64_t dim) {
 }
 
 /// The weighted sum over the product of the taps of all dimensions.
-double sample(const double* image, const std::array<Taps, 3>& taps,
+double sample(const double* image, const std::array<SampleTaps, 3>& taps,
               const std::array<int64_t, 3>& in) {
   double sum = 0;
   for (size_t i = 0; i < taps[0].count; ++i) {
@@ -143,7 +143,7 @@ KernelResult grid_sample(const Call& c) {
   if (grid.rank() != x.rank() || grid.dims()[0] != x.dims()[0] || grid.dims().back() != spatial) {
     return invalid_input("grid " + dims_str(grid.dims()) + " does not fit X " + dims_str(x.dims()));
   }
-  RP_ASSIGN(const Options o, read_options(c));
+  RP_ASSIGN(const SampleOptions o, read_sample_options(c));
   Dims dims{x.dims()[0], x.dims()[1]};
   dims.insert(dims.end(), grid.dims().begin() + 1, grid.dims().end() - 1);
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
@@ -160,7 +160,7 @@ KernelResult grid_sample(const Call& c) {
   for (int64_t n = 0; n < dims[0]; ++n) {
     for (int64_t p = 0; p < pixels; ++p) {
       load(grid, (n * pixels + p) * spatial, 1, spatial, at_point.data());
-      std::array<Taps, 3> taps;
+      std::array<SampleTaps, 3> taps;
       taps[0] = {{0}, {1.0}, 1};
       // The grid has x first, then y (and z).
       for (int64_t d = 0; d < spatial; ++d) {
@@ -224,11 +224,10 @@ KernelResult affine_grid(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"GridSample", grid_sample}, {"AffineGrid", affine_grid}};
-
 }  // namespace
 
 Table gridsample_table() {
+  static constexpr Entry kTable[] = {{"GridSample", grid_sample}, {"AffineGrid", affine_grid}};
   return kTable;
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 enum Operand : size_t { kQuery, kKey, kValue, kPast, kDecay, kBeta };
 
-struct Problem {
+struct LinearProblem {
   int64_t batch = 0, steps = 0;
   int64_t query_heads = 0, heads = 0;
   int64_t key_size = 0, value_size = 0;
@@ -22,7 +22,7 @@ struct Problem {
 };
 
 /// The last dim of a packed operand [B, T, width], and its elements.
-Result<int64_t> read_packed(const Call& c, size_t i, std::string_view role, const Problem& p,
+Result<int64_t> read_packed(const Call& c, size_t i, std::string_view role, const LinearProblem& p,
                             std::vector<double>& out) {
   RP_TRY(require_float(c, i, role));
   RP_TRY(require_rank(c, i, role, 3, 3));
@@ -48,7 +48,7 @@ Status check_rule(const Call& c) {
   return invalid_model("the inputs decay and beta do not fit the update_rule '" + rule + "'");
 }
 
-Status read_gates(const Call& c, Problem& p) {
+Status read_gates(const Call& c, LinearProblem& p) {
   if (has_input(c, kDecay)) {
     RP_ASSIGN(p.decay_width, read_packed(c, kDecay, "decay", p, p.decay));
     if (p.decay_width != p.heads && p.decay_width != p.heads * p.key_size)
@@ -62,10 +62,10 @@ Status read_gates(const Call& c, Problem& p) {
   return {};
 }
 
-Result<Problem> read_problem(const Call& c) {
+Result<LinearProblem> read_linear(const Call& c) {
   RP_TRY(require_rank(c, kQuery, "query", 3, 3));
   RP_TRY(check_rule(c));
-  Problem p;
+  LinearProblem p;
   p.batch = input(c, kQuery).dims()[0];
   p.steps = input(c, kQuery).dims()[1];
   p.query_heads = c.attrs.get_int("q_num_heads", 0);
@@ -89,7 +89,7 @@ Result<Problem> read_problem(const Call& c) {
 }
 
 /// Advances the state [d_k, d_v] of one head by a step.
-void advance(const Problem& p, int64_t b, int64_t t, int64_t h, double* state) {
+void advance(const LinearProblem& p, int64_t b, int64_t t, int64_t h, double* state) {
   const double* key = p.row(p.key, b, t, p.heads * p.key_size) + h * p.key_size;
   const double* value = p.row(p.value, b, t, p.heads * p.value_size) + h * p.value_size;
   if (p.decay_width != 0) {
@@ -113,7 +113,7 @@ void advance(const Problem& p, int64_t b, int64_t t, int64_t h, double* state) {
 
 KernelResult linear_attention(const Call& c) {
   RP_TRY(check_arity(c, 3, 6, 2));
-  RP_ASSIGN(const Problem p, read_problem(c));
+  RP_ASSIGN(const LinearProblem p, read_linear(c));
   const DType t = input(c, kQuery).dtype();
   const Dims state_dims{p.batch, p.heads, p.key_size, p.value_size};
   RP_ASSIGN(std::vector<double> state, allocate_scratch(state_dims));
@@ -153,11 +153,10 @@ KernelResult linear_attention(const Call& c) {
   return out;
 }
 
-constexpr Entry kTable[] = {{"LinearAttention", linear_attention}};
-
 }  // namespace
 
 Table linear_attention_table() {
+  static constexpr Entry kTable[] = {{"LinearAttention", linear_attention}};
   return kTable;
 }
 

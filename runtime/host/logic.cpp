@@ -139,25 +139,24 @@ KernelResult where(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"Equal", comparison},
-    {"NotEqual", comparison},
-    {"Less", comparison},
-    {"Greater", comparison},
-    {"LessOrEqual", comparison},
-    {"GreaterOrEqual", comparison},
-    {"And", logical},
-    {"Or", logical},
-    {"Xor", logical},
-    {"Not", logical_not},
-    {"IsNaN", classify},
-    {"IsInf", classify},
-    {"Where", where},
-};
-
 }  // namespace
 
 Table logic_table() {
+  static constexpr Entry kTable[] = {
+      {"Equal", comparison},
+      {"NotEqual", comparison},
+      {"Less", comparison},
+      {"Greater", comparison},
+      {"LessOrEqual", comparison},
+      {"GreaterOrEqual", comparison},
+      {"And", logical},
+      {"Or", logical},
+      {"Xor", logical},
+      {"Not", logical_not},
+      {"IsNaN", classify},
+      {"IsInf", classify},
+      {"Where", where},
+  };
   return kTable;
 }
 

@@ -17,7 +17,7 @@ struct LossProblem {
   int64_t ignored = 0;
 };
 
-Result<LossProblem> read_problem(const Call& c) {
+Result<LossProblem> read_loss(const Call& c) {
   RP_TRY(require_float(c, 0, "scores"));
   RP_TRY(require_rank(c, 0, "scores", 2, std::numeric_limits<int64_t>::max()));
   const Dims& x = input(c, 0).dims();
@@ -87,7 +87,7 @@ Result<HostTensor> reduce_loss(const Call& c, const LossProblem& p,
 
 KernelResult negative_log_likelihood(const Call& c) {
   RP_TRY(check_arity(c, 2, 3));
-  RP_ASSIGN(const LossProblem p, read_problem(c));
+  RP_ASSIGN(const LossProblem p, read_loss(c));
   RP_ASSIGN(const auto scores, load_all(input(c, 0)));
   RP_ASSIGN(auto y, reduce_loss(c, p, scores));
   return one(std::move(y));
@@ -95,7 +95,7 @@ KernelResult negative_log_likelihood(const Call& c) {
 
 KernelResult softmax_cross_entropy(const Call& c) {
   RP_TRY(check_arity(c, 2, 3, 2));
-  RP_ASSIGN(const LossProblem p, read_problem(c));
+  RP_ASSIGN(const LossProblem p, read_loss(c));
   RP_ASSIGN(auto scores, load_all(input(c, 0)));
   log_softmax(p.split, scores);
   RP_ASSIGN(auto y, reduce_loss(c, p, scores));
@@ -108,14 +108,13 @@ KernelResult softmax_cross_entropy(const Call& c) {
   return out;
 }
 
-constexpr Entry kTable[] = {
-    {"NegativeLogLikelihoodLoss", negative_log_likelihood},
-    {"SoftmaxCrossEntropyLoss", softmax_cross_entropy},
-};
-
 }  // namespace
 
 Table loss_table() {
+  static constexpr Entry kTable[] = {
+      {"NegativeLogLikelihoodLoss", negative_log_likelihood},
+      {"SoftmaxCrossEntropyLoss", softmax_cross_entropy},
+  };
   return kTable;
 }
 

@@ -246,11 +246,10 @@ KernelResult det(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"MatMul", matmul}, {"Gemm", gemm_op}, {"Det", det}};
-
 }  // namespace
 
 Table matmul_table() {
+  static constexpr Entry kTable[] = {{"MatMul", matmul}, {"Gemm", gemm_op}, {"Det", det}};
   return kTable;
 }
 

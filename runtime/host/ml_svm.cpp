@@ -107,15 +107,15 @@ Result<std::vector<double>> apply(const KernelFunction& k, const Samples& x) {
 
 // --- regression
 
-struct Regressor : Prepared {
+struct SvmRegressor : Prepared {
   KernelFunction kernel;
   std::vector<float> coefficients;  // of the support vectors; empty: a linear model
   double rho = 0;
   bool one_class = false;
 };
 
-PrepareResult prepare_regressor(const Call& c) {
-  auto s = std::make_shared<Regressor>();
+PrepareResult prepare_svm_regressor(const Call& c) {
+  auto s = std::make_shared<SvmRegressor>();
   RP_ASSIGN(const PostTransform post, post_transform(c));
   if (post != PostTransform::None)
     return unsupported("attribute 'post_transform' of a regressor must be NONE");
@@ -140,7 +140,7 @@ PrepareResult prepare_regressor(const Call& c) {
 
 KernelResult svm_regressor(const Call& c) {
   RP_TRY(check_arity(c, 1, 1));
-  RP_ASSIGN(const auto s, prepared<Regressor>(c, prepare_regressor));
+  RP_ASSIGN(const auto s, prepared<SvmRegressor>(c, prepare_svm_regressor));
   RP_ASSIGN(const Samples x, read_samples(c));
   RP_ASSIGN(const std::vector<double> kernels, apply(s->kernel, x));
   std::vector<double> out(static_cast<size_t>(x.count));
@@ -159,7 +159,7 @@ KernelResult svm_regressor(const Call& c) {
 
 // --- classification
 
-struct Classifier : Prepared {
+struct SvmClassifier : Prepared {
   KernelFunction kernel;
   PostTransform post = PostTransform::None;
   ClassLabels labels;
@@ -173,7 +173,7 @@ struct Classifier : Prepared {
   size_t pairs() const { return classes * (classes - 1) / 2; }
 };
 
-Status read_vectors(const Call& c, const std::vector<int64_t>& per_class, Classifier& s) {
+Status read_vectors(const Call& c, const std::vector<int64_t>& per_class, SvmClassifier& s) {
   if (s.classes < 2 || per_class.size() != s.classes) {
     return invalid_model("attribute 'vectors_per_class' has " + std::to_string(per_class.size()) +
                          " entries for " + std::to_string(s.classes) +
@@ -202,8 +202,8 @@ Status read_vectors(const Call& c, const std::vector<int64_t>& per_class, Classi
   return {};
 }
 
-PrepareResult prepare_classifier(const Call& c) {
-  auto s = std::make_shared<Classifier>();
+PrepareResult prepare_svm_classifier(const Call& c) {
+  auto s = std::make_shared<SvmClassifier>();
   RP_ASSIGN(s->labels, ClassLabels::read(c, "classlabels_ints", "classlabels_strings"));
   RP_ASSIGN(s->post, post_transform(c));
   s->classes = s->labels.size();
@@ -270,7 +270,7 @@ struct Prediction {
 };
 
 /// The margins of all pairs of classes. Each pair votes for one of its classes.
-Prediction classify_pairs(const Classifier& s, const double* kernels) {
+Prediction classify_pairs(const SvmClassifier& s, const double* kernels) {
   Prediction p;
   std::vector<int64_t> votes(s.classes);
   const auto part = [&](size_t of, size_t row) {  // the vectors of a class, with a coefficient row
@@ -291,7 +291,7 @@ Prediction classify_pairs(const Classifier& s, const double* kernels) {
   return p;
 }
 
-std::vector<double> probabilities(const Classifier& s, const std::vector<double>& margins) {
+std::vector<double> probabilities(const SvmClassifier& s, const std::vector<double>& margins) {
   constexpr double kLeast = 1e-7;
   std::vector<double> r(s.classes * s.classes);
   size_t pair = 0;
@@ -306,7 +306,7 @@ std::vector<double> probabilities(const Classifier& s, const std::vector<double>
   return couple(r, s.classes);
 }
 
-Prediction classify_linear(const Classifier& s, const double* products) {
+Prediction classify_linear(const SvmClassifier& s, const double* products) {
   Prediction p;
   for (size_t k = 0; k < s.classes; ++k) p.scores.push_back(products[k] + s.rho[0]);
   const auto largest = std::ranges::max_element(p.scores);
@@ -316,7 +316,7 @@ Prediction classify_linear(const Classifier& s, const double* products) {
   return p;
 }
 
-Prediction classify(const Classifier& s, const double* kernels) {
+Prediction classify(const SvmClassifier& s, const double* kernels) {
   Prediction p = s.is_linear ? classify_linear(s, kernels) : classify_pairs(s, kernels);
   if (!s.is_linear && !s.prob_a.empty()) p.scores = probabilities(s, p.scores);
   if (p.scores.size() == 1 && s.columns == 2) {
@@ -331,7 +331,7 @@ Prediction classify(const Classifier& s, const double* kernels) {
 
 KernelResult svm_classifier(const Call& c) {
   RP_TRY(check_arity(c, 1, 1, 2));
-  RP_ASSIGN(const auto s, prepared<Classifier>(c, prepare_classifier));
+  RP_ASSIGN(const auto s, prepared<SvmClassifier>(c, prepare_svm_classifier));
   RP_ASSIGN(const Samples x, read_samples(c));
   RP_ASSIGN(const std::vector<double> kernels, apply(s->kernel, x));
   std::vector<size_t> classes;
@@ -349,8 +349,8 @@ KernelResult svm_classifier(const Call& c) {
 }  // namespace
 
 Table ml_svm_table() {
-  static constexpr Entry kTable[] = {{"SVMClassifier", svm_classifier, prepare_classifier},
-                                     {"SVMRegressor", svm_regressor, prepare_regressor}};
+  static constexpr Entry kTable[] = {{"SVMClassifier", svm_classifier, prepare_svm_classifier},
+                                     {"SVMRegressor", svm_regressor, prepare_svm_regressor}};
   return kTable;
 }
 

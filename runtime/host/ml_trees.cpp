@@ -13,7 +13,7 @@ namespace {
 
 // --- regression
 
-struct Regressor : Prepared {
+struct TreeRegressor : Prepared {
   Ensemble trees;
   PostTransform post = PostTransform::None;
 };
@@ -27,10 +27,10 @@ Result<Aggregate> aggregate_of(const std::string& name) {
                        "'; expected SUM, AVERAGE, MIN or MAX");
 }
 
-PrepareResult prepare_regressor(const Call& c) {
+PrepareResult prepare_tree_regressor(const Call& c) {
   const int64_t targets = c.attrs.get_int("n_targets", 0);
   if (targets < 1) return invalid_model("attribute 'n_targets' must be at least 1");
-  auto state = std::make_shared<Regressor>();
+  auto state = std::make_shared<TreeRegressor>();
   RP_ASSIGN(state->trees, trees::read_trees(c.attrs, "target", targets));
   RP_ASSIGN(state->trees.aggregate, aggregate_of(c.attrs.get_string("aggregate_function", "SUM")));
   RP_ASSIGN(state->post, post_transform(c));
@@ -49,7 +49,7 @@ PrepareResult prepare_ensemble(const Call& c) {
     return invalid_model("attribute 'aggregate_function' is not in [0, 3]");
   const int64_t post = c.attrs.get_int("post_transform", 0);
   if (post < 0 || post > 4) return invalid_model("attribute 'post_transform' is not in [0, 4]");
-  auto state = std::make_shared<Regressor>();
+  auto state = std::make_shared<TreeRegressor>();
   RP_ASSIGN(state->trees, trees::read_trees_of_version_5(c.attrs));
   state->trees.aggregate = kAggregates[aggregate];
   state->post = static_cast<PostTransform>(post);
@@ -58,7 +58,7 @@ PrepareResult prepare_ensemble(const Call& c) {
 
 /// The aggregated values of all samples, [count, targets]. No decision depends on the sums, so they
 /// are in double.
-KernelResult regress(const Call& c, const Regressor& state, DType dtype) {
+KernelResult regress(const Call& c, const TreeRegressor& state, DType dtype) {
   const Ensemble& e = state.trees;
   RP_ASSIGN(const Samples x, read_samples(c));
   RP_ASSIGN(TreeScores<double> scores, evaluate_trees<double>(e, x));
@@ -74,14 +74,14 @@ KernelResult regress(const Call& c, const Regressor& state, DType dtype) {
 
 KernelResult tree_ensemble_regressor(const Call& c) {
   RP_TRY(check_arity(c, 1, 1));
-  RP_ASSIGN(const auto state, prepared<Regressor>(c, prepare_regressor));
+  RP_ASSIGN(const auto state, prepared<TreeRegressor>(c, prepare_tree_regressor));
   return regress(c, *state, DType::F32);
 }
 
 KernelResult tree_ensemble(const Call& c) {
   RP_TRY(check_arity(c, 1, 1));
   RP_TRY(require_float(c, 0, "samples"));
-  RP_ASSIGN(const auto state, prepared<Regressor>(c, prepare_ensemble));
+  RP_ASSIGN(const auto state, prepared<TreeRegressor>(c, prepare_ensemble));
   return regress(c, *state, input(c, 0).dtype());
 }
 
@@ -95,7 +95,7 @@ enum class Decision : uint8_t {
   Margin,       // the second class, if the only sum is above 0 (boosted trees)
 };
 
-struct Classifier : Prepared {
+struct TreeClassifier : Prepared {
   Ensemble trees;
   PostTransform post = PostTransform::None;
   ClassLabels labels;
@@ -103,7 +103,7 @@ struct Classifier : Prepared {
   size_t weighted = 0;  // the only class with weights, unless the largest score decides
 };
 
-void find_decision(Classifier& s) {
+void find_decision(TreeClassifier& s) {
   if (s.trees.targets != 2 || s.trees.weights.empty()) return;
   const uint32_t only = s.trees.weights[0].target;
   const bool is_only = std::ranges::all_of(
@@ -115,8 +115,8 @@ void find_decision(Classifier& s) {
   s.weighted = only;
 }
 
-PrepareResult prepare_classifier(const Call& c) {
-  auto state = std::make_shared<Classifier>();
+PrepareResult prepare_tree_classifier(const Call& c) {
+  auto state = std::make_shared<TreeClassifier>();
   RP_ASSIGN(state->labels, ClassLabels::read(c, "classlabels_int64s", "classlabels_strings"));
   RP_ASSIGN(state->post, post_transform(c));
   RP_ASSIGN(state->trees,
@@ -135,7 +135,7 @@ struct SampleScores {
 /// The class has the largest score. Of more than two classes, those without a base value for which
 /// no leaf of the sample has a weight do not count, unless that is true of all.
 template <typename T>
-size_t largest_score(const Classifier& s, const SampleScores<T>& scores) {
+size_t largest_score(const TreeClassifier& s, const SampleScores<T>& scores) {
   size_t label = 0;
   bool found = false;
   for (size_t k = 0; k < scores.values.size(); ++k) {
@@ -148,7 +148,7 @@ size_t largest_score(const Classifier& s, const SampleScores<T>& scores) {
 }
 
 template <typename T>
-size_t judge(const Classifier& s, const SampleScores<T>& scores) {
+size_t judge(const TreeClassifier& s, const SampleScores<T>& scores) {
   const auto above = [&](double limit) { return scores.values[s.weighted] > limit ? 1U : 0U; };
   switch (s.decision) {
     case Decision::Largest:
@@ -163,7 +163,7 @@ size_t judge(const Classifier& s, const SampleScores<T>& scores) {
 
 /// T is the type of the sums. It decides about ties: five weights of 0.1 are 0.5 in float32.
 template <typename T>
-KernelResult classify(const Classifier& s, const Samples& x) {
+KernelResult classify(const TreeClassifier& s, const Samples& x) {
   RP_ASSIGN(TreeScores<T> scores, evaluate_trees<T>(s.trees, x));
   const std::vector<double>& base = s.trees.base;
   const auto n = static_cast<size_t>(s.trees.targets);
@@ -193,7 +193,7 @@ KernelResult classify(const Classifier& s, const Samples& x) {
 
 KernelResult tree_ensemble_classifier(const Call& c) {
   RP_TRY(check_arity(c, 1, 1, 2));
-  RP_ASSIGN(const auto state, prepared<Classifier>(c, prepare_classifier));
+  RP_ASSIGN(const auto state, prepared<TreeClassifier>(c, prepare_tree_classifier));
   RP_ASSIGN(const Samples x, read_samples(c));
   return input(c, 0).dtype() == DType::F64 ? classify<double>(*state, x)
                                            : classify<float>(*state, x);
@@ -240,8 +240,8 @@ KernelResult tree_leaves(const Call& c) {
 Table ml_trees_table() {
   static constexpr Entry kTable[] = {
       {"TreeEnsemble", tree_ensemble, prepare_ensemble},
-      {"TreeEnsembleClassifier", tree_ensemble_classifier, prepare_classifier},
-      {"TreeEnsembleRegressor", tree_ensemble_regressor, prepare_regressor},
+      {"TreeEnsembleClassifier", tree_ensemble_classifier, prepare_tree_classifier},
+      {"TreeEnsembleRegressor", tree_ensemble_regressor, prepare_tree_regressor},
       {"TreeLeaves", tree_leaves}};
   return kTable;
 }

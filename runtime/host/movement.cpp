@@ -261,20 +261,19 @@ KernelResult trilu(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"Transpose", transpose},
-    {"Concat", concat},
-    {"Split", split},
-    {"Tile", tile},
-    {"DepthToSpace", depth_to_space},
-    {"SpaceToDepth", space_to_depth},
-    {"ReverseSequence", reverse_sequence},
-    {"Trilu", trilu},
-};
-
 }  // namespace
 
 Table movement_table() {
+  static constexpr Entry kTable[] = {
+      {"Transpose", transpose},
+      {"Concat", concat},
+      {"Split", split},
+      {"Tile", tile},
+      {"DepthToSpace", depth_to_space},
+      {"SpaceToDepth", space_to_depth},
+      {"ReverseSequence", reverse_sequence},
+      {"Trilu", trilu},
+  };
   return kTable;
 }
 

@@ -300,16 +300,15 @@ KernelResult mean_variance_norm(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"LayerNormalization", layer_norm}, {"RMSNormalization", layer_norm},
-    {"GroupNormalization", group_norm}, {"InstanceNormalization", group_norm},
-    {"BatchNormalization", batch_norm}, {"LRN", local_response_norm},
-    {"LpNormalization", lp_norm},       {"MeanVarianceNormalization", mean_variance_norm},
-};
-
 }  // namespace
 
 Table normalization_table() {
+  static constexpr Entry kTable[] = {
+      {"LayerNormalization", layer_norm}, {"RMSNormalization", layer_norm},
+      {"GroupNormalization", group_norm}, {"InstanceNormalization", group_norm},
+      {"BatchNormalization", batch_norm}, {"LRN", local_response_norm},
+      {"LpNormalization", lp_norm},       {"MeanVarianceNormalization", mean_variance_norm},
+  };
   return kTable;
 }
 

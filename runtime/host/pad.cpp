@@ -9,14 +9,14 @@ namespace reprise::host {
 
 namespace {
 
-enum class Mode : uint8_t { Constant, Reflect, Edge, Wrap };
+enum class PadMode : uint8_t { Constant, Reflect, Edge, Wrap };
 
-Result<Mode> read_mode(const Call& c) {
+Result<PadMode> read_mode(const Call& c) {
   const std::string mode = c.attrs.get_string("mode", "constant");
-  if (mode == "constant") return Mode::Constant;
-  if (mode == "reflect") return Mode::Reflect;
-  if (mode == "edge") return Mode::Edge;
-  if (mode == "wrap") return Mode::Wrap;
+  if (mode == "constant") return PadMode::Constant;
+  if (mode == "reflect") return PadMode::Reflect;
+  if (mode == "edge") return PadMode::Edge;
+  if (mode == "wrap") return PadMode::Wrap;
   return invalid_model("attribute 'mode' is '" + mode +
                        "', must be constant, reflect, edge or wrap");
 }
@@ -31,16 +31,16 @@ Kept kept_by(int64_t dim, int64_t begin, int64_t end) {
 }
 
 /// The source index of position i, relative to the first kept element; -1 for the pad value.
-int64_t source_index(Mode mode, int64_t i, int64_t dim) {
+int64_t source_index(PadMode mode, int64_t i, int64_t dim) {
   if (i >= 0 && i < dim) return i;
   switch (mode) {
-    case Mode::Constant:
+    case PadMode::Constant:
       return -1;
-    case Mode::Edge:
+    case PadMode::Edge:
       return std::clamp<int64_t>(i, 0, dim - 1);
-    case Mode::Wrap:
+    case PadMode::Wrap:
       return (i % dim + dim) % dim;
-    case Mode::Reflect: {
+    case PadMode::Reflect: {
       if (dim == 1) return 0;
       const int64_t period = 2 * (dim - 1);
       const int64_t r = (i % period + period) % period;
@@ -99,7 +99,7 @@ Result<HostTensor> read_value(const Call& c, const HostTensor& x) {
 KernelResult pad(const Call& c) {
   RP_TRY(check_arity(c, 1, 4));
   const HostTensor& x = input(c, 0);
-  RP_ASSIGN(const Mode mode, read_mode(c));
+  RP_ASSIGN(const PadMode mode, read_mode(c));
   RP_ASSIGN(const Dims pads, read_pads(c, x));
   RP_ASSIGN(const HostTensor value, read_value(c, x));
   const size_t rank = x.dims().size();
@@ -111,7 +111,7 @@ KernelResult pad(const Call& c) {
                            dims_str(x.dims()) + " has");
     }
     const int64_t kept = kept_by(x.dims()[d], pads[d], pads[rank + d]).size;
-    if (kept <= 0 && dims[d] > 0 && mode != Mode::Constant) {
+    if (kept <= 0 && dims[d] > 0 && mode != PadMode::Constant) {
       return invalid_input("nothing of axis " + std::to_string(d) +
                            " to repeat: " + dims_str(x.dims()) + " with pads " + dims_str(pads));
     }
@@ -184,11 +184,10 @@ KernelResult center_crop_pad(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Pad", pad}, {"CenterCropPad", center_crop_pad}};
-
 }  // namespace
 
 Table pad_table() {
+  static constexpr Entry kTable[] = {{"Pad", pad}, {"CenterCropPad", center_crop_pad}};
   return kTable;
 }
 

@@ -22,12 +22,12 @@ Result<Window> pool_window(const Call& c, const HostTensor& x) {
 }
 
 /// The taps of one output position along one axis: the input coordinates first, first + step, ...
-struct Taps {
+struct WindowTaps {
   int64_t first = 0, step = 1, count = 0;  // those inside the input
   int64_t padded = 0;                      // number of taps inside the input or its padding
 };
 
-Taps taps_of(const Window& w, size_t d, int64_t out) {
+WindowTaps taps_of(const Window& w, size_t d, int64_t out) {
   const int64_t start = out * w.strides[d] - w.pad_begin[d];
   const auto [lo, hi] = inside(start, w.dilations[d], w.in[d], w.kernel[d]);
   const auto [plo, phi] = inside(start + w.pad_begin[d], w.dilations[d],
@@ -42,7 +42,7 @@ void for_each_window(const Window& w, F f) {
   for (int64_t z = 0; z < w.out[0]; ++z) {
     for (int64_t y = 0; y < w.out[1]; ++y) {
       for (int64_t x = 0; x < w.out[2]; ++x) {
-        f(pixel++, std::array<Taps, 3>{taps_of(w, 0, z), taps_of(w, 1, y), taps_of(w, 2, x)});
+        f(pixel++, std::array<WindowTaps, 3>{taps_of(w, 0, z), taps_of(w, 1, y), taps_of(w, 2, x)});
       }
     }
   }
@@ -50,7 +50,7 @@ void for_each_window(const Window& w, F f) {
 
 /// Calls f(input pixel) for every tap inside the input.
 template <typename F>
-void for_each_tap(const Window& w, const std::array<Taps, 3>& t, F f) {
+void for_each_tap(const Window& w, const std::array<WindowTaps, 3>& t, F f) {
   for (int64_t i = 0; i < t[0].count; ++i) {
     for (int64_t j = 0; j < t[1].count; ++j) {
       const int64_t row =
@@ -93,7 +93,7 @@ KernelResult max_pool(const Call& c) {
   const int64_t images = y.count() == 0 ? 0 : x.dims()[0] * x.dims()[1];
   for (int64_t n = 0; n < images; ++n) {
     load(x, n * w.in_count(), 1, w.in_count(), image.data());
-    for_each_window(w, [&](int64_t pixel, const std::array<Taps, 3>& taps) {
+    for_each_window(w, [&](int64_t pixel, const std::array<WindowTaps, 3>& taps) {
       double best = -std::numeric_limits<double>::infinity();
       int64_t best_at = -1;
       for_each_tap(w, taps, [&](int64_t i) {
@@ -131,7 +131,7 @@ KernelResult sum_pool(const Call& c, Term term, Finish finish) {
   std::vector<double> result(static_cast<size_t>(w.out_count()));
   for (int64_t n = 0; n < x.dims()[0] * x.dims()[1]; ++n) {
     load(x, n * w.in_count(), 1, w.in_count(), image.data());
-    for_each_window(w, [&](int64_t pixel, const std::array<Taps, 3>& taps) {
+    for_each_window(w, [&](int64_t pixel, const std::array<WindowTaps, 3>& taps) {
       double sum = 0;
       for_each_tap(w, taps, [&](int64_t i) { sum += term(image[static_cast<size_t>(i)]); });
       result[static_cast<size_t>(pixel)] = finish(sum, taps);
@@ -145,9 +145,9 @@ KernelResult average_pool(const Call& c) {
   const bool include_pad = c.attrs.get_int("count_include_pad", 0) != 0;
   return sum_pool(
       c, [](double v) { return v; },
-      [&](double sum, const std::array<Taps, 3>& t) {
+      [&](double sum, const std::array<WindowTaps, 3>& t) {
         int64_t divisor = 1;
-        for (const Taps& axis : t) divisor *= include_pad ? axis.padded : axis.count;
+        for (const WindowTaps& axis : t) divisor *= include_pad ? axis.padded : axis.count;
         return sum / static_cast<double>(divisor);
       });
 }
@@ -167,7 +167,7 @@ KernelResult lp_pool(const Call& c) {
   const DType dtype = input(c, 0).dtype();
   return sum_pool(
       c, [&](double v) { return std::pow(std::fabs(v), p); },
-      [&](double sum, const std::array<Taps, 3>&) { return norm_of(sum, p, dtype); });
+      [&](double sum, const std::array<WindowTaps, 3>&) { return norm_of(sum, p, dtype); });
 }
 
 KernelResult global_pool(const Call& c) {
@@ -249,19 +249,18 @@ KernelResult max_unpool(const Call& c) {
   return one(std::move(padded));
 }
 
-constexpr Entry kTable[] = {
-    {"MaxPool", [](const Call& c) { return with_layout(c, max_pool); }},
-    {"AveragePool", [](const Call& c) { return with_layout(c, average_pool); }},
-    {"LpPool", lp_pool},
-    {"GlobalAveragePool", global_pool},
-    {"GlobalMaxPool", global_pool},
-    {"GlobalLpPool", global_pool},
-    {"MaxUnpool", max_unpool},
-};
-
 }  // namespace
 
 Table pool_table() {
+  static constexpr Entry kTable[] = {
+      {"MaxPool", [](const Call& c) { return with_layout(c, max_pool); }},
+      {"AveragePool", [](const Call& c) { return with_layout(c, average_pool); }},
+      {"LpPool", lp_pool},
+      {"GlobalAveragePool", global_pool},
+      {"GlobalMaxPool", global_pool},
+      {"GlobalLpPool", global_pool},
+      {"MaxUnpool", max_unpool},
+  };
   return kTable;
 }
 

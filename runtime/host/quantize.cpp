@@ -346,19 +346,18 @@ KernelResult qlinear_conv(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"QuantizeLinear", quantize_linear},
-    {"DequantizeLinear", dequantize_linear},
-    {"DynamicQuantizeLinear", dynamic_quantize_linear},
-    {"MatMulInteger", matmul_integer},
-    {"QLinearMatMul", qlinear_matmul},
-    {"ConvInteger", conv_integer},
-    {"QLinearConv", qlinear_conv},
-};
-
 }  // namespace
 
 Table quantize_table() {
+  static constexpr Entry kTable[] = {
+      {"QuantizeLinear", quantize_linear},
+      {"DequantizeLinear", dequantize_linear},
+      {"DynamicQuantizeLinear", dynamic_quantize_linear},
+      {"MatMulInteger", matmul_integer},
+      {"QLinearMatMul", qlinear_matmul},
+      {"ConvInteger", conv_integer},
+      {"QLinearConv", qlinear_conv},
+  };
   return kTable;
 }
 

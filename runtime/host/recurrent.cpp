@@ -418,14 +418,13 @@ KernelResult steps(const Call& call) {
   return compute(call, static_cast<RecurrentCell>(cell), kSteps);
 }
 
-constexpr Entry kTable[] = {{"RNN", layer<RecurrentCell::Rnn>, prepare_layer},
-                            {"GRU", layer<RecurrentCell::Gru>, prepare_layer},
-                            {"LSTM", layer<RecurrentCell::Lstm>, prepare_layer},
-                            {"RecurrentSteps", steps, prepare_steps}};
-
 }  // namespace
 
 Table recurrent_table() {
+  static constexpr Entry kTable[] = {{"RNN", layer<RecurrentCell::Rnn>, prepare_layer},
+                                     {"GRU", layer<RecurrentCell::Gru>, prepare_layer},
+                                     {"LSTM", layer<RecurrentCell::Lstm>, prepare_layer},
+                                     {"RecurrentSteps", steps, prepare_steps}};
   return kTable;
 }
 

@@ -91,14 +91,14 @@ T initial(Kind kind, DType t) {
 }
 
 /// The mapping from input elements to accumulators.
-struct Layout {
+struct ReduceLayout {
   Dims kept;     // output dims, with size 1 for reduced axes
   Dims strides;  // of the accumulator, per input axis; 0 for reduced axes
   int64_t reduced = 1;
 };
 
-Layout layout_of(const Dims& dims, const Dims& axes) {
-  Layout l{dims, {}, 1};
+ReduceLayout layout_of(const Dims& dims, const Dims& axes) {
+  ReduceLayout l{dims, {}, 1};
   for (int64_t a : axes) {
     l.reduced = product(std::array<int64_t, 2>{l.reduced, at(dims, a)});
     at(l.kept, a) = 1;
@@ -109,7 +109,7 @@ Layout layout_of(const Dims& dims, const Dims& axes) {
 
 /// Calls f(accumulator, stride, values, n) for consecutive pieces of the input, in order.
 template <typename T, typename F>
-void for_each_run(const HostTensor& x, const Layout& l, F f) {
+void for_each_run(const HostTensor& x, const ReduceLayout& l, F f) {
   if (x.count() == 0) return;
   const bool scalar = x.rank() == 0;
   const int64_t row = scalar ? 1 : x.dims().back();
@@ -133,7 +133,7 @@ void for_each_run(const HostTensor& x, const Layout& l, F f) {
 }
 
 template <typename T>
-void accumulate(Kind kind, const HostTensor& x, const Layout& l, std::vector<T>& acc) {
+void accumulate(Kind kind, const HostTensor& x, const ReduceLayout& l, std::vector<T>& acc) {
   std::fill(acc.begin(), acc.end(), initial<T>(kind, x.dtype()));
   for_each_run<T>(x, l, [&](int64_t to, int64_t stride, const T* v, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
@@ -144,7 +144,7 @@ void accumulate(Kind kind, const HostTensor& x, const Layout& l, std::vector<T>&
 }
 
 /// Subtracts the maximum first, so that large inputs do not overflow.
-void log_sum_exp(const HostTensor& x, const Layout& l, std::vector<double>& acc) {
+void log_sum_exp(const HostTensor& x, const ReduceLayout& l, std::vector<double>& acc) {
   std::vector<double> top(acc.size());
   accumulate(Kind::Max, x, l, top);
   std::fill(acc.begin(), acc.end(), 0.0);
@@ -202,7 +202,7 @@ void wrap_sums(Kind kind, std::vector<T>& acc, HostTensor& y) {
 }
 
 template <typename T>
-void run(Kind kind, const HostTensor& x, const Layout& l, HostTensor& y) {
+void run(Kind kind, const HostTensor& x, const ReduceLayout& l, HostTensor& y) {
   std::vector<T> acc(static_cast<size_t>(y.count()));
   if (kind == Kind::LogSumExp || (kind == Kind::LogSum && !std::is_floating_point_v<T>)) {
     std::vector<double> wide(acc.size());
@@ -257,7 +257,7 @@ KernelResult reduce(const Call& c) {
   const bool extreme = row->kind == Kind::Max || row->kind == Kind::Min;
   if (!extreme || x.dtype() != DType::Bool) RP_TRY(require_number(c, 0, "data"));
   RP_ASSIGN(const Dims axes, reduce_axes(c, x.rank()));
-  const Layout l = layout_of(x.dims(), axes);
+  const ReduceLayout l = layout_of(x.dims(), axes);
   RP_ASSIGN(auto y, allocate(x.dtype(), l.kept));
   switch (domain_of(x.dtype())) {
     case Domain::Float:
@@ -328,16 +328,15 @@ KernelResult arg(const Call& c) {
   return one(y.reshaped(drop_axes(dims, {axis})));
 }
 
-constexpr Entry kTable[] = {
-    {"ReduceSum", reduce},       {"ReduceMean", reduce},   {"ReduceMax", reduce},
-    {"ReduceMin", reduce},       {"ReduceProd", reduce},   {"ReduceL1", reduce},
-    {"ReduceL2", reduce},        {"ReduceLogSum", reduce}, {"ReduceLogSumExp", reduce},
-    {"ReduceSumSquare", reduce}, {"ArgMax", arg},          {"ArgMin", arg},
-};
-
 }  // namespace
 
 Table reduce_table() {
+  static constexpr Entry kTable[] = {
+      {"ReduceSum", reduce},       {"ReduceMean", reduce},   {"ReduceMax", reduce},
+      {"ReduceMin", reduce},       {"ReduceProd", reduce},   {"ReduceL1", reduce},
+      {"ReduceL2", reduce},        {"ReduceLogSum", reduce}, {"ReduceLogSumExp", reduce},
+      {"ReduceSumSquare", reduce}, {"ArgMax", arg},          {"ArgMin", arg},
+  };
   return kTable;
 }
 

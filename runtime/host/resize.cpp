@@ -10,7 +10,7 @@ namespace reprise::host {
 
 namespace {
 
-enum class Mode : uint8_t { Nearest, Linear, Cubic };
+enum class ResizeMode : uint8_t { Nearest, Linear, Cubic };
 enum class Coordinates : uint8_t {
   HalfPixel,
   HalfPixelSymmetric,
@@ -21,8 +21,8 @@ enum class Coordinates : uint8_t {
   TfCropAndResize
 };
 
-struct Options {
-  Mode mode = Mode::Nearest;
+struct ResizeOptions {
+  ResizeMode mode = ResizeMode::Nearest;
   Coordinates coordinates = Coordinates::HalfPixel;
   std::string nearest = "round_prefer_floor";
   double cubic_a = -0.75;
@@ -43,13 +43,13 @@ struct Taps {
   bool outside = false;
 };
 
-Result<Options> read_options(const Call& c) {
-  Options o;
+Result<ResizeOptions> read_resize_options(const Call& c) {
+  ResizeOptions o;
   const std::string mode = c.attrs.get_string("mode", "nearest");
   if (mode == "linear" || mode == "bilinear") {
-    o.mode = Mode::Linear;
+    o.mode = ResizeMode::Linear;
   } else if (mode == "cubic") {
-    o.mode = Mode::Cubic;
+    o.mode = ResizeMode::Cubic;
   } else if (mode != "nearest") {
     return invalid_model("attribute 'mode' is '" + mode + "', must be nearest, linear or cubic");
   }
@@ -77,12 +77,12 @@ Result<Options> read_options(const Call& c) {
   }
   o.cubic_a = static_cast<double>(c.attrs.get_float("cubic_coeff_a", -0.75F));
   o.exclude_outside = c.attrs.get_int("exclude_outside", 0) != 0;
-  o.antialias = c.attrs.get_int("antialias", 0) != 0 && o.mode != Mode::Nearest;
+  o.antialias = c.attrs.get_int("antialias", 0) != 0 && o.mode != ResizeMode::Nearest;
   o.extrapolation = static_cast<double>(c.attrs.get_float("extrapolation_value", 0));
   return o;
 }
 
-double source_coordinate(const Options& o, const Axis& a, int64_t i) {
+double source_coordinate(const ResizeOptions& o, const Axis& a, int64_t i) {
   const auto x = static_cast<double>(i);
   const auto in = static_cast<double>(a.in);
   const auto out = static_cast<double>(a.out);
@@ -110,7 +110,7 @@ double source_coordinate(const Options& o, const Axis& a, int64_t i) {
   return x;
 }
 
-int64_t nearest_index(const Options& o, double x) {
+int64_t nearest_index(const ResizeOptions& o, double x) {
   if (o.nearest == "floor") return saturate_i64(std::floor(x));
   if (o.nearest == "ceil") return saturate_i64(std::ceil(x));
   const bool half = x - std::floor(x) == 0.5;
@@ -124,7 +124,7 @@ double cubic_weight(double a, double t) {
   return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
 }
 
-Taps taps_of(const Options& o, const Axis& a, int64_t i) {
+Taps taps_of(const ResizeOptions& o, const Axis& a, int64_t i) {
   Taps taps;
   // fp32 scales and this arithmetic are slightly inexact if the position is an integer or half way
   // between two. Devices compute it exactly, as a quotient.
@@ -137,17 +137,17 @@ Taps taps_of(const Options& o, const Axis& a, int64_t i) {
     return taps;
   }
   const auto clamp = [&](int64_t k) { return std::clamp<int64_t>(k, 0, a.in - 1); };
-  if (o.mode == Mode::Nearest) {
+  if (o.mode == ResizeMode::Nearest) {
     taps.weights.push_back({clamp(nearest_index(o, x)), 1.0});
     return taps;
   }
   // Antialiasing widens the filter by the downscaling factor.
   const double stretch = o.antialias ? std::max(1.0, 1 / a.scale) : 1.0;
-  const double radius = (o.mode == Mode::Linear ? 1 : 2) * stretch;
+  const double radius = (o.mode == ResizeMode::Linear ? 1 : 2) * stretch;
   // Without antialiasing, the number of taps is always the width of the filter. Elements with
   // weight 0 are multiplied as well, so that an infinity gives NaN, as on devices and in ONNX
   // Runtime.
-  const int64_t width = o.mode == Mode::Linear ? 2 : 4;
+  const int64_t width = o.mode == ResizeMode::Linear ? 2 : 4;
   const int64_t first = o.antialias ? saturate_i64(std::floor(x - radius)) + 1
                                     : saturate_i64(std::floor(x)) + 1 - width / 2;
   const int64_t last = o.antialias ? saturate_i64(std::ceil(x + radius)) - 1 : first + width - 1;
@@ -155,7 +155,7 @@ Taps taps_of(const Options& o, const Axis& a, int64_t i) {
   for (int64_t k = first; k <= last; ++k) {
     const double t = (static_cast<double>(k) - x) / stretch;
     const double w =
-        o.mode == Mode::Linear ? std::max(0.0, 1 - std::fabs(t)) : cubic_weight(o.cubic_a, t);
+        o.mode == ResizeMode::Linear ? std::max(0.0, 1 - std::fabs(t)) : cubic_weight(o.cubic_a, t);
     if (o.exclude_outside && (k < 0 || k >= a.in)) continue;
     taps.weights.push_back({clamp(k), w});
     sum += w;
@@ -166,7 +166,7 @@ Taps taps_of(const Options& o, const Axis& a, int64_t i) {
 
 /// Interpolates `v` (of shape dims) along one axis. Marks positions outside the crop in `outside`.
 Result<std::vector<double>> resize_axis(const std::vector<double>& v, Dims& dims, size_t axis,
-                                        const Axis& a, const Options& o,
+                                        const Axis& a, const ResizeOptions& o,
                                         std::vector<bool>& outside) {
   const AxisSplit s = split_at(dims, static_cast<int64_t>(axis));
   dims[axis] = a.out;
@@ -187,7 +187,7 @@ Result<std::vector<double>> resize_axis(const std::vector<double>& v, Dims& dims
 
 /// Copies nearest neighbours, for any dtype.
 Result<HostTensor> resize_nearest(const HostTensor& x, const std::vector<Axis>& axes,
-                                  const Options& o, const Dims& dims) {
+                                  const ResizeOptions& o, const Dims& dims) {
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
   if (y.count() == 0) return y;
   const Dims strides = strides_of(x.dims());
@@ -216,7 +216,7 @@ Result<HostTensor> resize_nearest(const HostTensor& x, const std::vector<Axis>& 
 }
 
 Result<HostTensor> resize_smooth(const HostTensor& x, const std::vector<Axis>& axes,
-                                 const Options& o, const Dims& out_dims) {
+                                 const ResizeOptions& o, const Dims& out_dims) {
   RP_ASSIGN(auto y, allocate(x.dtype(), out_dims));
   if (y.count() == 0) return y;
   RP_ASSIGN(auto v, load_all(x));
@@ -298,7 +298,7 @@ Status scale_axes(const Call& c, const Dims& which, const std::vector<double>& s
 KernelResult resize(const Call& c) {
   RP_TRY(check_arity(c, 1, 4));
   const HostTensor& x = input(c, 0);
-  RP_ASSIGN(const Options o, read_options(c));
+  RP_ASSIGN(const ResizeOptions o, read_resize_options(c));
   // Versions before 11 (and Upsample) have no region input.
   const bool old = c.op == "Upsample" || c.opset == 10;
   std::vector<double> roi;
@@ -332,7 +332,7 @@ KernelResult resize(const Call& c) {
   Dims dims;
   for (const Axis& a : axes) dims.push_back(a.out);
   RP_TRY(checked_element_count(dims, x.dtype()).status());
-  if (o.mode == Mode::Nearest) {
+  if (o.mode == ResizeMode::Nearest) {
     RP_ASSIGN(auto y, resize_nearest(x, axes, o, dims));
     return one(std::move(y));
   }
@@ -341,11 +341,10 @@ KernelResult resize(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Resize", resize}, {"Upsample", resize}};
-
 }  // namespace
 
 Table resize_table() {
+  static constexpr Entry kTable[] = {{"Resize", resize}, {"Upsample", resize}};
   return kTable;
 }
 

@@ -55,13 +55,13 @@ void combine_at(Reduction r, HostTensor& y, int64_t to, const HostTensor& update
 }
 
 /// Blocks of elements in order, each of which goes to an offset.
-struct Blocks {
+struct ScatterBlocks {
   const HostTensor& updates;
   int64_t size = 1;
   std::span<const int64_t> order = {};  // the block that is taken; empty: one after another
 };
 
-void scatter_blocks(Reduction r, HostTensor& y, const Dims& offsets, const Blocks& blocks) {
+void scatter_blocks(Reduction r, HostTensor& y, const Dims& offsets, const ScatterBlocks& blocks) {
   const Domain domain = domain_of(y.dtype());
   const int64_t n = blocks.size;
   for (int64_t i = 0; i < static_cast<int64_t>(offsets.size()); ++i) {
@@ -248,14 +248,13 @@ KernelResult tensor_scatter(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"Scatter", scatter_elements},     {"ScatterElements", scatter_elements},
-    {"ScatterND", scatter_nd},         {"FlatIndex", flat_index},
-    {"ScatterSorted", scatter_sorted}, {"TensorScatter", tensor_scatter}};
-
 }  // namespace
 
 Table scatter_table() {
+  static constexpr Entry kTable[] = {
+      {"Scatter", scatter_elements},     {"ScatterElements", scatter_elements},
+      {"ScatterND", scatter_nd},         {"FlatIndex", flat_index},
+      {"ScatterSorted", scatter_sorted}, {"TensorScatter", tensor_scatter}};
   return kTable;
 }
 

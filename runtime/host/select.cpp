@@ -318,19 +318,18 @@ KernelResult cumulative(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"TopK", top_k},
-    {"NonZero", non_zero},
-    {"Compress", compress},
-    {"Unique", unique},
-    {"CumSum", cumulative},
-    {"CumProd", cumulative},
-    {"SearchCounts", search_counts},
-};
-
 }  // namespace
 
 Table select_table() {
+  static constexpr Entry kTable[] = {
+      {"TopK", top_k},
+      {"NonZero", non_zero},
+      {"Compress", compress},
+      {"Unique", unique},
+      {"CumSum", cumulative},
+      {"CumProd", cumulative},
+      {"SearchCounts", search_counts},
+  };
   return kTable;
 }
 

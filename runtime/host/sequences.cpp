@@ -125,7 +125,7 @@ Result<Dims> part_sizes(const Call& c, int64_t total) {
   return invalid_input("the sizes " + dims_str(sizes) + " do not sum to " + std::to_string(total));
 }
 
-KernelResult split(const Call& c) {
+KernelResult split_to_sequence(const Call& c) {
   RP_TRY(check_arity(c, 1, 2));
   const HostTensor& x = input(c, 0);
   if (x.rank() == 0) return invalid_input("input 0 has rank 0");
@@ -143,7 +143,7 @@ KernelResult split(const Call& c) {
   return sequence_of(x.dtype(), std::move(items));
 }
 
-KernelResult concat(const Call& c) {
+KernelResult concat_from_sequence(const Call& c) {
   RP_TRY(require_sequence(c));
   Tensors items = input(c, 0).items();
   if (items.empty()) return invalid_input("the sequence is empty, so its tensors have no shape");
@@ -204,8 +204,8 @@ Table sequences_table() {
       {"SequenceErase", erase},
       {"SequenceAt", at_position},
       {"SequenceLength", length},
-      {"SplitToSequence", split},
-      {"ConcatFromSequence", concat},
+      {"SplitToSequence", split_to_sequence},
+      {"ConcatFromSequence", concat_from_sequence},
       {"Optional", optional},
       {"OptionalGetElement", get_element},
       {"OptionalHasElement", has_element},

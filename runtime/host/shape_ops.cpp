@@ -161,14 +161,13 @@ KernelResult shape_value(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {
-    {"Reshape", reshape}, {"Flatten", flatten}, {"Squeeze", squeeze}, {"Unsqueeze", unsqueeze},
-    {"Expand", expand},   {"Shape", shape},     {"Size", size},       {"ShapeValue", shape_value},
-};
-
 }  // namespace
 
 Table shape_table() {
+  static constexpr Entry kTable[] = {
+      {"Reshape", reshape}, {"Flatten", flatten}, {"Squeeze", squeeze}, {"Unsqueeze", unsqueeze},
+      {"Expand", expand},   {"Shape", shape},     {"Size", size},       {"ShapeValue", shape_value},
+  };
   return kTable;
 }
 

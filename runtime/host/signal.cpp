@@ -287,11 +287,11 @@ KernelResult mel_weights(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"DFT", dft}, {"STFT", stft}, {"MelWeightMatrix", mel_weights}};
-
 }  // namespace
 
 Table signal_table() {
+  static constexpr Entry kTable[] = {
+      {"DFT", dft}, {"STFT", stft}, {"MelWeightMatrix", mel_weights}};
   return kTable;
 }
 

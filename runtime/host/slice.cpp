@@ -104,11 +104,10 @@ KernelResult slice(const Call& c) {
   return take(x, p);
 }
 
-constexpr Entry kTable[] = {{"Slice", slice}};
-
 }  // namespace
 
 Table slice_table() {
+  static constexpr Entry kTable[] = {{"Slice", slice}};
   return kTable;
 }
 

@@ -67,11 +67,11 @@ KernelResult softmax(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Softmax", softmax}, {"LogSoftmax", softmax}, {"Hardmax", softmax}};
-
 }  // namespace
 
 Table softmax_table() {
+  static constexpr Entry kTable[] = {
+      {"Softmax", softmax}, {"LogSoftmax", softmax}, {"Hardmax", softmax}};
   return kTable;
 }
 

@@ -8,17 +8,17 @@ namespace reprise::host {
 
 namespace {
 
-constexpr int64_t kLimit = int64_t{1} << 31;
+constexpr int64_t kMostWindow = int64_t{1} << 31;
 
-Result<Dims> read_list(const Call& c, const char* name, size_t size, int64_t fallback,
-                       int64_t lowest) {
+Result<Dims> read_window(const Call& c, const char* name, size_t size, int64_t fallback,
+                         int64_t lowest) {
   Dims v = c.attrs.get_ints(name, Dims(size, fallback));
   if (v.size() != size) {
     return invalid_model("attribute '" + std::string(name) + "' " + dims_str(v) + " needs " +
                          std::to_string(size) + " numbers");
   }
   for (int64_t x : v) {
-    if (x < lowest || x >= kLimit) {
+    if (x < lowest || x >= kMostWindow) {
       return invalid_model("attribute '" + std::string(name) + "' " + dims_str(v) +
                            " is out of range");
     }
@@ -38,15 +38,15 @@ Result<Window> read_common(const Call& c, const Dims& x, std::span<const int64_t
     return invalid_model("kernel " + dims_str(kernel) + " does not fit the input " + dims_str(x));
   }
   RP_TRY(checked_element_count(kernel, DType::U8).status().with_context("kernel"));
-  RP_ASSIGN(const Dims strides, read_list(c, "strides", rank, 1, 1));
-  RP_ASSIGN(const Dims dilations, read_list(c, "dilations", rank, 1, 1));
+  RP_ASSIGN(const Dims strides, read_window(c, "strides", rank, 1, 1));
+  RP_ASSIGN(const Dims dilations, read_window(c, "dilations", rank, 1, 1));
   for (size_t i = 0; i < rank; ++i) {
     const size_t d = 3 - rank + i;
     w.in[d] = x[2 + i];
     w.kernel[d] = kernel[i];
     w.strides[d] = strides[i];
     w.dilations[d] = dilations[i];
-    if (kernel[i] < 1 || kernel[i] >= kLimit || x[2 + i] >= kLimit) {
+    if (kernel[i] < 1 || kernel[i] >= kMostWindow || x[2 + i] >= kMostWindow) {
       return invalid_model("kernel " + dims_str(kernel) + " over input " + dims_str(x) +
                            " is out of range");
     }
@@ -60,7 +60,7 @@ int64_t extent(const Window& w, size_t d) {
 
 Status read_pads(const Call& c, Window& w) {
   const auto rank = static_cast<size_t>(w.rank);
-  RP_ASSIGN(const Dims pads, read_list(c, "pads", 2 * rank, 0, 0));
+  RP_ASSIGN(const Dims pads, read_window(c, "pads", 2 * rank, 0, 0));
   for (size_t i = 0; i < rank; ++i) {
     w.pad_begin[3 - rank + i] = pads[i];
     w.pad_end[3 - rank + i] = pads[rank + i];
@@ -124,7 +124,7 @@ Result<Window> read_transposed_window(const Call& c, const Dims& x,
   RP_ASSIGN(Window w, read_common(c, x, kernel));
   RP_ASSIGN(const std::string mode, read_auto_pad(c));
   const auto rank = static_cast<size_t>(w.rank);
-  RP_ASSIGN(const Dims extra, read_list(c, "output_padding", rank, 0, 0));
+  RP_ASSIGN(const Dims extra, read_window(c, "output_padding", rank, 0, 0));
   if (mode == "NOTSET") RP_TRY(read_pads(c, w));
   const Dims wanted = c.attrs.get_ints("output_shape");
   if (!wanted.empty() && wanted.size() != rank && wanted.size() != rank + 2) {
@@ -137,7 +137,7 @@ Result<Window> read_transposed_window(const Call& c, const Dims& x,
     const int64_t full = w.strides[d] * (w.in[d] - 1) + extra[i] + extent(w, d);
     if (same || !wanted.empty()) {
       w.out[d] = wanted.empty() ? w.in[d] * w.strides[d] : wanted[wanted.size() - rank + i];
-      const int64_t total = std::clamp<int64_t>(full - w.out[d], 0, kLimit);
+      const int64_t total = std::clamp<int64_t>(full - w.out[d], 0, kMostWindow);
       w.pad_begin[d] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
       w.pad_end[d] = total - w.pad_begin[d];
     } else {

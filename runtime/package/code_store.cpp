@@ -10,7 +10,7 @@
 namespace reprise::package {
 namespace {
 
-struct FreeContext {
+struct FreeDecompressor {
   void operator()(ZSTD_DCtx* c) const { ZSTD_freeDCtx(c); }
 };
 
@@ -32,7 +32,7 @@ Result<std::vector<std::byte>> decompress(std::span<const std::byte> frame,
   if (size > most)
     return damaged("its compressed code claims " + std::to_string(size) +
                    " bytes; the limit for it is " + std::to_string(most));
-  const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
+  const std::unique_ptr<ZSTD_DCtx, FreeDecompressor> context(ZSTD_createDCtx());
   if (!context) return Status(Code::Internal, "there is no memory to decompress it");
   std::vector<std::byte> out(size);
   const size_t done = ZSTD_decompress_usingDict(context.get(), out.data(), out.size(), frame.data(),

@@ -19,7 +19,7 @@ constexpr int kLevel = 3;
 constexpr size_t kDictionaryPart = 8;
 constexpr size_t kLeastDictionary = 1024;
 
-struct FreeContext {
+struct FreeCompressor {
   void operator()(ZSTD_CCtx* c) const { ZSTD_freeCCtx(c); }
   void operator()(ZSTD_CDict* d) const { ZSTD_freeCDict(d); }
 };
@@ -79,9 +79,9 @@ std::vector<std::byte> CodeWriter::sample(CodeForm form) const {
 }
 
 Status CodeWriter::compress_form(CodeForm form) {
-  const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
+  const std::unique_ptr<ZSTD_CCtx, FreeCompressor> context(ZSTD_createCCtx());
   const std::vector<std::byte> shared = sample(form);
-  const std::unique_ptr<ZSTD_CDict, FreeContext> dictionary(
+  const std::unique_ptr<ZSTD_CDict, FreeCompressor> dictionary(
       shared.empty() ? nullptr : ZSTD_createCDict(shared.data(), shared.size(), kLevel));
   if (!context || (!shared.empty() && !dictionary))
     return {Code::Internal, "there is no memory to compress kernels"};

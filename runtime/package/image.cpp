@@ -38,7 +38,7 @@ constexpr std::array<uint8_t, 6> kElf{0x7f, 'E', 'L', 'F', 2, 1};  // 64 bits, l
 constexpr uint16_t kCudaMachine = 190;
 constexpr uint32_t kNoBits = 8;  // a section without bytes in the file
 
-Status malformed(const std::string& what) {
+Status malformed_image(const std::string& what) {
   return corrupt_package("its cubin is damaged: " + what);
 }
 
@@ -56,25 +56,25 @@ T header_at(std::span<const std::byte> bytes, uint64_t offset) {
 }  // namespace
 
 Status check_cubin(std::span<const std::byte> bytes) {
-  if (bytes.size() < sizeof(FileHeader)) return malformed("it has no header");
+  if (bytes.size() < sizeof(FileHeader)) return malformed_image("it has no header");
   const auto h = header_at<FileHeader>(bytes, 0);
   if (!std::equal(kElf.begin(), kElf.end(), h.ident.begin()) || h.machine != kCudaMachine)
-    return malformed("it is not an ELF file for CUDA");
+    return malformed_image("it is not an ELF file for CUDA");
   const bool sizes = (h.segment_count == 0 || h.segment_bytes == sizeof(SegmentHeader)) &&
                      h.section_count > 0 && h.section_bytes == sizeof(SectionHeader);
-  if (!sizes) return malformed("the sizes of its tables are not those of ELF");
+  if (!sizes) return malformed_image("the sizes of its tables are not those of ELF");
   if (!inside(h.segments, uint64_t{h.segment_count} * h.segment_bytes, bytes) ||
       !inside(h.sections, uint64_t{h.section_count} * h.section_bytes, bytes))
-    return malformed("a table is outside its bytes");
+    return malformed_image("a table is outside its bytes");
   for (uint64_t i = 0; i < h.segment_count; ++i) {
     const auto s = header_at<SegmentHeader>(bytes, h.segments + i * h.segment_bytes);
     if (!inside(s.offset, s.file_bytes, bytes))
-      return malformed("segment " + std::to_string(i) + " is outside its bytes");
+      return malformed_image("segment " + std::to_string(i) + " is outside its bytes");
   }
   for (uint64_t i = 0; i < h.section_count; ++i) {
     const auto s = header_at<SectionHeader>(bytes, h.sections + i * h.section_bytes);
     if (s.type != kNoBits && !inside(s.offset, s.bytes, bytes))
-      return malformed("section " + std::to_string(i) + " is outside its bytes");
+      return malformed_image("section " + std::to_string(i) + " is outside its bytes");
   }
   return {};
 }

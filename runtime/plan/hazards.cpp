@@ -35,7 +35,7 @@ bool is_derived(std::span<const SymbolSource> sources, SymbolId id) {
 }
 
 template <typename F>
-void for_each_buffer(const Step& step, F&& f) {  // f(id, writes)
+void for_each_access(const Step& step, F&& f) {  // f(id, writes)
   if (const auto* launch = std::get_if<Launch>(&step.what)) {
     for (size_t i = 0; i < launch->buffers.size(); ++i) f(launch->buffers[i], launch->writes[i]);
     return;
@@ -112,7 +112,7 @@ void AccessTable::collect_derived(std::vector<SymbolId>& used) const {
 Accesses AccessTable::of(const Step& step) const {
   Accesses a;
   std::vector<SymbolId> used;
-  for_each_buffer(step, [&](BufferId b, bool writes) {
+  for_each_access(step, [&](BufferId b, bool writes) {
     (writes ? a.writes : a.reads).push_back(static_cast<uint32_t>(b.index()));
     if (!symbols_.empty()) collect(plan_.buffers[b].shape, used);
   });

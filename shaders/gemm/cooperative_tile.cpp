@@ -35,8 +35,8 @@ constexpr int kSideRows = 2;  // subgroups of a workgroup along M
 struct Shape {
   int side_columns, rows, columns, step;
 };
-constexpr Shape kShapes[] = {{4, 4, 2, 16}, {2, 4, 2, 32}, {2, 4, 2, 16},
-                             {2, 2, 2, 32}, {2, 2, 2, 16}, {2, 1, 1, 16}};
+constexpr Shape kCooperativeShapes[] = {{4, 4, 2, 16}, {2, 4, 2, 32}, {2, 4, 2, 16},
+                                        {2, 2, 2, 32}, {2, 2, 2, 16}, {2, 1, 1, 16}};
 
 /// How a workgroup's tile is divided.
 struct Division {
@@ -51,13 +51,14 @@ struct Division {
   int stored_rows;    // of C that go through shared memory at once
 };
 // Elements between lines in shared memory, to avoid bank conflicts.
-constexpr int kPad = 8;     // fp16 operands
-constexpr int kSumPad = 4;  // fp32 sums
+constexpr int kFragmentPad = 8;  // fp16 operands
+constexpr int kSumPad = 4;       // fp32 sums
 
 /// An upper bound of a tile's shared memory: two buffers of both operands, and sums.
 int shared_bytes(const Tile& t) {
-  const int left = t.rows * (t.step + kPad);
-  const int right = std::max(t.columns * (t.step + kPad), t.step * (t.columns + kPad));
+  const int left = t.rows * (t.step + kFragmentPad);
+  const int right =
+      std::max(t.columns * (t.step + kFragmentPad), t.step * (t.columns + kFragmentPad));
   return 2 * 2 * (left + right) + 4 * Division(t).stored_rows * (t.columns + kSumPad);
 }
 
@@ -191,7 +192,7 @@ class CooperativeSchedule final : public Schedule {
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (!device.matrix() || !size.fp16_operands) return out;
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : kCooperativeShapes) {
       Tile t;
       t.matrix = device.matrix();
       t.rows = kSideRows * shape.rows * static_cast<int>(t.matrix.rows);
@@ -218,10 +219,10 @@ class CooperativeSchedule final : public Schedule {
     const Tile& t = w.tile;
     const SubgroupMatrices matrices = declare(w);
     const bool along_k = w.gemm.b_along_k();
-    const int line = t.step + kPad;
+    const int line = t.step + kFragmentPad;
     SharedBlock block;
     block.a = {0, line, 1};
-    block.b = {t.rows * line, along_k ? line : 1, along_k ? 1 : t.columns + kPad};
+    block.b = {t.rows * line, along_k ? line : 1, along_k ? 1 : t.columns + kFragmentPad};
     const int buffer = block.b.base + (along_k ? t.columns * line : t.step * block.b.along);
     block.shared = b.shared("block", Ty::F16, static_cast<uint32_t>(2 * buffer));
     BlockOperands operands(w, block.shared, block.a, block.b);

@@ -26,7 +26,7 @@ namespace {
 constexpr double kMaxRows = 4;
 
 /// tile_n of a workgroup, and its number of invocations.
-struct WorkgroupTile {
+struct GemvTile {
   int columns;
   uint32_t workgroup;
 
@@ -34,9 +34,9 @@ struct WorkgroupTile {
   int slices() const { return static_cast<int>(workgroup) / vecs(); }
 };
 
-constexpr WorkgroupTile kShapes[] = {{8, 64}, {16, 64}, {32, 64}, {16, 128}, {32, 128}, {64, 128}};
+constexpr GemvTile kGemvShapes[] = {{8, 64}, {16, 64}, {32, 64}, {16, 128}, {32, 128}, {64, 128}};
 
-double cost_of(const GemmSize& size, const WorkgroupTile& s, int rows) {
+double cost_of(const GemmSize& size, const GemvTile& s, int rows) {
   // A step is four values of k for four columns. The tree of sums follows at the end.
   const double work = kGpuCosts.load * (rows * size.a_loads + 4) + 16.0 * rows;
   const double steps = std::ceil(size.k / (4 * s.slices()));
@@ -108,7 +108,7 @@ class Gemv final : public Schedule {
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (device.cpu_type() || size.m > kMaxRows) return out;
-    for (const WorkgroupTile& s : kShapes) {
+    for (const GemvTile& s : kGemvShapes) {
       Tile t;
       t.rows = static_cast<int>(std::ceil(std::max(size.m, 1.0)));
       t.columns = s.columns;

@@ -16,7 +16,7 @@ namespace reprise::shaders {
 
 namespace {
 
-constexpr double kMaxRows = 8;
+constexpr double kMaxBlockRows = 8;
 
 class GemvBlocks final : public Schedule {
  public:
@@ -25,7 +25,7 @@ class GemvBlocks final : public Schedule {
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     // On GPUs few rows need a split of K, which gemv has.
-    if (size.b_block == 0 || !device.cpu_type() || size.m > kMaxRows) return out;
+    if (size.b_block == 0 || !device.cpu_type() || size.m > kMaxBlockRows) return out;
     const bool subgroups = has_cpu_subgroups(device);
     for (int rows : {8, 4, 2, 1}) {
       if (rows > 1 && rows >= 2 * size.m) continue;

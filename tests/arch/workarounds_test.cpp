@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kList = "runtime/base/driver_workarounds.h";
 
-std::string text_of(const fs::path& path) {
+std::string lines_of(const fs::path& path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};
 }
@@ -37,9 +37,9 @@ std::vector<fs::path> sources() {
 }
 
 TEST(Workarounds, AreNamedWhereTheyAreAvoidedAndHaveTests) {
-  const std::string list = text_of(source_dir() / kList);
+  const std::string list = lines_of(source_dir() / kList);
   std::string code;
-  for (const fs::path& path : sources()) code += text_of(path);
+  for (const fs::path& path : sources()) code += lines_of(path);
   const std::regex name(R"(DriverWorkaround (k[A-Za-z0-9]+)\{)");
   size_t rows = 0;
   for (std::sregex_iterator it(list.begin(), list.end(), name), end; it != end; ++it, ++rows)
@@ -58,7 +58,7 @@ TEST(Workarounds, AreNotSpreadOverTheCode) {
   for (const fs::path& path : sources()) {
     const std::string name = fs::relative(path, source_dir()).string();
     if (name == "backends/vulkan/workarounds.cpp" || name == "shaders/device_costs.h") continue;
-    EXPECT_FALSE(std::regex_search(text_of(path), version)) << name;
+    EXPECT_FALSE(std::regex_search(lines_of(path), version)) << name;
   }
 }
 

@@ -14,15 +14,15 @@ namespace reprise::test {
 namespace {
 
 /// The application's memory on the host.
-class Memory {
+class ImportedMemory {
  public:
   reprise_allocator callbacks() {
     reprise_allocator a = REPRISE_ALLOCATOR_INIT;
     a.allocate_host = [](void* user, size_t bytes, size_t alignment) {
-      return static_cast<Memory*>(user)->allocate(bytes, alignment);
+      return static_cast<ImportedMemory*>(user)->allocate(bytes, alignment);
     };
     a.release_host = [](void* user, void* memory, size_t bytes) {
-      static_cast<Memory*>(user)->release(memory, bytes);
+      static_cast<ImportedMemory*>(user)->release(memory, bytes);
     };
     a.user = this;
     return a;
@@ -61,11 +61,11 @@ class Memory {
 };
 
 template <typename T>
-struct Freer {
+struct ImportedFreer {
   void operator()(T* handle) const { capi::free_handle(handle); }
 };
 template <typename T>
-using Handle = std::unique_ptr<T, Freer<T>>;
+using ImportedHandle = std::unique_ptr<T, ImportedFreer<T>>;
 
 constexpr int64_t kRows = 7, kColumns = 10;
 
@@ -89,12 +89,12 @@ class HostMemoryContract : public Contract {
     package_.reset(capi::make_handle(std::make_shared<reprise_package>(with_host_kernel())));
     x_ = ramp(kRows * kColumns);
   }
-  Handle<reprise_device> open_with(const reprise_allocator& allocator) {
+  ImportedHandle<reprise_device> open_with(const reprise_allocator& allocator) {
     reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
     options.allocator = &allocator;
     reprise_device* device = nullptr;
     reprise_device_open(GetParam().c_str(), &options, &device, &error_);
-    return Handle<reprise_device>(device);
+    return ImportedHandle<reprise_device>(device);
   }
   reprise_tensor input() {
     reprise_tensor in = REPRISE_TENSOR_INIT;
@@ -112,7 +112,7 @@ class HostMemoryContract : public Contract {
     reprise_session* made = nullptr;
     if (reprise_session_create(package_.get(), device, nullptr, &made, &error_) != REPRISE_OK)
       return error_.status;
-    const Handle<reprise_session> session(made);
+    const ImportedHandle<reprise_session> session(made);
     const reprise_tensor in = input();
     constexpr size_t kPitch = kColumns + 3;
     std::vector<float> y(kRows * kPitch, -1);
@@ -126,7 +126,7 @@ class HostMemoryContract : public Contract {
     EXPECT_EQ(y[kPitch + 1], x_[kColumns + 1] + 2);
     reprise_run* run_made = nullptr;
     if (reprise_run_create(made, &run_made, &error_) != REPRISE_OK) return error_.status;
-    const Handle<reprise_run> run(run_made);
+    const ImportedHandle<reprise_run> run(run_made);
     reprise_results* results = nullptr;
     if (reprise_run_bind(run_made, &in, 1, nullptr, 0, &error_) == REPRISE_OK &&
         reprise_run_submit(run_made, nullptr, &error_) == REPRISE_OK)
@@ -140,14 +140,14 @@ class HostMemoryContract : public Contract {
     EXPECT_EQ(reprise_results_get(results_.get(), 0, &out, &error_), REPRISE_OK);
     return static_cast<const float*>(out.data);
   }
-  Handle<reprise_package> package_;
-  Handle<reprise_results> results_;
+  ImportedHandle<reprise_package> package_;
+  ImportedHandle<reprise_results> results_;
   std::vector<float> x_;
   reprise_error error_{};
 };
 
 TEST_P(HostMemoryContract, TensorsAreTheApplicationsAndAreGivenBack) {
-  Memory memory;
+  ImportedMemory memory;
   {
     const auto device = open_with(memory.callbacks());
     ASSERT_TRUE(device) << error_.message;
@@ -166,7 +166,7 @@ TEST_P(HostMemoryContract, WithoutMemoryCallsFailAndNothingIsLost) {
   reprise_status status = REPRISE_OUT_OF_MEMORY;
   for (int64_t n = 0; status != REPRISE_OK; ++n) {
     SCOPED_TRACE(n);
-    Memory memory;
+    ImportedMemory memory;
     {
       const auto device = open_with(memory.callbacks());
       ASSERT_TRUE(device) << error_.message;
@@ -186,12 +186,12 @@ TEST_P(HostMemoryContract, WithoutMemoryCallsFailAndNothingIsLost) {
 }
 
 TEST_P(HostMemoryContract, OtherDevicesUseTheHeap) {
-  Memory memory;
+  ImportedMemory memory;
   const auto device = open_with(memory.callbacks());
   ASSERT_TRUE(device) << error_.message;
   reprise_device* plain = nullptr;
   ASSERT_EQ(reprise_device_open(GetParam().c_str(), nullptr, &plain, &error_), REPRISE_OK);
-  const Handle<reprise_device> other(plain);
+  const ImportedHandle<reprise_device> other(plain);
   EXPECT_EQ(live(device.get()), REPRISE_OK) << error_.message;
   const size_t before = memory.allocated;
   EXPECT_EQ(live(plain), REPRISE_OK) << error_.message;
@@ -200,7 +200,7 @@ TEST_P(HostMemoryContract, OtherDevicesUseTheHeap) {
 }
 
 TEST_P(HostMemoryContract, HalfAPairOfFunctionsIsRefused) {
-  Memory memory;
+  ImportedMemory memory;
   reprise_allocator allocator = memory.callbacks();
   allocator.release_host = nullptr;
   EXPECT_FALSE(open_with(allocator));

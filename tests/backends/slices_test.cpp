@@ -154,12 +154,12 @@ TEST_P(SlicedRuns, SeveralRunsTakeTurns) {
 }
 
 TEST_P(SlicedRuns, LongLaunchesAreCut) {
-  constexpr int64_t kCount = 100'000;
+  constexpr int64_t kSlices = 100'000;
   auto device = open();
   const bool cut = has_timestamps(device) && device->cuts_launches();
-  auto s = session(chain(2, kCount, false), device, {.timestamps = cut, .slice_ns = 1});
+  auto s = session(chain(2, kSlices, false), device, {.timestamps = cut, .slice_ns = 1});
   ASSERT_TRUE(s);
-  HostRun r(*s, kCount, 1);
+  HostRun r(*s, kSlices, 1);
   std::vector<uint64_t> submits;
   for (int run = 0; run < 4; ++run) {
     const SessionStats before = s->stats();

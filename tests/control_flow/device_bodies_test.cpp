@@ -103,7 +103,7 @@ input x: float32[4]
 output y
 )";
 
-std::shared_ptr<package::Package> compiled(const char* text) {
+std::shared_ptr<package::Package> compiled_for_devices(const char* text) {
   auto g = graph::parse(text);
   EXPECT_TRUE(g.ok()) << g.status().message();
   CompileOptions options;
@@ -126,7 +126,7 @@ void on_each_device(const F& f) {
 
 std::unique_ptr<Session> session_on(const std::shared_ptr<Device>& device, const char* text,
                                     const SessionOptions& options = {}) {
-  auto session = Session::create(compiled(text), device, options);
+  auto session = Session::create(compiled_for_devices(text), device, options);
   EXPECT_TRUE(session.ok()) << session.status().message();
   return *std::move(session);
 }
@@ -148,7 +148,7 @@ Result<std::vector<HostTensor>> run_loop(Session& session, int64_t times) {
 TEST(DeviceBodies, SurviveThePackage) {
   const test::TempDir dir;
   const std::string path = dir / "loop.rpk";
-  const auto p = compiled(kLoop);
+  const auto p = compiled_for_devices(kLoop);
   ASSERT_FALSE(p->variants.empty());
   ASSERT_EQ(p->variants[0].bodies.size(), 1U);
   EXPECT_EQ(p->variants[0].bodies[0].probes.size(), p->variants[0].bodies[0].plan.kernels.size());
@@ -334,7 +334,7 @@ TEST(DeviceBodies, ThatDoNotFitAreRefused) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.message);
-    const auto p = compiled(kLoop);
+    const auto p = compiled_for_devices(kLoop);
     c.damage(*p);
     const Status s = package::verify(*p);
     EXPECT_EQ(s.code(), Code::CorruptPackage);
@@ -344,7 +344,7 @@ TEST(DeviceBodies, ThatDoNotFitAreRefused) {
 
 TEST(DeviceBodies, OfOtherSizesAreRefused) {
   on_each_device([](const std::shared_ptr<Device>& device) {
-    const auto p = compiled(kLoop);
+    const auto p = compiled_for_devices(kLoop);
     for (package::Variant& v : p->variants) {
       for (plan::Slot& slot : v.bodies[0].io.outputs)
         if (!slot.shape.empty()) slot.shape[0] = 400;
@@ -397,7 +397,7 @@ output y
 )"},
   };
   for (const Case& c : cases) {
-    const auto p = compiled(c.text);
+    const auto p = compiled_for_devices(c.text);
     ASSERT_FALSE(p->variants.empty());
     const plan::HostCall* call = nullptr;
     for (const plan::Step& step : p->variants[0].plan.steps)

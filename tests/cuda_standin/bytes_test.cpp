@@ -7,8 +7,8 @@
 namespace reprise::test {
 namespace {
 
-constexpr size_t kCount = 4 * kGroup;
-constexpr size_t kBytes = 4 * kCount;
+constexpr size_t kCheckedCount = 4 * kGroup;
+constexpr size_t kCheckedBytes = 4 * kCheckedCount;
 
 class Bytes : public StandinTest {
  protected:
@@ -50,7 +50,7 @@ TEST_F(Bytes, EveryAccessLiesWithinItsBuffers) {
     int by;
     const char* said;
   };
-  const int end = kCount - kGroup;
+  const int end = kCheckedCount - kGroup;
   for (const Case& c :
        {Case{true, 0, ""}, Case{true, end, ""},
         Case{true, end + 1, "kernel k_shifted (node 0) writes 4 bytes 0 behind allocation"},
@@ -60,7 +60,7 @@ TEST_F(Bytes, EveryAccessLiesWithinItsBuffers) {
         Case{false, -3, "kernel k_read_shifted (node 0) reads 4 bytes 12 before allocation"}}) {
     SCOPED_TRACE(std::string(c.writes ? "writes " : "reads ") + std::to_string(c.by));
     const CUfunction f = load(c.writes ? shifted_kernel() : read_shifted());
-    const CUdeviceptr x = allocate(kBytes), y = allocate(kBytes);
+    const CUdeviceptr x = allocate(kCheckedBytes), y = allocate(kCheckedBytes);
     {
       GraphBuilder g(api);
       const std::vector<CUdeviceptr> buffers =
@@ -76,16 +76,16 @@ TEST_F(Bytes, EveryAccessLiesWithinItsBuffers) {
 /// Barriers and shared memory are seen through, too.
 TEST_F(Bytes, FibersAreChecked) {
   const CUfunction reverse = load(reverse_kernel());
-  const CUdeviceptr x = allocate(kBytes), y = allocate(kBytes);
-  write(x, std::vector<float>(kCount, 2));
+  const CUdeviceptr x = allocate(kCheckedBytes), y = allocate(kCheckedBytes);
+  write(x, std::vector<float>(kCheckedCount, 2));
   {
     GraphBuilder g(api);
-    g.kernel(reverse, {x, y}, kCount, 0, {});
+    g.kernel(reverse, {x, y}, kCheckedCount, 0, {});
     expect(g, "");
-    EXPECT_EQ(read(y, kCount), std::vector<float>(kCount, 2));
+    EXPECT_EQ(read(y, kCheckedCount), std::vector<float>(kCheckedCount, 2));
   }
   GraphBuilder g(api);
-  g.kernel(reverse, {x, y}, kCount + kGroup, 0, {});
+  g.kernel(reverse, {x, y}, kCheckedCount + kGroup, 0, {});
   expect(g, "kernel k_reverse (node 0) reads 4 bytes 0 behind allocation");
   again();
 }
@@ -100,25 +100,25 @@ TEST_F(Bytes, SharedBytesNeedAnOrder) {
     const char* said;
   };
   for (const Case& c :
-       {Case{"apart", false, kBytes, true, ""}, Case{"ordered", true, 0, true, ""},
+       {Case{"apart", false, kCheckedBytes, true, ""}, Case{"ordered", true, 0, true, ""},
         Case{"two writers", false, 0, true, "wrote, and no path of the graph orders them"},
-        Case{"half", false, kBytes / 2, true, "wrote, and no path of the graph orders them"},
+        Case{"half", false, kCheckedBytes / 2, true, "wrote, and no path of the graph orders them"},
         Case{"a writer and a reader", false, 0, false, "no path of the graph orders them"},
-        Case{"a reader apart", false, kBytes, false, ""}}) {
+        Case{"a reader apart", false, kCheckedBytes, false, ""}}) {
     for (const char* order : {"creation", "reverse"}) {
       SCOPED_TRACE(std::string(c.what) + ", " + order);
       set("ORDER", order);
       const CUfunction fill = load(fill_kernel()), add = load(add_kernel());
-      const CUdeviceptr arena = allocate(3 * kBytes), other = allocate(kBytes);
+      const CUdeviceptr arena = allocate(3 * kCheckedBytes), other = allocate(kCheckedBytes);
       {
         GraphBuilder g(api);
-        const CUgraphNode first = g.kernel(fill, {arena}, kCount, bits_of(1), {});
+        const CUgraphNode first = g.kernel(fill, {arena}, kCheckedCount, bits_of(1), {});
         const std::vector<CUgraphNode> after =
             c.edge ? std::vector<CUgraphNode>{first} : std::vector<CUgraphNode>{};
         if (c.both_write) {
-          g.kernel(fill, {arena + c.apart}, kCount, bits_of(2), after);
+          g.kernel(fill, {arena + c.apart}, kCheckedCount, bits_of(2), after);
         } else {
-          g.kernel(add, {arena + c.apart, other}, kCount, 0, after);
+          g.kernel(add, {arena + c.apart, other}, kCheckedCount, 0, after);
         }
         expect(g, c.said);
       }
@@ -133,20 +133,21 @@ TEST_F(Bytes, WritersWaitForAllReaders) {
   for (const int missing : {0, 1, 2}) {
     SCOPED_TRACE(missing);
     const CUfunction fill = load(fill_kernel()), add = load(add_kernel());
-    const CUdeviceptr x = allocate(kBytes), a = allocate(kBytes), b = allocate(kBytes);
+    const CUdeviceptr x = allocate(kCheckedBytes), a = allocate(kCheckedBytes),
+                      b = allocate(kCheckedBytes);
     {
       GraphBuilder g(api);
-      const CUgraphNode first = g.kernel(fill, {x}, kCount, 0, {});
-      const CUgraphNode one = g.kernel(add, {x, a}, kCount, 0, {first});
-      const CUgraphNode two = g.kernel(add, {x, b}, kCount, 0, {first});
+      const CUgraphNode first = g.kernel(fill, {x}, kCheckedCount, 0, {});
+      const CUgraphNode one = g.kernel(add, {x, a}, kCheckedCount, 0, {first});
+      const CUgraphNode two = g.kernel(add, {x, b}, kCheckedCount, 0, {first});
       std::vector<CUgraphNode> after;
       if (missing != 1) after.push_back(one);
       if (missing != 2) after.push_back(two);
       set("ORDER", "creation");
       if (missing == 0) {
-        g.copy(x, a, kBytes, after, context);
+        g.copy(x, a, kCheckedBytes, after, context);
       } else {
-        g.kernel(fill, {x}, kCount, 0, after);
+        g.kernel(fill, {x}, kCheckedCount, 0, after);
       }
       expect(g, missing == 0 ? "" : "read, and no path of the graph orders them");
     }

@@ -10,14 +10,14 @@
 namespace reprise::test {
 namespace {
 
-constexpr size_t kCount = 4 * kGroup;
-constexpr size_t kBytes = 4 * kCount;
+constexpr size_t kNodeCount = 4 * kGroup;
+constexpr size_t kNodeBytes = 4 * kNodeCount;
 
 class Graphs : public StandinTest {
  protected:
   /// Those of a diamond.
   std::vector<CUdeviceptr> buffers() {
-    return {allocate(kBytes), allocate(kBytes), allocate(kBytes), allocate(kBytes)};
+    return {allocate(kNodeBytes), allocate(kNodeBytes), allocate(kNodeBytes), allocate(kNodeBytes)};
   }
 };
 
@@ -25,11 +25,11 @@ class Graphs : public StandinTest {
 struct Diamond {
   Diamond(GraphBuilder& g, CUcontext context, CUfunction fill, CUfunction add, CUfunction reverse,
           const std::vector<CUdeviceptr>& m)
-      : first(g.kernel(fill, {m[0]}, kCount, bits_of(5), {})) {
-    const CUgraphNode b = g.kernel(add, {m[0], m[1]}, kCount, 0, {first});
-    const CUgraphNode c = g.kernel(add, {m[0], m[2]}, kCount, 0, {first});
-    g.copy(m[3], m[1], kBytes, {b}, context);
-    g.kernel(reverse, {m[2], m[0]}, kCount, 0, {b, c});
+      : first(g.kernel(fill, {m[0]}, kNodeCount, bits_of(5), {})) {
+    const CUgraphNode b = g.kernel(add, {m[0], m[1]}, kNodeCount, 0, {first});
+    const CUgraphNode c = g.kernel(add, {m[0], m[2]}, kNodeCount, 0, {first});
+    g.copy(m[3], m[1], kNodeBytes, {b}, context);
+    g.kernel(reverse, {m[2], m[0]}, kNodeCount, 0, {b, c});
     g.instantiate();
   }
   CUgraphNode first;
@@ -49,11 +49,11 @@ TEST_F(Graphs, GiveTheSameInEveryOrder) {
       set("ORDER", order);
       set("SEED", seed);
       const float value = std::stof(seed);
-      ASSERT_EQ(g.update(diamond.first, fill, {m[0]}, kCount, bits_of(value)), CUDA_SUCCESS);
+      ASSERT_EQ(g.update(diamond.first, fill, {m[0]}, kNodeCount, bits_of(value)), CUDA_SUCCESS);
       ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
       ASSERT_EQ(synchronize(), CUDA_SUCCESS) << log();
-      EXPECT_EQ(read(m[3], kCount), std::vector<float>(kCount, value + 1));
-      EXPECT_EQ(read(m[0], kCount), std::vector<float>(kCount, value + 1));
+      EXPECT_EQ(read(m[3], kNodeCount), std::vector<float>(kNodeCount, value + 1));
+      EXPECT_EQ(read(m[0], kNodeCount), std::vector<float>(kNodeCount, value + 1));
     }
   }
 }
@@ -61,10 +61,10 @@ TEST_F(Graphs, GiveTheSameInEveryOrder) {
 /// Two nodes that nothing orders write the same place: who is last shows the order.
 TEST_F(Graphs, RunInTheOrderThatIsAskedFor) {
   const CUfunction fill = load(fill_kernel());
-  const CUdeviceptr y = allocate(kBytes);
+  const CUdeviceptr y = allocate(kNodeBytes);
   GraphBuilder g(api);
-  g.kernel(fill, {y}, kCount, bits_of(1), {});
-  g.kernel(fill, {y}, kCount, bits_of(2), {});
+  g.kernel(fill, {y}, kNodeCount, bits_of(1), {});
+  g.kernel(fill, {y}, kNodeCount, bits_of(2), {});
   g.instantiate();
   struct Case {
     const char* order;
@@ -117,13 +117,13 @@ TEST_F(Graphs, WritesBeyondABufferAreFound) {
     int by;
     const char* said;  // "": nothing is wrong
   };
-  const int end = kCount - kGroup;
+  const int end = kNodeCount - kGroup;
   for (const Case& c :
        {Case{0, ""}, Case{end, ""}, Case{end + 1, "0 bytes behind allocation"},
         Case{end + 70, "24 bytes behind allocation"}, Case{-1, "4 bytes before allocation"}}) {
     SCOPED_TRACE(c.by);
     const CUfunction shifted = load(shifted_kernel());
-    const CUdeviceptr y = allocate(kBytes);
+    const CUdeviceptr y = allocate(kNodeBytes);
     {
       GraphBuilder g(api);
       g.kernel(shifted, {y}, kGroup, static_cast<uint32_t>(c.by), {});
@@ -140,7 +140,7 @@ TEST_F(Graphs, WritesBeyondABufferAreFound) {
 }
 
 TEST_F(Graphs, MemoryBeginsPoisoned) {
-  for (const float v : read(allocate(kBytes), kCount)) EXPECT_TRUE(std::isnan(v));
+  for (const float v : read(allocate(kNodeBytes), kNodeCount)) EXPECT_TRUE(std::isnan(v));
 }
 
 /// The second run writes half of what it reads: the other half is not what the first one left.
@@ -148,46 +148,46 @@ TEST_F(Graphs, EarlierResultsAreGone) {
   const CUfunction fill = load(fill_kernel()), add = load(add_kernel());
   for (const bool poison : {true, false}) {
     set("POISON", poison ? "1" : "0");
-    const CUdeviceptr x = allocate(kBytes), y = allocate(kBytes);
+    const CUdeviceptr x = allocate(kNodeBytes), y = allocate(kNodeBytes);
     GraphBuilder g(api);
-    const CUgraphNode first = g.kernel(fill, {x}, kCount, bits_of(5), {});
-    g.kernel(add, {x, y}, kCount, 0, {first});
+    const CUgraphNode first = g.kernel(fill, {x}, kNodeCount, bits_of(5), {});
+    g.kernel(add, {x, y}, kNodeCount, 0, {first});
     g.instantiate();
     ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
-    EXPECT_EQ(read(y, kCount), std::vector<float>(kCount, 6));
-    ASSERT_EQ(g.update(first, fill, {x}, kCount / 2, bits_of(7)), CUDA_SUCCESS);
+    EXPECT_EQ(read(y, kNodeCount), std::vector<float>(kNodeCount, 6));
+    ASSERT_EQ(g.update(first, fill, {x}, kNodeCount / 2, bits_of(7)), CUDA_SUCCESS);
     ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
-    const std::vector<float> second = read(y, kCount);
-    EXPECT_EQ(second[kCount / 2 - 1], 8);
-    EXPECT_EQ(std::isnan(second[kCount / 2]), poison);
+    const std::vector<float> second = read(y, kNodeCount);
+    EXPECT_EQ(second[kNodeCount / 2 - 1], 8);
+    EXPECT_EQ(std::isnan(second[kNodeCount / 2]), poison);
   }
 }
 
 /// Nodes that are given another part of an allocation leave what they wrote into the first one.
 TEST_F(Graphs, ResultsInOtherPartsAreKept) {
   const CUfunction fill = load(fill_kernel()), add = load(add_kernel());
-  const CUdeviceptr x = allocate(2 * kBytes), y = allocate(kBytes);
+  const CUdeviceptr x = allocate(2 * kNodeBytes), y = allocate(kNodeBytes);
   GraphBuilder g(api);
-  const CUgraphNode first = g.kernel(fill, {x}, kCount, bits_of(5), {});
-  const CUgraphNode second = g.kernel(add, {x, y}, kCount, 0, {first});
+  const CUgraphNode first = g.kernel(fill, {x}, kNodeCount, bits_of(5), {});
+  const CUgraphNode second = g.kernel(add, {x, y}, kNodeCount, 0, {first});
   g.instantiate();
   ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
-  ASSERT_EQ(g.update(first, fill, {x + kBytes}, kCount, bits_of(7)), CUDA_SUCCESS);
-  ASSERT_EQ(g.update(second, add, {x + kBytes, y}, kCount, 0), CUDA_SUCCESS);
+  ASSERT_EQ(g.update(first, fill, {x + kNodeBytes}, kNodeCount, bits_of(7)), CUDA_SUCCESS);
+  ASSERT_EQ(g.update(second, add, {x + kNodeBytes, y}, kNodeCount, 0), CUDA_SUCCESS);
   ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
   EXPECT_EQ(read(x, 1)[0], 5);
-  EXPECT_EQ(read(x + kBytes, 1)[0], 7);
+  EXPECT_EQ(read(x + kNodeBytes, 1)[0], 7);
   EXPECT_EQ(read(y, 1)[0], 8);
 }
 
 /// What a run keeps for the next one was written by the host: it stays.
 TEST_F(Graphs, StatesAreKept) {
   const CUfunction add = load(add_kernel());
-  const CUdeviceptr state = allocate(kBytes), next = allocate(kBytes);
-  write(state, std::vector<float>(kCount, 0));
+  const CUdeviceptr state = allocate(kNodeBytes), next = allocate(kNodeBytes);
+  write(state, std::vector<float>(kNodeCount, 0));
   GraphBuilder g(api);
-  const CUgraphNode node = g.kernel(add, {state, next}, kCount, 0, {});
-  g.copy(state, next, kBytes, {node}, context);
+  const CUgraphNode node = g.kernel(add, {state, next}, kNodeCount, 0, {});
+  g.copy(state, next, kNodeBytes, {node}, context);
   g.instantiate();
   for (int run = 1; run < 4; ++run) {
     ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
@@ -198,13 +198,13 @@ TEST_F(Graphs, StatesAreKept) {
 /// Parameters are copied at the call, and a launch takes them as they are at its call.
 TEST_F(Graphs, UpdatesAreForLaterLaunches) {
   const CUfunction fill = load(fill_kernel());
-  const CUdeviceptr a = allocate(kBytes), b = allocate(kBytes);
+  const CUdeviceptr a = allocate(kNodeBytes), b = allocate(kNodeBytes);
   GraphBuilder g(api);
-  const CUgraphNode node = g.kernel(fill, {a}, kCount, bits_of(1), {});
+  const CUgraphNode node = g.kernel(fill, {a}, kNodeCount, bits_of(1), {});
   g.instantiate();
   set("HOLD", "1");
   ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
-  ASSERT_EQ(g.update(node, fill, {b}, kCount, bits_of(2)), CUDA_SUCCESS);
+  ASSERT_EQ(g.update(node, fill, {b}, kNodeCount, bits_of(2)), CUDA_SUCCESS);
   set("HOLD", "");
   ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
   ASSERT_EQ(synchronize(), CUDA_SUCCESS);
@@ -219,12 +219,12 @@ TEST_F(Graphs, UpdatesAreForLaterLaunches) {
 /// As on a real driver, the graph may go before what was made from it.
 TEST_F(Graphs, InstancesOutliveTheirGraph) {
   const CUfunction fill = load(fill_kernel());
-  const CUdeviceptr a = allocate(kBytes);
+  const CUdeviceptr a = allocate(kNodeBytes);
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   CUgraphNode node = nullptr;
   ASSERT_EQ(api.cuGraphCreate(&graph, 0), CUDA_SUCCESS);
-  const Params p(fill, {a}, kCount, bits_of(3));
+  const Params p(fill, {a}, kNodeCount, bits_of(3));
   ASSERT_EQ(api.cuGraphAddKernelNode_v2(&node, graph, nullptr, 0, &p.params), CUDA_SUCCESS);
   ASSERT_EQ(api.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
   ASSERT_EQ(api.cuGraphDestroy(graph), CUDA_SUCCESS);
@@ -235,7 +235,7 @@ TEST_F(Graphs, InstancesOutliveTheirGraph) {
 
 TEST_F(Graphs, EventsTellTheTimeOfNodes) {
   const CUfunction fill = load(fill_kernel());
-  const CUdeviceptr a = allocate(kBytes);
+  const CUdeviceptr a = allocate(kNodeBytes);
   CUevent before = nullptr, after = nullptr;
   ASSERT_EQ(api.cuEventCreate(&before, CU_EVENT_DEFAULT), CUDA_SUCCESS);
   ASSERT_EQ(api.cuEventCreate(&after, CU_EVENT_DEFAULT), CUDA_SUCCESS);
@@ -246,7 +246,7 @@ TEST_F(Graphs, EventsTellTheTimeOfNodes) {
     GraphBuilder g(api);
     CUgraphNode start = nullptr, end = nullptr;
     ASSERT_EQ(api.cuGraphAddEventRecordNode(&start, g.graph(), nullptr, 0, before), CUDA_SUCCESS);
-    const CUgraphNode kernel = g.kernel(fill, {a}, kCount, 0, {start});
+    const CUgraphNode kernel = g.kernel(fill, {a}, kNodeCount, 0, {start});
     ASSERT_EQ(api.cuGraphAddEventRecordNode(&end, g.graph(), &kernel, 1, after), CUDA_SUCCESS);
     g.instantiate();
     set("HOLD", "1");

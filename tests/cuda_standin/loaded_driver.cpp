@@ -80,7 +80,7 @@ std::string cubin(unsigned flags, unsigned char abi_version) {
 
 namespace {
 
-kernel::Kernel finish(Builder& b) {
+kernel::Kernel finished(Builder& b) {
   auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
   return k.ok() ? *k : kernel::Kernel{};
@@ -97,7 +97,7 @@ kernel::Kernel fill_kernel(const std::string& name) {
   b.set_workgroup(kGroup);
   const int y = b.buffer("y", Ty::F32, Access::Write);
   b.store(y, global_index(b), b.param(b.scalar("value", Ty::F32)));
-  return finish(b);
+  return finished(b);
 }
 
 kernel::Kernel add_kernel(const std::string& name) {
@@ -106,7 +106,7 @@ kernel::Kernel add_kernel(const std::string& name) {
   const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
   const Val i = global_index(b);
   b.store(y, i, b.add(b.load(x, i), b.f32(1)));
-  return finish(b);
+  return finished(b);
 }
 
 kernel::Kernel shifted_kernel() {
@@ -114,7 +114,7 @@ kernel::Kernel shifted_kernel() {
   b.set_workgroup(kGroup);
   const int y = b.buffer("y", Ty::F32, Access::Write);
   b.store(y, b.add(global_index(b), b.param(b.scalar("by"))), b.f32(1));
-  return finish(b);
+  return finished(b);
 }
 
 kernel::Kernel reverse_kernel() {
@@ -126,7 +126,7 @@ kernel::Kernel reverse_kernel() {
   b.shared_store(tile, lane, b.load(x, i));
   b.barrier();
   b.store(y, i, b.shared_load(tile, b.sub(b.i32(kGroup - 1), lane)));
-  return finish(b);
+  return finished(b);
 }
 
 void StandinTest::SetUp() {

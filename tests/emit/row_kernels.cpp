@@ -21,7 +21,7 @@ using kernel::Val;
 
 namespace {
 
-constexpr uint32_t kGroup = 64;
+constexpr uint32_t kRowGroup = 64;
 constexpr size_t kRandom = 192;
 
 /// Whether the row has a SPIR-V form for floats, signed and unsigned integers, and Bool.
@@ -42,7 +42,7 @@ constexpr std::array kNative = {
 #undef NOSPV
 };
 
-bool is_float(Ty t) {
+bool is_float_type(Ty t) {
   return t == Ty::F16 || t == Ty::F32 || t == Ty::F64;
 }
 
@@ -54,7 +54,7 @@ bool is_native(const ScalarRow& r, Ty t) {
                       r.op == ScalarOp::Ceil || r.op == ScalarOp::Trunc;
   if (rounds && t == Ty::F64) return false;  // workarounds::kRoundedDoubles
   // Other widths: the table states no error for them, so only exact and correctly rounded rows.
-  if (is_float(t)) return n.by_float && r.f32_ulp <= 0.5 && r.f32_abs == 0;
+  if (is_float_type(t)) return n.by_float && r.f32_ulp <= 0.5 && r.f32_abs == 0;
   return kernel::class_of(t) == kernel::kSigned ? n.by_signed : n.by_unsigned;
 }
 
@@ -92,7 +92,7 @@ bool defined(ScalarOp op, Ty t, bool expanded, const std::vector<uint64_t>& oper
 std::vector<uint64_t> edges(Ty t) {
   std::vector<uint64_t> out;
   if (t == Ty::Bool) return {0, 1};
-  if (is_float(t)) {
+  if (is_float_type(t)) {
     const double inf = std::numeric_limits<double>::infinity();
     for (const double v : {0.0,          1.0,        0.5,         1.5,
                            2.0,          2.5,        3.14159274,  1e-3,
@@ -120,7 +120,7 @@ std::vector<uint64_t> edges(Ty t) {
 uint64_t random_value(Ty t, std::mt19937_64& random) {
   const uint64_t bits = random();
   if (t == Ty::Bool) return bits & 1;
-  if (!is_float(t)) return kernel::mask_bits(bits >> (bits % 32), t);
+  if (!is_float_type(t)) return kernel::mask_bits(bits >> (bits % 32), t);
   const double unit = static_cast<double>(random() >> 11) * 0x1p-53 - 0.5;
   return kernel::bits_of(std::ldexp(unit, static_cast<int>(bits % 24) - 8), t);
 }
@@ -131,7 +131,7 @@ bool keeps_subnormals(ScalarOp op, bool expanded) {
 }
 
 bool is_subnormal(Ty t, uint64_t bits) {
-  if (!is_float(t)) return false;
+  if (!is_float_type(t)) return false;
   const double v = std::fabs(kernel::number_of(bits, t));
   const double normal = t == Ty::F16   ? 0x1p-14
                         : t == Ty::F32 ? 0x1p-126
@@ -173,7 +173,7 @@ std::vector<std::vector<uint64_t>> tuples(const ScalarRow& r, Ty t, bool expande
     }
     return !defined(r.op, t, expanded, x);
   });
-  while (out.size() % kGroup != 0) out.push_back(out[out.size() % 7]);
+  while (out.size() % kRowGroup != 0) out.push_back(out[out.size() % 7]);
   return out;
 }
 
@@ -190,7 +190,7 @@ Ty in_memory(Ty t) {
 RowKernel make(const ScalarRow& r, Ty t, bool expand = false) {
   RowKernel out{r.op, t, {}, -1, {}, 0};
   kernel::Builder b("row_" + lower_case(r.name) + "_" + std::string(kernel::name_of(t)));
-  b.set_workgroup(kGroup);
+  b.set_workgroup(kRowGroup);
   std::vector<int> buffers;
   for (int n = 0; n < r.arity; ++n) {
     const Ty operand = operand_type(r.op, t, static_cast<size_t>(n));
@@ -215,7 +215,7 @@ RowKernel make(const ScalarRow& r, Ty t, bool expand = false) {
   }
   const auto inputs = tuples(r, t, expand);
   out.count = inputs.size();
-  out.launch.grid = {static_cast<uint32_t>(out.count / kGroup), 1, 1};
+  out.launch.grid = {static_cast<uint32_t>(out.count / kRowGroup), 1, 1};
   out.launch.buffers.resize(buffers.size() + 1);
   for (size_t e = 0; e < out.count; ++e) {
     for (size_t n = 0; n < buffers.size(); ++n) {
@@ -288,7 +288,8 @@ std::vector<uint64_t> row_results(const RowKernel& k, size_t n) {
     if (is_subnormal(k.type, product)) out.push_back(x[2]);
   }
   const bool choice = k.op == ScalarOp::MinNum || k.op == ScalarOp::MaxNum;
-  if (choice && is_float(k.type) && (number(0) == number(1) || std::isnan(number(0) + number(1)))) {
+  if (choice && is_float_type(k.type) &&
+      (number(0) == number(1) || std::isnan(number(0) + number(1)))) {
     out.insert(out.end(), {x[0], x[1]});
   }
   return out;

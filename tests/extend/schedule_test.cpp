@@ -63,7 +63,7 @@ class DotProducts final : public Schedule {
 
 const DotProducts kDotProducts;
 constexpr const Schedule* kSchedules[] = {&kDotProducts};
-const Status kAdded = add_schedules(kSchedules);
+const Status kScheduleAdded = add_schedules(kSchedules);
 
 // --- Its test ------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ std::vector<HostTensor> run(const std::string& text, const CompileOptions& optio
 }
 
 TEST(AddedSchedule, ComputesEveryGemm) {
-  ASSERT_TRUE(kAdded.ok()) << kAdded.message();
+  ASSERT_TRUE(kScheduleAdded.ok()) << kScheduleAdded.message();
   for (const char* name : {"vulkan:0", "vulkan:1"}) {
     auto device = open_device(name);
     if (!device.ok()) continue;

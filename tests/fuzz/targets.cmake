@@ -7,6 +7,7 @@ add_library(reprise_test_kernels STATIC support/kernel_runner.cpp)
 target_link_libraries(reprise_test_kernels PUBLIC reprise_codegen reprise_cuda_shim PRIVATE reprise_warnings)
 file(GLOB fuzz_sources CONFIGURE_DEPENDS fuzz/lib/*.cpp)
 add_library(reprise_fuzz_graphs STATIC ${fuzz_sources})
+reprise_compile_fast(reprise_fuzz_graphs)
 target_link_libraries(reprise_fuzz_graphs
   PUBLIC reprise_codegen reprise_backends reprise_test_kernels reprise_test_support
   PRIVATE reprise_warnings)

@@ -1,6 +1,7 @@
 // Tests of host kernels as tables: an operator, its inputs, and the outputs or the error expected.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <optional>
@@ -13,6 +14,8 @@ namespace reprise::test {
 
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+inline constexpr int64_t kMin64 = std::numeric_limits<int64_t>::min();
+inline constexpr int64_t kMax64 = std::numeric_limits<int64_t>::max();
 inline const std::nullopt_t kOmitted = std::nullopt;
 
 using Dims = std::vector<int64_t>;

@@ -8,8 +8,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr int64_t kMax64 = std::numeric_limits<int64_t>::max();
-
 AttrMap axes(Dims a, int64_t keepdims = 1) {
   return attrs({{"axes", ints(std::move(a))}, {"keepdims", keepdims}});
 }

@@ -7,9 +7,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr int64_t kMin64 = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax64 = std::numeric_limits<int64_t>::max();
-
 TEST(HostUnary, SpecialValues) {
   const HostTensor specials = f32({5}, {kNaN, kInf, -kInf, 0.0F, -0.0F});
   run_cases({

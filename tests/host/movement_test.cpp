@@ -5,9 +5,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr int64_t kMin64 = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMax64 = std::numeric_limits<int64_t>::max();
-
 TEST(HostShape, Reshape) {
   const HostTensor x = counting({2, 3});
   run_cases({

@@ -7,8 +7,6 @@
 namespace reprise::test {
 namespace {
 
-constexpr int64_t kMax64 = std::numeric_limits<int64_t>::max();
-
 TEST(HostConv, WindowsAndErrors) {
   const HostTensor x = counting({1, 1, 3, 3});
   const HostTensor ones = f32({1, 1, 2, 2}, {1, 1, 1, 1});

@@ -14,10 +14,10 @@
 namespace reprise::kernel {
 namespace {
 
-constexpr LegalizeFor kSmallest{
+constexpr LegalizeFor kFewestFeatures{
     .int64 = false, .float16 = false, .storage8 = false, .storage16 = false};
 
-Kernel built(Builder& b) {
+Kernel legalizable(Builder& b) {
   auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
   return k.ok() ? std::move(*k) : Kernel{};
@@ -66,7 +66,7 @@ Kernel wide_kernel(ScalarOp op, Ty t) {
   }
   const Val v = b.scalar_op(op, args);
   b.store(y, i, test ? b.convert(v, Ty::U32) : v);
-  return built(b);
+  return legalizable(b);
 }
 
 /// On every pair of interesting values: the 64-bit result when it fits 32 bits, otherwise an error.
@@ -85,7 +85,7 @@ TEST(Legalize, CheckedIntegersAgreeOrReport) {
       const bool no_form = t == Ty::U64 && r.op == ScalarOp::BitNot;
       if ((r.operands & class_of(t)) == 0 || r.op == ScalarOp::Where || no_form) continue;
       const Kernel original = wide_kernel(r.op, t);
-      const Kernel narrow = legal(original, kSmallest);
+      const Kernel narrow = legal(original, kFewestFeatures);
       for (uint64_t a : values) {
         for (uint64_t b : values) {
           if (b == 0 && (r.op == ScalarOp::IDiv || r.op == ScalarOp::IRem)) continue;
@@ -112,7 +112,7 @@ TEST(Legalize, CheckedIntegersAgreeOrReport) {
 }
 
 TEST(Legalize, LoadsThatDoNotFitAreReported) {
-  const Kernel k = legal(wide_kernel(ScalarOp::Relu, Ty::I64), kSmallest);
+  const Kernel k = legal(wide_kernel(ScalarOp::Relu, Ty::I64), kFewestFeatures);
   const struct {
     int64_t value;
     ErrorCode error;
@@ -140,7 +140,7 @@ TEST(Legalize, ConstantsBeyondTheRange) {
   b.for_loop(b.i32(0), b.param(n), b.i32(1),
              [&](Val i) { b.local_store(best, b.max(b.local_load(best), b.load(x, i))); });
   b.store(y, b.i32(0), b.local_load(best));
-  const Kernel k = legal(built(b), kSmallest);
+  const Kernel k = legal(legalizable(b), kFewestFeatures);
   std::vector<int64_t> in{-7, -3, -2147483647};
   std::vector<int64_t> out(1);
   Launch launch{{1, 1, 1},
@@ -186,8 +186,8 @@ TEST(Legalize, ConversionsOfWideIntegers) {
     // Twice, so that a half covers a whole word.
     const int lanes = c.to == Ty::F16 || c.from == Ty::F16 ? 2 : 1;
     b.store(y, b.i32(0), b.convert(b.load(x, b.i32(0), lanes, 2), c.to), 2);
-    const Kernel original = built(b);
-    const Kernel narrow = legal(original, kSmallest);
+    const Kernel original = legalizable(b);
+    const Kernel narrow = legal(original, kFewestFeatures);
     const uint64_t bits = bits_of(c.value, c.from);
     Memory m{pack(std::vector{bits, bits}), std::vector<std::byte>(16)};
     if (c.from == Ty::F16) m[0] = pack(std::vector<uint16_t>(2, static_cast<uint16_t>(bits)));
@@ -222,10 +222,10 @@ TEST(Legalize, PackedElementsRoundTrip) {
       const Val all = b.compose(parts);
       b.store(y, first, all, static_cast<uint32_t>(lanes));
       b.store(wide, first, all, static_cast<uint32_t>(lanes));
-      const Kernel original = built(b);
-      LegalizeFor target = kSmallest;
+      const Kernel original = legalizable(b);
+      LegalizeFor target = kFewestFeatures;
       target.float16 = true;
-      const Kernel narrow = legal(original, t == Ty::F16 ? target : kSmallest);
+      const Kernel narrow = legal(original, t == Ty::F16 ? target : kFewestFeatures);
       const size_t count = byte_size(t) == 1 ? 256 : 65536;
       Memory m(3);
       m[0].resize(count * static_cast<size_t>(byte_size(t)));
@@ -263,7 +263,7 @@ TEST(Legalize, BytesLoadedInFoursBecomeWords) {
       Val x = b.load(in, b.mul(i, b.i32(4)), 4, 4);
       if (!fours) x = b.add(x, b.splat(b.load(in, i), 4));
       b.store(out, b.mul(i, b.i32(4)), t == Ty::I8 ? x : b.convert(x, Ty::I32), 4);
-      const Kernel original = built(b);
+      const Kernel original = legalizable(b);
       const Kernel words = legal(original, kWordLoads);
       EXPECT_EQ(words.buffers[0].storage, fours ? Ty::U32 : t);
       std::vector<uint8_t> bytes;
@@ -291,7 +291,7 @@ TEST(Legalize, HalvesThatAreOnlyLoadedBecomeWords) {
       const Val x = b.load(in, at, lanes, n);
       b.store(copy, at, x, n);
       b.store(out, at, b.add(x, x), n);
-      const Kernel original = built(b);
+      const Kernel original = legalizable(b);
       const Kernel words = legal(original, kWordLoads);
       EXPECT_EQ(words.buffers[0].storage, Ty::U32);
       EXPECT_EQ(words.buffers[1].storage, t == Ty::F16 ? Ty::U16 : t);
@@ -318,8 +318,8 @@ TEST(Legalize, StoresOfPartsOfWordsKeepTheRest) {
     const Val at = b.mul(b.builtin(Builtin::GlobalId, 0), b.u32(n));
     // Unaligned for the packed form: the index is proven a multiple of the lanes only.
     b.store(y, at, b.load(x, at, lanes, n), lanes == 4 ? 4 : n);
-    const Kernel original = built(b);
-    const Kernel narrow = legal(original, kSmallest);
+    const Kernel original = legalizable(b);
+    const Kernel narrow = legal(original, kFewestFeatures);
     const size_t count = size_t{12} * n;
     Memory m(2);
     for (size_t i = 0; i < count; ++i) {
@@ -341,7 +341,7 @@ TEST(Legalize, StoresOfPartsOfWordsKeepTheRest) {
 
 /// Half-precision arithmetic moves to F32: results are as near to the exact ones as halves get.
 TEST(Legalize, HalfArithmetic) {
-  for (const LegalizeFor& target : {kSmallest, LegalizeFor{.float16 = false}}) {
+  for (const LegalizeFor& target : {kFewestFeatures, LegalizeFor{.float16 = false}}) {
     Builder b("halves");
     b.set_workgroup(16);
     const int x = b.buffer("x", Ty::F16, Access::Read);
@@ -354,7 +354,7 @@ TEST(Legalize, HalfArithmetic) {
     const Type half2{Ty::F16, 2};
     const Val r = b.scalar_op(ScalarOp::Tanh, {b.mul(b.add(v, b.constant(half2, 0.25)), v)});
     b.store(y, me, r, 2);
-    const Kernel original = built(b);
+    const Kernel original = legalizable(b);
     const Kernel narrow = legal(original, target);
     std::vector<uint16_t> in(32);
     std::mt19937 random(3);
@@ -378,8 +378,8 @@ TEST(Legalize, CastsToHalfRound) {
   const int y = b.buffer("y", Ty::F32, Access::Write);
   const Val i = b.builtin(Builtin::GlobalId, 0);
   b.store(y, i, b.convert(b.convert(b.load(x, i), Ty::F16), Ty::F32));
-  const Kernel original = built(b);
-  const Kernel narrow = legal(original, kSmallest);
+  const Kernel original = legalizable(b);
+  const Kernel narrow = legal(original, kFewestFeatures);
   std::vector<uint32_t> in(64 * 1024);
   std::mt19937 random(5);
   for (auto& v : in) {
@@ -398,8 +398,8 @@ TEST(Legalize, NamesWhatIsUnsupported) {
   b.set_workgroup(1);
   const int x = b.buffer("x", Ty::U64, Access::ReadWrite);
   b.store(x, b.i32(0), b.scalar_op(ScalarOp::BitNot, {b.load(x, b.i32(0))}));
-  Kernel k = built(b);
-  const Status s = legalize(k, kSmallest);
+  Kernel k = legalizable(b);
+  const Status s = legalize(k, kFewestFeatures);
   EXPECT_EQ(s.code(), Code::Unsupported);
   EXPECT_NE(s.message().find("BitNot of uint64"), std::string::npos) << s.message();
   EXPECT_TRUE(legalize(k, {}).ok());

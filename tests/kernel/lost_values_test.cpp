@@ -12,7 +12,7 @@
 namespace reprise::kernel {
 namespace {
 
-constexpr LegalizeFor kSmallest{
+constexpr LegalizeFor kLeastDevice{
     .int64 = false, .float16 = false, .storage8 = false, .storage16 = false};
 constexpr int64_t kLarge = int64_t{1} << 40;
 
@@ -34,7 +34,7 @@ Outcome64 run(std::vector<int64_t> x, const std::function<Val(Builder&, std::spa
   auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
   if (!k.ok()) return {};
-  const Status s = legalize(*k, kSmallest);
+  const Status s = legalize(*k, kLeastDevice);
   EXPECT_TRUE(s.ok()) << s.message();
   std::vector<int64_t> y(1);
   const auto outcome =

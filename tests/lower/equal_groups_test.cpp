@@ -9,14 +9,14 @@
 namespace reprise::lower {
 namespace {
 
-struct Case {
+struct EqualCase {
   const char* what;
   const char* first;  // two nodes, of x, y: float32[4,6] and w: float32[6,6]
   const char* second;
   bool equal;
 };
 
-constexpr Case kCases[] = {
+constexpr EqualCase kCases[] = {
     {"values of other names", "a = Neg(x)", "b = Neg(y)", true},
     {"operands exchanged", "a = Sub(x, y)", "b = Sub(y, x)", true},
     {"one value twice", "a = Sub(x, y)", "b = Sub(x, x)", false},
@@ -31,7 +31,7 @@ constexpr Case kCases[] = {
     {"sizes of symbols", "a = Neg(m)", "b = Neg(n)", false},
 };
 
-std::unique_ptr<graph::Graph> graph_of(const Case& c) {
+std::unique_ptr<graph::Graph> graph_of(const EqualCase& c) {
   const std::string text = std::string("graph g\n") +
                            "input x: float32[4,6]\ninput y: float32[4,6]\n"
                            "input w: float32[6,6]\ninput i: int32[4,6]\n"
@@ -47,7 +47,7 @@ std::unique_ptr<graph::Graph> graph_of(const Case& c) {
 }
 
 TEST(EqualGroups, KeysSayWhatLoweringReads) {
-  for (const Case& c : kCases) {
+  for (const EqualCase& c : kCases) {
     const auto g = graph_of(c);
     ASSERT_NE(g, nullptr);
     const auto fusion = fuse(*g, {.enabled = false});
@@ -89,7 +89,7 @@ void expect_own_values(const graph::Graph& g, bool fused, const std::string& wha
 }
 
 TEST(EqualGroups, TheSecondKernelReadsItsOwnValues) {
-  for (const Case& c : kCases) {
+  for (const EqualCase& c : kCases) {
     const auto g = graph_of(c);
     ASSERT_NE(g, nullptr);
     expect_own_values(*g, false, c.what);

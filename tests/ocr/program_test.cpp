@@ -1,4 +1,4 @@
-// reprise-ocr as users run it: it finds the text of a picture, on every device.
+// reprise-ocr as users run it: it finds the text of a picture_file, on every device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ const std::vector<std::string>& lines_of_page() {
   return lines;
 }
 
-std::string picture(const std::string& name) {
+std::string picture_file(const std::string& name) {
   return test::source_dir() / "tests/ocr/files" / name;
 }
 
@@ -75,13 +75,13 @@ TEST(Program, SaysWhatIsWrong) {
     EXPECT_NE((r.out + r.err).find(message), std::string::npos) << r.out << r.err;
   };
   const std::string models = dir.path();
-  fails({picture("page.png"), "--models", models}, 4, "tools/models ocr");
-  fails({picture("none.png"), "--models", models}, 4, "none.png: cannot be opened");
+  fails({picture_file("page.png"), "--models", models}, 4, "tools/models ocr");
+  fails({picture_file("none.png"), "--models", models}, 4, "none.png: cannot be opened");
   fails({test::source_dir() / "README.md", "--models", models}, 3, "neither a PNG nor a JPEG file");
-  fails({picture("page.png")}, 2, "--models");
-  fails({picture("page.png"), "--models", models, "--side", "0"}, 2, "--side");
+  fails({picture_file("page.png")}, 2, "--models");
+  fails({picture_file("page.png"), "--models", models, "--side", "0"}, 2, "--side");
   test::write_file(dir / "det.rpk", "junk");
-  fails({picture("page.png"), "--models", models}, 3, "det.rpk");
+  fails({picture_file("page.png"), "--models", models}, 3, "det.rpk");
 }
 
 class OnDevices : public testing::Test {
@@ -115,7 +115,7 @@ std::unique_ptr<test::TempDir> OnDevices::folder_;
 
 TEST_F(OnDevices, FullReadsThePageOnEveryDevice) {
   for (const std::string& device : devices()) {
-    const Json result = read(picture("page.png"), device);
+    const Json result = read(picture_file("page.png"), device);
     EXPECT_EQ(sorted(texts(result)), sorted(lines_of_page())) << device;
     for (const Json& line : result["lines"]) {
       EXPECT_GT(line["score"], 0.9) << device << line;
@@ -133,16 +133,16 @@ std::vector<std::string> without_spaces(std::vector<std::string> lines) {
 
 TEST_F(OnDevices, FullReadsJpegsInAnyBatch) {
   for (const char* batch : {"1", "16"}) {
-    const Json result = read(picture("page.jpg"), "host", {"--batch", batch});
-    // In this picture, the model overlooks narrow spaces; those of more lines in RapidOCR.
+    const Json result = read(picture_file("page.jpg"), "host", {"--batch", batch});
+    // In this picture_file, the model overlooks narrow spaces; those of more lines in RapidOCR.
     EXPECT_EQ(without_spaces(texts(result)), without_spaces(lines_of_page())) << batch;
   }
 }
 
 TEST_F(OnDevices, FullDrawsBoxesAroundLines) {
   const test::TempDir dir;
-  const Json result = read(picture("page.png"), "host", {"--draw", dir / "boxes.png"});
-  const Result<Image> before = read_image(picture("page.png")),
+  const Json result = read(picture_file("page.png"), "host", {"--draw", dir / "boxes.png"});
+  const Result<Image> before = read_image(picture_file("page.png")),
                       after = read_image(dir / "boxes.png");
   ASSERT_TRUE(after) << after.error().message;
   // The middle of a side may be rounded to a neighbour of the pixel that was drawn.
@@ -171,12 +171,12 @@ TEST_F(OnDevices, FullDrawsBoxesAroundLines) {
 }
 
 TEST_F(OnDevices, FullCompilesOnceAndShipsPackages) {
-  read(picture("page.png"), "host", {"--side", "320"});
+  read(picture_file("page.png"), "host", {"--side", "320"});
   const test::TempDir shipped;
   for (const char* name : {"det.rpk", "cls.rpk", "rec.rpk", "alphabet.txt"})
     fs::copy_file(folder_->path() / name, shipped / name);
-  const test::ProcessResult r =
-      run({picture("page.png"), "--models", shipped.path(), "--device", "host", "--side", "320"});
+  const test::ProcessResult r = run(
+      {picture_file("page.png"), "--models", shipped.path(), "--device", "host", "--side", "320"});
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(r.err.find("compiling"), std::string::npos) << r.err;
   EXPECT_NE(r.out.find("Harbour Museum\n"), std::string::npos) << r.out;
@@ -194,16 +194,16 @@ TEST_F(OnDevices, FullAgreesWithRapidOcr) {
   if (!fs::exists(python))
     GTEST_SKIP() << "rapidocr-onnxruntime is missing: tools/models reference installs it";
   const test::ProcessResult answer =
-      test::run_process({python, "-c", kOracle, picture("page.png")});
+      test::run_process({python, "-c", kOracle, picture_file("page.png")});
   ASSERT_EQ(answer.status, 0) << answer.err;
   const Json expected = Json::parse(answer.out);
-  const Json found = read(picture("page.png"), "host")["lines"];
+  const Json found = read(picture_file("page.png"), "host")["lines"];
   ASSERT_EQ(found.size(), expected.size());
   for (const Json& line : expected) {
     const auto same = std::find_if(found.begin(), found.end(),
                                    [&](const Json& f) { return f["text"] == line["text"]; });
     ASSERT_NE(same, found.end()) << line;
-    // It looks in a larger picture, so that corners differ by a few pixels.
+    // It looks in a larger picture_file, so that corners differ by a few pixels.
     for (int i = 0; i < 4; ++i) {
       for (int axis = 0; axis < 2; ++axis)
         EXPECT_NEAR((*same)["box"][i][axis].get<float>(), line["box"][i][axis].get<float>(), 8)

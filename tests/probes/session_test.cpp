@@ -20,7 +20,7 @@ constexpr const char* kModel =
     "y = MatMul(t, w) @13\n"
     "output y\n";
 // Shuffle becomes ShuffleXor: only variants of a known subgroup size use it.
-constexpr const char* kWrongShuffles = "opcode:345:346";
+constexpr const char* kShuffleFaults = "opcode:345:346";
 // No variant does without multiplication.
 constexpr const char* kWrongProducts = "opcode:133:129";
 
@@ -92,7 +92,7 @@ TEST_F(SessionsThatCheck, TakeTheFirstVariantOfAHealthyDriver) {
 }
 
 TEST_F(SessionsThatCheck, TakeAnotherVariantInPlaceOfAWrongOne) {
-  const Faults faults(kWrongShuffles);
+  const Faults faults(kShuffleFaults);
   const auto s = create();
   ASSERT_TRUE(s);
   ASSERT_GT(faults.count(), 0U) << "no kernel uses what is wrong";
@@ -130,7 +130,7 @@ TEST_F(SessionsThatCheck, RunOnTheHostWhereEveryVariantIsWrong) {
 TEST_F(SessionsThatCheck, RememberWhatTheyFound) {
   std::string variant;
   {
-    const Faults faults(kWrongShuffles);
+    const Faults faults(kShuffleFaults);
     const auto s = create();
     ASSERT_TRUE(s);
     variant = s->variant();
@@ -192,7 +192,7 @@ TEST_F(SessionsThatCheck, WorkWithoutAFolderAndWithoutProbes) {
   ASSERT_TRUE(create());
   EXPECT_EQ(verdicts(), 0U);
   for (package::Variant& v : package_->variants) v.probes.clear();
-  const Faults faults(kWrongShuffles);
+  const Faults faults(kShuffleFaults);
   const auto s = create();
   ASSERT_TRUE(s);
   EXPECT_EQ(s->variant(), package_->variants[0].name);
@@ -202,7 +202,7 @@ TEST_F(SessionsThatCheck, AreMadeInC) {
   const TempDir folder;
   const std::string path = (folder / "model.rpk").string();
   ASSERT_TRUE(package::write(*package_, path).ok());
-  const Faults faults(kWrongShuffles);
+  const Faults faults(kShuffleFaults);
   reprise_error error;
   reprise_package* package = nullptr;
   ASSERT_EQ(reprise_package_open(path.c_str(), &package, &error), REPRISE_OK) << error.message;

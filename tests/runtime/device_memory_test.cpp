@@ -59,7 +59,7 @@ std::shared_ptr<const package::Package> large_model() {
   return std::make_shared<package::Package>(std::move(p));
 }
 
-std::shared_ptr<FakeDevice> fake(std::chrono::microseconds takes) {
+std::shared_ptr<FakeDevice> slow_device(std::chrono::microseconds takes) {
   const auto spread = [takes](const FakeLaunch& l) {
     for (int64_t i = 0; i < kElements; ++i) l.buffer(1)[i] = l.buffer(0)[i % 4];
     std::this_thread::sleep_for(takes);
@@ -80,7 +80,7 @@ Status run_once(Session& session, float value) {
 }
 
 TEST(MemoryBudget, IsGivenBackWithTheMemory) {
-  auto device = fake(0us);
+  auto device = slow_device(0us);
   device->memory_budget().set_most(1000);
   {
     const auto a = device->allocate_or_free_idle(600, MemoryUse::Device);
@@ -98,7 +98,7 @@ TEST(MemoryBudget, IsGivenBackWithTheMemory) {
 }
 
 TEST(MemoryBudget, RunsOfOneThreadFreeWhatIdleSessionsKeep) {
-  auto device = fake(0us);
+  auto device = slow_device(0us);
   auto a = Session::create(large_model(), device), b = Session::create(large_model(), device);
   ASSERT_TRUE(a.ok() && b.ok());
   ASSERT_TRUE(run_once(**a, 1).ok());
@@ -119,7 +119,7 @@ TEST(MemoryBudget, RunsOfOneThreadFreeWhatIdleSessionsKeep) {
 }
 
 TEST(MemoryQueue, ThreadsWaitForEachOthersMemory) {
-  auto device = fake(300us);
+  auto device = slow_device(300us);
   constexpr size_t kSessions = 3, kThreads = 6;
   std::vector<std::unique_ptr<Session>> sessions;
   for (size_t t = 0; t < kSessions; ++t) {

@@ -17,9 +17,9 @@ namespace {
 using Reuse = ArenaReuse::Kind;
 
 /// A plan that writes before it reads: some levels of launches, wide or narrow, and host calls.
-class RandomPlan {
+class RandomOrder {
  public:
-  explicit RandomPlan(uint64_t seed) : rng_(seed) {
+  explicit RandomOrder(uint64_t seed) : rng_(seed) {
     for (int i = pick(1, 3); i > 0; --i) add_buffer(BufferKind::Input, inputs_++);
     for (int o = pick(1, 2); o > 0; --o) outputs_.push_back(add_buffer(BufferKind::Output, o));
     const bool wide = pick(0, 2) == 0;
@@ -115,7 +115,7 @@ struct Case {
   Reuse reuse;
   IdVector<BufferId, uint32_t> first, last;  // levels that use each buffer
 
-  Case(const RandomPlan& r, const ArenaPlacement& p, Reuse kind)
+  Case(const RandomOrder& r, const ArenaPlacement& p, Reuse kind)
       : plan(r.plan), placement(p), bytes(r.bytes), reuse(kind) {
     first.assign(plan.buffers.size(), 1000);
     last.assign(plan.buffers.size(), 0);
@@ -230,7 +230,7 @@ TEST(Order, RandomPlansAreCoveredAndNoEdgeIsUseless) {
   for (const Reuse kind : {Reuse::None, Reuse::Placed, Reuse::AnyPlacement}) {
     Totals totals;
     for (uint64_t seed = 0; seed < 3000; ++seed) {
-      RandomPlan r(seed);
+      RandomOrder r(seed);
       SCOPED_TRACE("seed " + std::to_string(seed) + ", reuse " +
                    std::to_string(static_cast<int>(kind)));
       // A limit that some plans exceed: several arenas.

@@ -53,7 +53,7 @@ std::shared_ptr<const package::Package> model() {
   return std::make_shared<package::Package>(std::move(p));
 }
 
-std::shared_ptr<FakeDevice> fake(bool mapped, FakeKernelFunction twice = {}) {
+std::shared_ptr<FakeDevice> fake_memory(bool mapped, FakeKernelFunction twice = {}) {
   if (!twice) {
     twice = [](const FakeLaunch& l) {
       for (int i = 0; i < 4; ++i) l.buffer(1)[i] = 2 * l.buffer(0)[i];
@@ -77,7 +77,7 @@ class SessionMemory : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     std::shared_ptr<Device> device;
-    if (GetParam() != "host") device = fake(GetParam() == "mapped");
+    if (GetParam() != "host") device = fake_memory(GetParam() == "mapped");
     auto made = Session::create(model(), device);
     ASSERT_TRUE(made.ok()) << made.status().message();
     session_ = std::move(*made);
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(All, SessionMemory, testing::Values("host", "mapped", "
                          [](const auto& which) { return which.param; });
 
 TEST(DeviceMemory, OutputsDoNotOverlapInputsOrEachOther) {
-  auto device = fake(true);
+  auto device = fake_memory(true);
   auto session = Session::create(model(), device);
   ASSERT_TRUE(session.ok()) << session.status().message();
   auto buffer = device->allocate(256, MemoryUse::Device);
@@ -144,7 +144,7 @@ TEST(DeviceMemory, OutputsDoNotOverlapInputsOrEachOther) {
 }
 
 TEST(DeviceMemory, OfAnotherDeviceIsRefused) {
-  auto device = fake(true);
+  auto device = fake_memory(true);
   auto session = Session::create(model(), device);
   ASSERT_TRUE(session.ok());
   auto buffer = device->allocate(64, MemoryUse::Device);
@@ -163,7 +163,7 @@ TEST(DeviceMemory, OfAnotherDeviceIsRefused) {
 // Memory may run out anywhere in a run; the session must not count that run as in flight forever.
 TEST(DeviceSession, AnInterruptedRunGivesItsContextBack) {
   bool fails = true;
-  auto device = fake(true, [&](const FakeLaunch& l) {
+  auto device = fake_memory(true, [&](const FakeLaunch& l) {
     if (fails) throw std::bad_alloc();
     for (int i = 0; i < 4; ++i) l.buffer(1)[i] = 2 * l.buffer(0)[i];
   });

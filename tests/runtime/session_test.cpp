@@ -14,7 +14,7 @@ constexpr int64_t kMax = (int64_t{1} << 31) - 1;
 HostTensor floats(std::vector<int64_t> dims, const std::vector<float>& v) {
   return HostTensor::from(DType::F32, std::move(dims), v);
 }
-std::vector<float> values(const HostTensor& t) {
+std::vector<float> values_of(const HostTensor& t) {
   return {t.data<float>(), t.data<float>() + t.count()};
 }
 
@@ -95,7 +95,7 @@ std::map<std::string, FakeKernelFunction> kernels() {
            }}};
 }
 
-std::shared_ptr<FakeDevice> fake(bool mapped) {
+std::shared_ptr<FakeDevice> fake_session(bool mapped) {
   return std::make_shared<FakeDevice>(mapped, kernels());
 }
 
@@ -109,7 +109,8 @@ std::unique_ptr<Session> make(const Model& m, std::shared_ptr<Device> device,
 class Sessions : public testing::TestWithParam<std::string> {
  protected:
   std::shared_ptr<Device> device() const {
-    return GetParam() == "host" ? nullptr : std::shared_ptr<Device>(fake(GetParam() == "mapped"));
+    return GetParam() == "host" ? nullptr
+                                : std::shared_ptr<Device>(fake_session(GetParam() == "mapped"));
   }
   // The error of a run with these inputs.
   static Status fails(Session& s, const std::vector<Binding>& inputs,
@@ -137,7 +138,7 @@ TEST_P(Sessions, ComputeTheSameForEverySize) {
     ASSERT_TRUE(y.ok()) << y.status().message();
     ASSERT_EQ((*y)[0].dims(), (std::vector<int64_t>{batch, 4}));
     for (size_t i = 0; i < v.size(); ++i)
-      EXPECT_EQ(values((*y)[0])[i], 2 * (v[i] + static_cast<float>(i % 4 + 1)));
+      EXPECT_EQ(values_of((*y)[0])[i], 2 * (v[i] + static_cast<float>(i % 4 + 1)));
   }
 }
 
@@ -211,7 +212,7 @@ INSTANTIATE_TEST_SUITE_P(All, Sessions, testing::Values("host", "mapped", "stage
                          [](const auto& which) { return which.param; });
 
 TEST(StagedSession, CopiesArePartOfTheRecording) {
-  auto device = fake(false);
+  auto device = fake_session(false);
   auto s = make(Model(), device);
   ASSERT_TRUE(s);
   const uint64_t loading = device->transfers;
@@ -241,14 +242,14 @@ TEST(StagedSession, CopiesArePartOfTheRecording) {
   for (const HostTensor* t : {&large, &x}) {
     auto y = s->run({{{.name = "x", .host = t}}});
     ASSERT_TRUE(y.ok());
-    EXPECT_EQ(values((*y)[0])[0], 4.0F);
-    EXPECT_EQ(values((*y)[0]).back(), 10.0F);
+    EXPECT_EQ(values_of((*y)[0])[0], 4.0F);
+    EXPECT_EQ(values_of((*y)[0]).back(), 10.0F);
   }
   EXPECT_EQ(device->counters().recordings, 3U);
 }
 
 TEST(DeviceSession, CountsAreThoseOfThePlan) {
-  auto device = fake(true);
+  auto device = fake_session(true);
   auto s = make(Model(), device);
   ASSERT_TRUE(s);
   const HostTensor x = floats({4, 4}, std::vector<float>(16));
@@ -263,7 +264,7 @@ TEST(DeviceSession, CountsAreThoseOfThePlan) {
 }
 
 TEST(DeviceSession, KernelErrorsNameTheLaunch) {
-  auto s = make(Model(), fake(true));
+  auto s = make(Model(), fake_session(true));
   ASSERT_TRUE(s);
   const HostTensor bad = floats({2, 4}, {999, 0, 0, 0, 0, 0, 0, 0}),
                    good = floats({2, 4}, std::vector<float>(8));
@@ -278,7 +279,7 @@ TEST(DeviceSession, TheFirstVariantThatFitsIsTaken) {
   wide.name = "wide";
   wide.predicate.needs_float16 = true;
   m.package.variants.insert(m.package.variants.begin(), wide);
-  auto device = fake(true);
+  auto device = fake_session(true);
   auto s = make(m, device);
   ASSERT_TRUE(s);
   EXPECT_EQ(s->variant(), "small");
@@ -303,7 +304,7 @@ TEST(DeviceSession, PtxInPlaceOfAnImageIsSaid) {
   ptx.name = "cuda-compute_80";
   ptx.predicate.cuda_arch = "compute_80";
   m.package.variants.push_back(ptx);
-  auto device = fake(true);
+  auto device = fake_session(true);
   device->mutable_info().facts.api = Api::Cuda;
   device->mutable_info().facts.cuda_arch = 90;
   auto s = make(m, device);
@@ -327,7 +328,7 @@ TEST(DeviceSession, PtxInPlaceOfAnImageIsSaid) {
 }
 
 TEST(DeviceSession, SizesBeyondTheDeviceNameTheTensorOrLaunch) {
-  auto device = fake(true);
+  auto device = fake_session(true);
   device->mutable_info().facts.max_buffer_bytes = 256;
   auto s = make(Model(), device);
   ASSERT_TRUE(s);
@@ -342,13 +343,13 @@ TEST(DeviceSession, SizesBeyondTheDeviceNameTheTensorOrLaunch) {
   m.package.io.symbols[0].max = kMax;
   auto& launch = std::get<plan::Launch>(m.plan().steps[1].what);
   launch.scalars = {Expr::symbol(0) * Expr(1LL << 30)};
-  s = make(m, fake(true));
+  s = make(m, fake_session(true));
   ASSERT_TRUE(s);
   expect_message(s->run({{{.name = "x", .host = &fits}}}).status(), Code::Unsupported,
                  {"kernel 'twice'", "32 bits"});
   launch.scalars = {Expr::symbol(0)};
   launch.grid[0] = Expr::symbol(0) * Expr(10000);
-  s = make(m, fake(true));
+  s = make(m, fake_session(true));
   ASSERT_TRUE(s);
   expect_message(s->run({{{.name = "x", .host = &fits}}}).status(), Code::Unsupported,
                  {"kernel 'twice'", "160000", "65535"});

@@ -8,7 +8,7 @@
 namespace reprise::shaders {
 namespace {
 
-Predicate cpu(bool subgroups_of_8, bool slow_loads = false) {
+Predicate cpu_device(bool subgroups_of_8, bool slow_loads = false) {
   Predicate p;
   p.cpu_type = true;
   p.needs_subgroup_shuffle = subgroups_of_8;
@@ -17,7 +17,7 @@ Predicate cpu(bool subgroups_of_8, bool slow_loads = false) {
   return p;
 }
 
-AttentionSize size_of(double rows, double keys, int head) {
+AttentionSize attention_size(double rows, double keys, int head) {
   AttentionSize s;
   s.batch = 8;
   s.rows = rows;
@@ -39,20 +39,24 @@ TEST(Attention, Choice) {
     Predicate device;
     const char* expected;
   } rows[] = {
-      {"long", size_of(2048, 2048, 64), cpu(true), "attention, by subgroups, 32x64"},
-      {"vision transformer", size_of(197, 197, 64), cpu(true), "attention, by subgroups, 16x40"},
-      {"short", size_of(16, 16, 32), cpu(true), "attention, by subgroups, 2x16"},
-      {"one row", size_of(1, 512, 64), cpu(true), "attention, by subgroups, 1x64"},
-      {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x32"},
-      {"slow loads, short", size_of(16, 16, 64), cpu(true, true), "attention, by subgroups, 4x16"},
-      {"no subgroups of 8", size_of(512, 512, 64), cpu(false), "attention 4x8"},
-      {"GPU", size_of(512, 512, 64), Predicate{}, "attention, shared blocks 64x32"},
-      {"GPU, one row", size_of(1, 2048, 64), Predicate{}, "attention, a row per workgroup, 1x128"},
-      {"GPU, one row, large workgroups", size_of(1, 2048, 64), large,
+      {"long", attention_size(2048, 2048, 64), cpu_device(true), "attention, by subgroups, 32x64"},
+      {"vision transformer", attention_size(197, 197, 64), cpu_device(true),
+       "attention, by subgroups, 16x40"},
+      {"short", attention_size(16, 16, 32), cpu_device(true), "attention, by subgroups, 2x16"},
+      {"one row", attention_size(1, 512, 64), cpu_device(true), "attention, by subgroups, 1x64"},
+      {"slow loads", attention_size(512, 512, 64), cpu_device(true, true),
+       "attention, by subgroups, 32x32"},
+      {"slow loads, short", attention_size(16, 16, 64), cpu_device(true, true),
+       "attention, by subgroups, 4x16"},
+      {"no subgroups of 8", attention_size(512, 512, 64), cpu_device(false), "attention 4x8"},
+      {"GPU", attention_size(512, 512, 64), Predicate{}, "attention, shared blocks 64x32"},
+      {"GPU, one row", attention_size(1, 2048, 64), Predicate{},
+       "attention, a row per workgroup, 1x128"},
+      {"GPU, one row, large workgroups", attention_size(1, 2048, 64), large,
        "attention, a row per workgroup, 1x512"},
-      {"GPU, one row, large workgroups, 16 KB", size_of(1, 2048, 64), little_memory,
+      {"GPU, one row, large workgroups, 16 KB", attention_size(1, 2048, 64), little_memory,
        "attention, a row per workgroup, 1x256"},
-      {"GPU, two keys", size_of(2048, 2, 64), Predicate{}, "attention 1x2"},
+      {"GPU, two keys", attention_size(2048, 2, 64), Predicate{}, "attention 1x2"},
   };
   for (const auto& r : rows) {
     EXPECT_EQ(attention_tiles(r.size, r.device).front().describe(), r.expected) << r.what;
@@ -65,15 +69,16 @@ TEST(Attention, PriceOfSeparateKernels) {
     size.batch = heads;
     return separate_cost(size, device) < attention_tiles(size, device).front().cost;
   };
-  EXPECT_TRUE(separate(4, size_of(16, 16, 128), cpu(true)));
-  EXPECT_TRUE(separate(1, size_of(64, 64, 64), cpu(true)));
-  EXPECT_FALSE(separate(1, size_of(16, 16, 32), cpu(true))) << "launches cost more";
-  EXPECT_FALSE(separate(12, size_of(64, 64, 64), cpu(true)));
-  EXPECT_FALSE(separate(12, size_of(128, 128, 128), cpu(true)));
+  EXPECT_TRUE(separate(4, attention_size(16, 16, 128), cpu_device(true)));
+  EXPECT_TRUE(separate(1, attention_size(64, 64, 64), cpu_device(true)));
+  EXPECT_FALSE(separate(1, attention_size(16, 16, 32), cpu_device(true))) << "launches cost more";
+  EXPECT_FALSE(separate(12, attention_size(64, 64, 64), cpu_device(true)));
+  EXPECT_FALSE(separate(12, attention_size(128, 128, 128), cpu_device(true)));
   for (const double heads : {1, 4, 12, 32})
-    EXPECT_FALSE(separate(heads, size_of(1, 2048, 64), cpu(true))) << "one row of queries";
-  for (const Predicate& device : {Predicate{}, cpu(false)})
-    EXPECT_FALSE(separate(4, size_of(16, 16, 128), device));
+    EXPECT_FALSE(separate(heads, attention_size(1, 2048, 64), cpu_device(true)))
+        << "one row of queries";
+  for (const Predicate& device : {Predicate{}, cpu_device(false)})
+    EXPECT_FALSE(separate(4, attention_size(16, 16, 128), device));
   const struct {
     double heads, length;
     int size;
@@ -84,16 +89,19 @@ TEST(Attention, PriceOfSeparateKernels) {
       {4, 64, 128, true},  {4, 128, 128, true}, {12, 128, 128, false}, {4, 256, 128, false},
   };
   for (const auto& c : slow) {
-    EXPECT_EQ(separate(c.heads, size_of(c.length, c.length, c.size), cpu(true, true)), c.separate)
+    EXPECT_EQ(separate(c.heads, attention_size(c.length, c.length, c.size), cpu_device(true, true)),
+              c.separate)
         << c.heads << " heads of " << c.size << ", " << c.length << " rows";
   }
 }
 
 TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
-  for (const Predicate& device : {Predicate{}, cpu(false), cpu(true), cpu(true, true)}) {
+  for (const Predicate& device :
+       {Predicate{}, cpu_device(false), cpu_device(true), cpu_device(true, true)}) {
     for (const double rows : {1.0, 7.0, 64.0, 5000.0}) {
       for (const int columns : {1, 12, 64, kMaxAttentionColumns}) {
-        const std::vector<AttentionTile> all = attention_tiles(size_of(rows, 100, columns), device);
+        const std::vector<AttentionTile> all =
+            attention_tiles(attention_size(rows, 100, columns), device);
         ASSERT_FALSE(all.empty());
         std::set<std::string> names;
         for (size_t i = 0; i < all.size(); ++i) {

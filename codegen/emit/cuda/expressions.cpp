@@ -20,7 +20,7 @@ struct RowText {
   std::string_view on_float, on_int;
 };
 
-constexpr std::array kRows = {
+constexpr std::array kTexts = {
 #define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, \
                   on_float, on_signed, on_unsigned, on_bool, cuda_float, cuda_int, ...)         \
   RowText{cuda_float, cuda_int},
@@ -222,7 +222,7 @@ std::string divisor(Ty t, uint64_t bits) {
 Result<std::vector<std::string>> CudaEmitter::scalar(const Inst& i) const {
   const auto op = static_cast<ScalarOp>(i.imm);
   const Ty t = arg_type(i, i.args.size() - 1).ty;
-  const RowText& row = kRows[static_cast<size_t>(op)];
+  const RowText& row = kTexts[static_cast<size_t>(op)];
   const std::string_view text = is_float(t) ? row.on_float : row.on_int;
   if (text.empty()) {
     return internal_error("CUDA emitter: kernel " + k_.name + ": " +

@@ -305,8 +305,10 @@ RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const 
 }  // namespace
 
 std::string cuda_prelude() {
-  return std::string("// Reprise kernels: types and functions without headers.") + kTypes +
-         kBodies + kFunctions + kConversions + kSubgroup + kMatrices;
+  std::string text = "// Reprise kernels: types and functions without headers.";
+  for (const char* part : {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kMatrices})
+    text += part;
+  return text;
 }
 
 }  // namespace reprise::emit

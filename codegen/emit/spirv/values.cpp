@@ -24,7 +24,7 @@ struct RowCodes {
   RowCode by_float, by_signed, by_unsigned, by_bool;
 };
 
-constexpr std::array kRows = {
+constexpr std::array kOpcodes = {
 #define SPV(opcode)       \
   RowCode {               \
     RowCode::Core, opcode \
@@ -48,7 +48,7 @@ constexpr std::array kRows = {
 };
 
 RowCode code_for(ScalarOp op, kernel::Ty t) {
-  const RowCodes& row = kRows[static_cast<size_t>(op)];
+  const RowCodes& row = kOpcodes[static_cast<size_t>(op)];
   if (t == kernel::Ty::Bool) return row.by_bool;
   if (is_float(t)) return row.by_float;
   return is_signed(t) ? row.by_signed : row.by_unsigned;

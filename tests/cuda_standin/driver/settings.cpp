@@ -5,7 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to programs
+extern "C" char**
+    environ;  // NOLINT(readability-redundant-declaration): POSIX leaves it to programs
 
 namespace reprise::standin {
 namespace {

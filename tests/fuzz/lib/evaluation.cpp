@@ -51,7 +51,7 @@ using graph::kNone;
 using graph::Node;
 using graph::ValueId;
 
-constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // of symbols
+constexpr int64_t kNotKnown = std::numeric_limits<int64_t>::min();  // of symbols
 
 /// One run of a graph on the host.
 class Run {
@@ -155,7 +155,7 @@ class Run {
   static std::vector<int64_t> inherited(const Graph& body, const std::vector<int64_t>& symbols) {
     const size_t count = std::min(body.inherited_symbols, symbols.size());
     std::vector<int64_t> out(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(count));
-    out.resize(body.symbols.size(), kUnknown);
+    out.resize(body.symbols.size(), kNotKnown);
     return out;
   }
   /// Dims that do not follow from the caller's symbols are 0.
@@ -180,7 +180,7 @@ class Run {
   void bind(const Shape& shape, const HostTensor& t) {
     for (size_t d = 0; d < shape.size() && d < t.dims().size(); ++d) {
       const auto symbol = shape[d].as_symbol();
-      if (symbol && symbols_[static_cast<size_t>(*symbol)] == kUnknown)
+      if (symbol && symbols_[static_cast<size_t>(*symbol)] == kNotKnown)
         symbols_[static_cast<size_t>(*symbol)] = t.dims()[d];
     }
   }
@@ -231,7 +231,7 @@ bool overflows_in(const Node& n, const TensorMap& values) {
 }  // namespace
 
 void derive_sizes(const Graph& g, std::vector<int64_t>& symbols) {
-  symbols.resize(g.symbols.size(), kUnknown);
+  symbols.resize(g.symbols.size(), kNotKnown);
   for (size_t s = 0; s < g.symbols.size(); ++s) {
     if (g.symbol_sources[s].kind != SymbolSource::Kind::Derived) continue;
     const auto size = g.symbol_sources[s].value.eval(symbols);

@@ -11,8 +11,8 @@ namespace reprise::fuzz {
 
 namespace {
 
-constexpr int64_t kMostElements = 6000;  // of what a node with bodies gives
-constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMostInBody = 6000;  // of what a node with bodies gives
+constexpr int64_t kUnknownSize = std::numeric_limits<int64_t>::min();
 
 /// The sources of symbols in another graph, where the ids of values mean nothing.
 void copy_symbols(const graph::Graph& from, size_t first, graph::Graph& to) {
@@ -143,7 +143,7 @@ Expr Maker::varying_dim(V v, size_t axis) {
   varying_.insert(id);
   for (auto& run : sizes_) {
     const auto size = dim.eval(run);
-    run.push_back(size.ok() ? *size : kUnknown);
+    run.push_back(size.ok() ? *size : kUnknownSize);
   }
   return Expr::symbol(id);
 }
@@ -174,10 +174,10 @@ bool Maker::computable_with_bodies(const graph::Node& n) {
     if (!results.ok()) return false;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       HostTensor& t = (*results)[i];
-      if (t.count() > kMostElements) return false;
+      if (t.count() > kMostInBody) return false;
       for (size_t d = 0; d < t.dims().size(); ++d) {
         const auto symbol = shape(n.outputs[i])[d].as_symbol();
-        if (symbol && sizes_[r][static_cast<size_t>(*symbol)] == kUnknown)
+        if (symbol && sizes_[r][static_cast<size_t>(*symbol)] == kUnknownSize)
           sizes_[r][static_cast<size_t>(*symbol)] = t.dims()[d];
         const auto size = shape(n.outputs[i])[d].eval(sizes_[r]);
         if (!size.ok() || *size != t.dims()[d]) return false;

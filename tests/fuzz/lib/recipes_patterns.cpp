@@ -8,8 +8,8 @@ namespace reprise::fuzz {
 
 namespace {
 
-/// Queries, keys and values of separate products, as exporters write attention.
-bool attention(Maker& m) {
+/// Queries, keys and values of separate products, as exporters write attention_of_products.
+bool attention_of_products(Maker& m) {
   const DType t = m.random_float();
   const Shape batch = m.random_shape(0, 2);
   const Expr queries = m.random_dim(), keys = m.random_dim();
@@ -261,7 +261,7 @@ bool casts(Maker& m) {
 
 std::span<const Recipe> pattern_recipes() {
   static constexpr Recipe kRecipes[] = {
-      {"attention of products", attention},
+      {"attention of products", attention_of_products},
       {"view, then rows", view_then_rows},
       {"bias", bias},
       {"residual", residual},

@@ -43,7 +43,7 @@ void window_attrs(Maker& m, AttrMap& attrs, int64_t spatial, const std::vector<i
   }
 }
 
-V weights(Maker& m, DType t, const Shape& s) {
+V window_weights(Maker& m, DType t, const Shape& s) {
   if (m.rng.chance(0.2)) return m.fresh(t, s, {});
   return m.constant(test::random_values(t, static_dims(s), {}, m.rng.next(), "w"));
 }
@@ -69,8 +69,8 @@ bool convolution(Maker& m, bool transposed) {
   attrs.set("group", group);
   if (m.rng.chance(0.5)) attrs.set("kernel_shape", kernel);
   if (transposed && m.rng.chance(0.2)) attrs.set("output_padding", each(m, spatial, 0, 1, 0.5));
-  std::vector<V> inputs{x, weights(m, m.dtype(x), s)};
-  if (m.rng.chance(0.5)) inputs.push_back(weights(m, m.dtype(x), {per * group}));
+  std::vector<V> inputs{x, window_weights(m, m.dtype(x), s)};
+  if (m.rng.chance(0.5)) inputs.push_back(window_weights(m, m.dtype(x), {per * group}));
   return m.add(transposed ? "ConvTranspose" : "Conv", std::move(inputs), std::move(attrs));
 }
 
