@@ -88,8 +88,8 @@ endif()
 function(reprise_precompile target)
   get_target_property(headers ${target} PRECOMPILE_HEADERS)
   if(NOT headers)
-    target_precompile_headers(${target} PRIVATE
-      "$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.h>")
+    # The path is relative, so that clones in different folders share what ccache keeps.
+    target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:<cmake/precompiled.h$<ANGLE-R>>")
   endif()
 endfunction()
 

@@ -70,6 +70,10 @@ function(reprise_shared_library target archive)
   else()
     # Threads of drivers may outlive the last handle, so the library stays in the process.
     target_link_options(${target} PRIVATE LINKER:--version-script=${exports} LINKER:-z,defs LINKER:-z,nodelete)
+    # mold of Debian 12 does not mark libraries with relative relocations as glibc expects it.
+    if(REPRISE_MOLD OR REPRISE_LLD)
+      target_link_options(${target} PRIVATE -fuse-ld=bfd)
+    endif()
     if(REPRISE_PACKS_RELOCATIONS)
       target_link_options(${target} PRIVATE LINKER:-z,pack-relative-relocs)
     endif()

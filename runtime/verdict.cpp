@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 /// Must change if the table of inputs, the comparison or the hash changes.
 constexpr std::string_view kFormat = "reprise verdict 3";
-constexpr const char* kSuffix = ".verdict";
+constexpr const char* kVerdictSuffix = ".verdict";
 constexpr uint64_t kMaxFileBytes = 4096, kMaxFolderBytes = uint64_t{1} << 20;
 /// Creating a session should be fast, so only fast kernels run more than twice.
 constexpr unsigned kRuns = 2;
@@ -84,7 +84,7 @@ class Verdicts {
  public:
   Verdicts(const VerdictOptions& options, const std::string& key)
       : options_(options),
-        path_(utf8_path(options.cache_dir) / (key + kSuffix)),
+        path_(utf8_path(options.cache_dir) / (key + kVerdictSuffix)),
         head_(std::string(kFormat) + "\n" + key + "\n") {}
 
   std::optional<Verdict> find() const {
@@ -116,7 +116,7 @@ class Verdicts {
     const std::string text = head_ + answer + "\n";
     const std::array parts{std::as_bytes(std::span(text))};
     if (write_cache_file(path_, parts)) {
-      bound_cache_folder(path_.parent_path(), kSuffix, kMaxFolderBytes, path_);
+      bound_cache_folder(path_.parent_path(), kVerdictSuffix, kMaxFolderBytes, path_);
     } else {
       log_message("verdict " + utf8_text(path_) + " could not be written");
     }

@@ -6,18 +6,20 @@ using kernel::Ty;
 
 namespace {
 
-constexpr int kPad = 4;  // floats between lines, for banks
-constexpr int kRowLine = SharedBlocks::kRows + kPad, kOtherLine = SharedBlocks::kOthers + kPad;
-constexpr int kChunk = 16;                                // most positions of the head at once
-constexpr int kBlock = kChunk * (kRowLine + kOtherLine);  // floats; also holds maxima, and values
-constexpr int kUnrolled = 4;
+constexpr int kBlockPad = 4;  // floats between lines, for banks
+constexpr int kRowLine = SharedBlocks::kRows + kBlockPad,
+              kOtherLine = SharedBlocks::kOthers + kBlockPad;
+constexpr int kBlockChunk = 16;  // most positions of the head at once
+constexpr int kBlock =
+    kBlockChunk * (kRowLine + kOtherLine);  // floats; also holds maxima, and values
+constexpr int kBlockUnrolled = 4;
 static_assert(4 * (kBlock + SharedBlocks::kOthers * kRowLine) <= 16384);
 static_assert(SharedBlocks::kSharers * kRowLine <= kBlock);
 
 }  // namespace
 
 int SharedBlocks::chunk_of(int depth) {
-  for (const int chunk : {kChunk, 8}) {
+  for (const int chunk : {kBlockChunk, 8}) {
     if (depth % chunk == 0) return chunk;
   }
   return 4;
@@ -30,7 +32,7 @@ int SharedBlocks::columns_of(int columns) {
 
 int SharedBlocks::values_of(int columns) {
   for (const int values : {16, 8}) {
-    if (values * (columns + kPad) <= kBlock) return values;
+    if (values * (columns + kBlockPad) <= kBlock) return values;
   }
   return 4;
 }
@@ -119,10 +121,10 @@ Status SharedBlocks::add_products(LocalGrid& sums, const LoadRow& load_row,
     b_.barrier();
     RP_TRY(load_chunk(chunk, load_row, load_other));
     b_.barrier();
-    const int loops = shape_.chunk / kUnrolled;
+    const int loops = shape_.chunk / kBlockUnrolled;
     return result_.loop(b_.i32(loops), loops, [&](Value i) -> Status {
-      for (int n = 0; n < kUnrolled; ++n) {
-        const Value d = i * kUnrolled + n;
+      for (int n = 0; n < kBlockUnrolled; ++n) {
+        const Value d = i * kBlockUnrolled + n;
         multiply(sums, block_, d * kRowLine + own_rows_, block_,
                  d * kOtherLine + sharer_ * kOwn + shape_.chunk * kRowLine, 0);
       }
@@ -139,7 +141,7 @@ void SharedBlocks::store_weights(const std::vector<Values>& weights) {
 }
 
 Status SharedBlocks::load_part(Value part, const LoadValue& load) {
-  const int width = shape_.columns / 4, line = shape_.columns + kPad;
+  const int width = shape_.columns / 4, line = shape_.columns + kBlockPad;
   const int values = values_of(shape_.columns);
   size_t next = 0;
   divide(width * values, [&](Value n, Val has) -> Status {
@@ -153,15 +155,15 @@ Status SharedBlocks::load_part(Value part, const LoadValue& load) {
 
 Status SharedBlocks::add_values(LocalGrid& sums, const LoadValue& load) {
   const int values = values_of(shape_.columns), parts = kOthers / values;
-  const int line = shape_.columns + kPad;
+  const int line = shape_.columns + kBlockPad;
   return result_.loop(b_.i32(parts), parts, [&](Value part) -> Status {
     b_.barrier();
     RP_TRY(load_part(part, load));
     b_.barrier();
-    const int loops = values / kUnrolled;
+    const int loops = values / kBlockUnrolled;
     return result_.loop(b_.i32(loops), loops, [&](Value i) -> Status {
-      for (int n = 0; n < kUnrolled; ++n) {
-        const Value other = i * kUnrolled + n;
+      for (int n = 0; n < kBlockUnrolled; ++n) {
+        const Value other = i * kBlockUnrolled + n;
         multiply(sums, weights_, (part * values + other) * kRowLine + own_rows_, block_,
                  other * line + sharer_ * 4, 4 * kSharers);
       }

@@ -4,7 +4,25 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 say() { printf '%s\n' "$*"; }
-step() { printf '\n== %s\n' "$*"; }
+# step TEXT: a heading. The time of each step is kept for report_times.
+step_times=()
+step() {
+  end_step
+  step_name=$*
+  step_start=$SECONDS
+  printf '\n== %s\n' "$*"
+}
+end_step() {
+  if [ -n "${step_name:-}" ]; then step_times+=("$((SECONDS - step_start)) $step_name"); fi
+  step_name=
+}
+# report_times: prints how long each step took.
+report_times() {
+  end_step
+  printf '\nWhere the time went:\n'
+  local entry
+  for entry in "${step_times[@]}"; do printf '%6d s  %s\n' "${entry%% *}" "${entry#* }"; done
+}
 die() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
   exit 1

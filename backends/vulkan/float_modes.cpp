@@ -9,18 +9,18 @@ namespace {
 constexpr uint32_t kOpExecutionMode = 16, kOpCapability = 17;
 constexpr uint32_t kSignedZeroInfNanPreserve = 4461;            // mode
 constexpr uint32_t kSignedZeroInfNanPreserveCapability = 4466;  // capability
-constexpr size_t kHeaderWords = 5;
+constexpr size_t kModuleHeaderWords = 5;
 
 }  // namespace
 
 std::vector<uint32_t> with_supported_modes(std::span<const uint32_t> module,
                                            const PreservedFloats& preserved) {
   const auto as_it_is = [&] { return std::vector<uint32_t>(module.begin(), module.end()); };
-  if (module.size() < kHeaderWords) return as_it_is();
-  std::vector<uint32_t> kept(module.begin(), module.begin() + kHeaderWords);
+  if (module.size() < kModuleHeaderWords) return as_it_is();
+  std::vector<uint32_t> kept(module.begin(), module.begin() + kModuleHeaderWords);
   kept.reserve(module.size());
   size_t capability = 0, modes = 0;
-  for (size_t at = kHeaderWords; at < module.size();) {
+  for (size_t at = kModuleHeaderWords; at < module.size();) {
     const uint32_t op = module[at] & 0xffffU;
     const size_t words = module[at] >> 16U;
     if (words == 0 || words > module.size() - at) return as_it_is();

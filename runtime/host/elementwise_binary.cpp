@@ -60,7 +60,7 @@ int64_t power(int64_t base, int64_t exponent) {
 
 #define RP_BINARY(T, expr) \
   binary_loop<T>([]([[maybe_unused]] T a, [[maybe_unused]] T b) -> T { return expr; })
-constexpr BinaryRow kRows[] = {
+constexpr BinaryRow kBinaryRows[] = {
     {"Add", RP_BINARY(double, a + b), RP_BINARY(int64_t, wrap(bits(a) + bits(b))),
      RP_BINARY(uint64_t, a + b)},
     {"Sub", RP_BINARY(double, a - b), RP_BINARY(int64_t, wrap(bits(a) - bits(b))),
@@ -162,9 +162,9 @@ Result<HostTensor> apply(const HostTensor& a, const HostTensor& b, const BinaryR
 }
 
 KernelResult binary(const Call& c) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
+  const auto* row = std::find_if(std::begin(kBinaryRows), std::end(kBinaryRows),
                                  [&](const BinaryRow& r) { return r.name == c.op; });
-  if (row == std::end(kRows)) return internal_error("no binary row of that name");
+  if (row == std::end(kBinaryRows)) return internal_error("no binary row of that name");
   const size_t max_inputs = row->variadic ? std::numeric_limits<size_t>::max() : 2;
   RP_TRY(check_arity(c, row->variadic ? 1 : 2, max_inputs));
   HostTensor y = input(c, 0);
@@ -269,7 +269,7 @@ KernelResult clip(const Call& c) {
   RP_TRY(check_arity(c, 1, 3));
   RP_TRY(require_number(c, 0, "input"));
   const auto row_of = [](std::string_view name) {
-    return std::find_if(std::begin(kRows), std::end(kRows),
+    return std::find_if(std::begin(kBinaryRows), std::end(kBinaryRows),
                         [&](const BinaryRow& r) { return r.name == name; });
   };
   HostTensor y = input(c, 0);

@@ -53,7 +53,7 @@ double gelu_tanh(double x) {
   return x / (1 + std::exp(-2 * inner));  // x / 2 * (1 + tanh), without the cancellation
 }
 
-constexpr UnaryRow kRows[] = {
+constexpr UnaryRow kUnaryRows[] = {
     {"Abs", unary_loop<double>([](double x) { return std::fabs(x); }),
      unary_loop<int64_t>([](int64_t x) { return x < 0 ? wrapping_neg(x) : x; }),
      unary_loop<uint64_t>([](uint64_t x) { return x; })},
@@ -151,7 +151,7 @@ constexpr UnaryRow kRows[] = {
 };
 
 const UnaryRow* find_row(std::string_view name) {
-  for (const UnaryRow& r : kRows) {
+  for (const UnaryRow& r : kUnaryRows) {
     if (r.name == name) return &r;
   }
   return nullptr;
@@ -224,7 +224,7 @@ KernelResult gelu(const Call& c) {
 Table unary_table() {
   static const std::vector<Entry> table = [] {
     std::vector<Entry> t;
-    for (const UnaryRow& r : kRows) t.push_back({r.name, unary});
+    for (const UnaryRow& r : kUnaryRows) t.push_back({r.name, unary});
     t.push_back({"Gelu", gelu});
     return t;
   }();

@@ -16,7 +16,7 @@ struct ReduceRow {
   Kind kind;
 };
 
-constexpr ReduceRow kRows[] = {
+constexpr ReduceRow kReductions[] = {
     {"ReduceSum", Kind::Sum},
     {"ReduceMean", Kind::Mean},
     {"ReduceMax", Kind::Max},
@@ -249,9 +249,9 @@ Dims drop_axes(const Dims& dims, const Dims& axes) {
 }
 
 KernelResult reduce(const Call& c) {
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows),
+  const auto* row = std::find_if(std::begin(kReductions), std::end(kReductions),
                                  [&](const ReduceRow& r) { return r.name == c.op; });
-  if (row == std::end(kRows)) return internal_error("no reduction of that name");
+  if (row == std::end(kReductions)) return internal_error("no reduction of that name");
   RP_TRY(check_arity(c, 1, 2));
   const HostTensor& x = input(c, 0);
   const bool extreme = row->kind == Kind::Max || row->kind == Kind::Min;

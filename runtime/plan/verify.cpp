@@ -8,7 +8,7 @@
 namespace reprise::plan {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 40;
+constexpr int64_t kMostElements = int64_t{1} << 40;
 
 Status malformed(const std::string& where, const std::string& what) {
   return invalid_model(where + ": " + what);
@@ -241,7 +241,7 @@ class Verifier {
     }
     int64_t count = 0;
     if (__builtin_mul_overflow(w.batch, w.k, &count) ||
-        __builtin_mul_overflow(count, w.n, &count) || count > kMaxElements) {
+        __builtin_mul_overflow(count, w.n, &count) || count > kMostElements) {
       return malformed(where, "its tiles are too large");
     }
     return {};

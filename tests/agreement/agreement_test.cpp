@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
 #include <set>
 #include <utility>
@@ -266,6 +267,8 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     return out;
   }
 
+  test::RememberedRuns interpreted_{test::interpret};
+  const test::Execute interpret_ = std::bind_front(&test::RememberedRuns::run, &interpreted_);
   std::unique_ptr<graph::Graph> model_, g_;  // as it was written, and after the passes
   std::vector<int64_t> symbols_;
   std::vector<HostTensor> inputs_, expected_;
@@ -282,19 +285,22 @@ TEST_P(Agreement, InterpreterOfEveryVariant) {
     for (const bool fused : {true, false}) {
       lower_all(target, fused);
       if (HasFatalFailure()) return;
-      run_and_compare(test::interpret, target.name + (fused ? " fused" : " unfused"));
+      run_and_compare(interpret_, target.name + (fused ? " fused" : " unfused"));
       if (HasFatalFailure()) return;
       if (!std::exchange(two_forms_, false)) continue;
       lower_all(target, fused, of_number(0), lower::LoopForm::Long);
       if (HasFatalFailure()) return;
-      run_and_compare(test::interpret, target.name + (fused ? " fused" : " unfused") + " long");
+      run_and_compare(interpret_, target.name + (fused ? " fused" : " unfused") + " long");
       if (HasFatalFailure()) return;
     }
   }
 }
 
-/// What is shared between equal groups, kernels and variants is what each would be by itself.
-TEST_P(Agreement, EqualKernels) {
+/// What is shared between equal groups, kernels and variants is what each would be by itself. Each
+/// graph is compiled four times, so the quick tier takes every eighth.
+class EqualKernels : public Agreement {};
+
+TEST_P(EqualKernels, AsCompiledApart) {
   const test::TempDir folder;
   const std::string path = folder / "model.rpk";
   std::optional<std::string> first;
@@ -321,7 +327,7 @@ TEST_P(Agreement, InterpreterOfEverySchedule) {
     for (size_t choice = 1; choice < most_choices_; ++choice) {
       lower_all(target, true, of_number(choice));
       if (HasFatalFailure()) return;
-      run_and_compare(test::interpret, target.name + " schedule " + std::to_string(choice));
+      run_and_compare(interpret_, target.name + " schedule " + std::to_string(choice));
       if (HasFatalFailure()) return;
     }
   }
@@ -340,14 +346,14 @@ TEST_P(Agreement, InterpreterInLowPrecision) {
       kinds_.clear();
       lower_all(target, target.predicate.needs_storage16);
       if (HasFatalFailure()) return;
-      run_and_compare(test::interpret, what, error_in(precision));
+      run_and_compare(interpret_, what, error_in(precision));
       if (HasFatalFailure()) return;
       if (precision != DType::F16) continue;
       const std::set<std::string> kinds = kinds_;
       for (const std::string& kind : kinds) {
         lower_all(target, target.predicate.needs_storage16, of_kind(kind));
         if (HasFatalFailure()) return;
-        run_and_compare(test::interpret, what + " " + kind, error_in(precision));
+        run_and_compare(interpret_, what + " " + kind, error_in(precision));
         if (HasFatalFailure()) return;
       }
     }
@@ -458,11 +464,24 @@ std::vector<test::TextCase> graphs(Which which) {
   return cases;
 }
 
+std::vector<test::TextCase> every_eighth(bool quick) {
+  const std::vector<test::TextCase> all = graphs(Which::All);
+  std::vector<test::TextCase> cases;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if ((i % 8 == 0) == quick) cases.push_back(all[i]);
+  }
+  return cases;
+}
+
 std::string name_of_graph(const testing::TestParamInfo<test::TextCase>& c) {
   return c.param.file.stem().string();
 }
 
 INSTANTIATE_TEST_SUITE_P(Graphs, Agreement, testing::ValuesIn(graphs(Which::All)), name_of_graph);
+INSTANTIATE_TEST_SUITE_P(Graphs, EqualKernels, testing::ValuesIn(every_eighth(true)),
+                         name_of_graph);
+INSTANTIATE_TEST_SUITE_P(FullGraphs, EqualKernels, testing::ValuesIn(every_eighth(false)),
+                         name_of_graph);
 INSTANTIATE_TEST_SUITE_P(Graphs, AgreementOnDevices,
                          testing::ValuesIn(graphs(Which::QuickOnDevices)), name_of_graph);
 INSTANTIATE_TEST_SUITE_P(FullGraphs, AgreementOnDevices,

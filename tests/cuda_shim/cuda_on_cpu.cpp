@@ -2,6 +2,7 @@
 
 #include "runtime/base/cuda_entry.h"
 
+#include <cstdlib>
 #include <map>
 
 #include "tests/cuda_shim/compile.h"
@@ -29,7 +30,8 @@ Result<CudaOnCpu> CudaOnCpu::load(std::span<const CudaSource> kernels) {
   std::string text;
   for (const CudaSource& k : kernels) text += k.text;
   auto m = std::make_unique<Module>();
-  RP_ASSIGN(m->library, ShimLibrary::build(text, {}));
+  const char* const cache = std::getenv("REPRISE_STANDIN_CACHE");
+  RP_ASSIGN(m->library, ShimLibrary::build(text, {.cache = cache == nullptr ? "" : cache}));
   for (const KernelText& k : m->library->kernels()) {
     m->kernels[k.name] = {m->library->function(k.name), {}, k.waits};
   }

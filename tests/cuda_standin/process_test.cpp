@@ -109,9 +109,10 @@ TEST(Process, KernelsRunWhereNothingCanBeKept) {
   const TempDir dir;
   using Environment = std::vector<std::string>;
   for (const Environment& e :
-       {Environment{"XDG_CACHE_HOME=/dev/null/none"},
-        Environment{"XDG_CACHE_HOME=", "HOME=", "TMPDIR=" + dir.path().string()},
-        Environment{"XDG_CACHE_HOME=", "HOME=", "TMPDIR=/dev/null"}}) {
+       {Environment{"REPRISE_STANDIN_CACHE=/dev/null/none"},
+        Environment{
+            "REPRISE_STANDIN_CACHE=", "XDG_CACHE_HOME=", "HOME=", "TMPDIR=" + dir.path().string()},
+        Environment{"REPRISE_STANDIN_CACHE=", "XDG_CACHE_HOME=", "HOME=", "TMPDIR=/dev/null"}}) {
     const ProcessResult r = tests_of_kernels("Graphs.RunInTheOrderThatIsAskedFor", e);
     EXPECT_EQ(r.status, 0) << e.front() << r.out << r.err;
   }

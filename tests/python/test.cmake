@@ -25,19 +25,19 @@ execute_process(COMMAND ${PROJECT_SOURCE_DIR}/tools/torch --where OUTPUT_VARIABL
                 OUTPUT_STRIP_TRAILING_WHITESPACE)
 set(torch_tests ${python_tests}/torch_backend/run.py)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${torch_tests})  # lists the modules
-# The full tier runs for hours on a processor: each module of it is a test with a time limit of its own.
-execute_process(COMMAND ${REPRISE_PYTHON} ${torch_tests} --list full OUTPUT_VARIABLE torch_full
-                COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX MATCHALL "[^\n]+" torch_full "${torch_full}")
-foreach(part quick ${torch_full})
-  string(REPLACE "torch_test_" "torch_" name python_torch_${part})
-  set(tier full)
-  if(part STREQUAL quick)
-    set(tier quick)
-  endif()
-  add_test(NAME ${name} COMMAND ${REPRISE_PYTHON} ${torch_tests} ${part} ${python_results}/${name}.${tier}.xml)
-  set_tests_properties(${name} PROPERTIES LABELS ${tier} SKIP_RETURN_CODE 77 TIMEOUT 7200
-                       ENVIRONMENT "${python_environment};REPRISE_TEST_TORCH=${torch_python}")
+# Each module is a test with a time limit of its own, so that modules run side by side.
+set(torch_timeout_quick ${quick_timeout})
+set(torch_timeout_full 7200)
+foreach(tier quick full)
+  execute_process(COMMAND ${REPRISE_PYTHON} ${torch_tests} --list ${tier} OUTPUT_VARIABLE modules
+                  COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" modules "${modules}")
+  foreach(module ${modules})
+    string(REPLACE "torch_test_" "torch_" name python_torch_${module})
+    add_test(NAME ${name} COMMAND ${REPRISE_PYTHON} ${torch_tests} ${module} ${python_results}/${name}.${tier}.xml)
+    set_tests_properties(${name} PROPERTIES LABELS ${tier} SKIP_RETURN_CODE 77 TIMEOUT ${torch_timeout_${tier}}
+                         ENVIRONMENT "${python_environment};REPRISE_TEST_TORCH=${torch_python}")
+  endforeach()
 endforeach()
 
 # The wheels that are released: built, audited and used in empty environments.

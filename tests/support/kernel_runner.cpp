@@ -91,6 +91,34 @@ Execute cuda_on_cpu(const CudaOnCpu& module) {
   };
 }
 
+Status RememberedRuns::run(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                           std::vector<std::span<std::byte>> buffers,
+                           std::vector<uint32_t> scalars) {
+  const auto append = [](std::string& text, const auto& values) {
+    const auto bytes = std::as_bytes(std::span(values));
+    text += std::to_string(bytes.size()) + ':';
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  std::string key = kernel::print(k);
+  append(key, grid);
+  append(key, scalars);
+  for (const std::span<std::byte> b : buffers) append(key, b);
+  const auto known = results_.find(key);
+  if (known == results_.end()) {
+    RP_TRY(execute_(k, grid, buffers, std::move(scalars)));
+    std::string& result = results_[std::move(key)];
+    for (const std::span<std::byte> b : buffers)
+      result.append(reinterpret_cast<const char*>(b.data()), b.size());
+    return {};
+  }
+  size_t at = 0;
+  for (const std::span<std::byte> b : buffers) {
+    std::memcpy(b.data(), known->second.data() + at, b.size());
+    at += b.size();
+  }
+  return {};
+}
+
 Status legalize_for(lower::Lowered& l, const lower::Target& target) {
   kernel::LegalizeFor features;
   features.int64 = target.predicate.needs_int64;

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <map>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "codegen/lower/lower.h"
@@ -17,6 +19,18 @@ using Execute = std::function<Status(const kernel::Kernel&, std::array<uint32_t,
 /// Fails on any access that kernel/semantics.md forbids, and when the kernel sets its error word.
 Status interpret(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
                  std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars);
+/// Remembers what each kernel made of its buffers: an equal launch gets the same bytes without
+/// running. Variants of a device differ in few kernels, so most launches of a graph are equal.
+class RememberedRuns {
+ public:
+  explicit RememberedRuns(Execute execute) : execute_(std::move(execute)) {}
+  Status run(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+             std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars);
+
+ private:
+  Execute execute_;
+  std::unordered_map<std::string, std::string> results_;  // by text, grid, scalars and contents
+};
 /// One kernel of the module, by its name.
 Execute cuda_on_cpu(const CudaOnCpu& module);
 

@@ -11,7 +11,7 @@
 namespace reprise::test {
 namespace {
 
-constexpr uint64_t kBytes = 64 << 10;
+constexpr uint64_t kExternalBytes = 64 << 10;
 
 /// Another program: a device that exports memory which the host sees as well.
 class Exporter {
@@ -52,8 +52,8 @@ class Exporter {
   ExternalMemory memory() const {
     ExternalMemory m;
     m.handle = static_cast<uint64_t>(descriptor_);
-    m.allocation = kBytes;
-    m.bytes = kBytes;
+    m.allocation = kExternalBytes;
+    m.bytes = kExternalBytes;
     m.memory_type = type_;
     return m;
   }
@@ -78,7 +78,7 @@ class Exporter {
     VkMemoryAllocateInfo info{};
     info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
     info.pNext = &exported;
-    info.allocationSize = kBytes;
+    info.allocationSize = kExternalBytes;
     info.memoryTypeIndex = type_;
     EXPECT_EQ(vk_.vkAllocateMemory(device_, &info, nullptr, &memory_), VK_SUCCESS);
     EXPECT_EQ(vk_.vkMapMemory(device_, memory_, 0, VK_WHOLE_SIZE, 0, &mapped_), VK_SUCCESS);
