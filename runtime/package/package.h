@@ -109,6 +109,8 @@ Status verify(const Package& p);
 /// when they are needed, and the code of kernels, which load_kernels() checks. The file stays open
 /// as long as the package exists. If it is changed meanwhile, load_weight() fails.
 Result<std::shared_ptr<const Package>> read(const std::string& path);
+/// Whether the file begins like a package, of this version or another one.
+bool is_package(const std::string& path);
 /// Reads the part of a file that the caller opened: `length` bytes from `offset` on, or up to the
 /// end if it is 0. The caller may close it afterwards.
 Result<std::shared_ptr<const Package>> read_part(platform::NativeFile file, uint64_t offset,

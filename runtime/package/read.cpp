@@ -1,5 +1,6 @@
 // Reads a package from a file or from memory.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "runtime/base/file_kind.h"
@@ -95,6 +96,13 @@ Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> by
   auto package = read_source(Source(bytes, std::move(owner)), where);
   if (!package.ok()) return package.status().with_context(where);
   return package;
+}
+
+bool is_package(const std::string& path) {
+  const auto file = platform::InputFile::open(path);
+  std::array<std::byte, kMagic.size()> start{};
+  return file.ok() && file->read(0, start).ok() &&
+         std::memcmp(start.data(), kMagic.data(), start.size()) == 0;
 }
 
 }  // namespace reprise::package
