@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -123,6 +124,12 @@ Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> by
 /// Returns a weight with its bytes, which are in memory as long as the result, and checks their
 /// hash.
 Result<HostTensor> load_weight(const Package& p, size_t index);
+/// A part of the bytes of a weight, from byte `offset` on.
+using UseWeightPiece = std::function<Status(uint64_t offset, std::span<const std::byte> bytes)>;
+/// Calls `use` with the bytes of a weight in order: at once if they are in memory, and otherwise in
+/// pieces of some megabytes that begin at multiples of `unit` bytes. Checks their hash: a failure
+/// may come after the last piece.
+Status read_weight(const Package& p, size_t index, uint64_t unit, const UseWeightPiece& use);
 /// The size of a weight.
 inline uint64_t weight_bytes(const HostTensor& weight) {
   return static_cast<uint64_t>(weight.count()) * size_of(weight.dtype());
@@ -139,5 +146,22 @@ Result<std::shared_ptr<const Package>> unpack(std::shared_ptr<const Package> p);
 std::array<uint64_t, 2> keyed_hash(std::span<const std::byte> bytes);
 /// XXH3 with 64 bits.
 uint64_t hash_bytes(std::span<const std::byte> bytes);
+
+/// Both hashes of bytes that come in pieces.
+class PieceHash {
+ public:
+  PieceHash();
+  ~PieceHash();
+  PieceHash(const PieceHash&) = delete;
+  PieceHash& operator=(const PieceHash&) = delete;
+  void add(std::span<const std::byte> bytes);
+  /// As hash_bytes() and keyed_hash() of all bytes so far.
+  uint64_t plain() const;
+  std::array<uint64_t, 2> keyed() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace reprise::package

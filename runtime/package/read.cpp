@@ -33,10 +33,10 @@ Result<Header> read_header(std::span<const std::byte> start, uint64_t size) {
   if (h.header_hash != hash_bytes(start.first(offsetof(Header, header_hash)))) {
     return corrupt_package("is damaged: its header does not match its checksum");
   }
-  if (h.version != kVersion) {
+  if (h.version < kOldestVersion || h.version > kVersion) {
     return incompatible_package("has format version " + number(h.version) +
-                                ", this build reads version " + number(kVersion) +
-                                "; compile the model again");
+                                ", this build reads versions " + number(kOldestVersion) + " to " +
+                                number(kVersion) + "; compile the model again");
   }
   if (size < h.file_bytes) {
     return corrupt_package("is truncated: " + number(size) + " of " + number(h.file_bytes) +

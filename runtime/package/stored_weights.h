@@ -44,6 +44,10 @@ class Source {
   Result<Bytes> copy(uint64_t offset, uint64_t size) const;
   /// Aligned memory of the application in place, and a copy of everything else.
   Result<Bytes> get(uint64_t offset, uint64_t size) const;
+  /// Whether get() copies.
+  bool is_copied(uint64_t offset, uint64_t size) const;
+  /// Copies bytes to memory of the caller.
+  Status copy_to(uint64_t offset, std::span<std::byte> out) const;
 
  private:
   std::optional<platform::InputFile> file_;
@@ -57,18 +61,25 @@ class StoredWeights {
   struct Entry {
     uint64_t offset = 0, size = 0;  // in the source
     std::optional<Scaled> scaled;   // the file has no bytes of it
+    bool packed = false;            // elements share bytes (pack_elements)
   };
   explicit StoredWeights(Source source) : source_(std::move(source)) {}
 
   uint64_t source_bytes() const { return source_.size(); }
   void add(Entry entry) { entries_.push_back(std::move(entry)); }
   void set_scaled(size_t index, Scaled scaled) { entries_[index].scaled = std::move(scaled); }
+  /// Calls `use` with the bytes of a weight in order, in pieces that begin at multiples of `unit`
+  /// bytes. If its hash is wrong, that is known only after the last piece.
+  Status read_pieces(const Package& package, size_t index, uint64_t unit,
+                     const UseWeightPiece& use) const;
   /// A weight of the package with its bytes, after checking their hash. They are in memory as long
   /// as someone has the result, and all who have it at the same time share them.
   Result<HostTensor> load(const Package& package, size_t index) const;
 
  private:
   Result<HostTensor> read(const Package& package, size_t index) const;
+  /// The weight if it is in memory.
+  std::shared_ptr<const HostTensor> known(size_t index) const;
 
   Source source_;
   std::vector<Entry> entries_;
