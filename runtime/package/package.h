@@ -21,6 +21,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/probe.h"
 #include "runtime/platform/file.h"
+#include "runtime/platform/file_bytes.h"
 
 namespace reprise::package {
 
@@ -134,6 +135,9 @@ Status read_weight(const Package& p, size_t index, uint64_t unit, const UseWeigh
 inline uint64_t weight_bytes(const HostTensor& weight) {
   return static_cast<uint64_t>(weight.count()) * size_of(weight.dtype());
 }
+/// Frees the bytes of large weights that files have as well, if that is worth it: load_weight()
+/// reads them again, and fails if the file was changed.
+void leave_in_files(Package& p, const platform::FileBytes& files);
 /// Checks the hashes of all weights.
 Status verify_weights(const Package& p);
 /// Returns the kernels of a plan of a variant with their code, after checking its hash and

@@ -70,7 +70,7 @@ Result<HostTensor> StoredWeights::read(const Package& package, size_t index) con
     RP_ASSIGN(const HostTensor base, load(package, e.scaled->base));
     return scaled_tensor(base, e.scaled->axis, e.scaled->factors);
   }
-  RP_ASSIGN(Bytes bytes, source_.get(e.offset, e.size));
+  RP_ASSIGN(Bytes bytes, sources_[e.source].get(e.offset, e.size));
   if (e.packed) {
     HostTensor out(form.dtype(), form.dims());
     unpack_elements(form.dtype(), bytes.bytes, out.mutable_bytes());
@@ -88,8 +88,9 @@ std::shared_ptr<const HostTensor> StoredWeights::known(size_t index) const {
 Status StoredWeights::read_pieces(const Package& package, size_t index, uint64_t unit,
                                   const UseWeightPiece& use) const {
   const Entry& e = entries_[index];
-  const bool whole = e.scaled || e.packed || e.size <= kPieceBytes || unit > kPieceBytes ||
-                     !source_.is_copied(e.offset, e.size) || known(index);
+  const bool whole = e.scaled || e.packed || !package.weights[index].bytes().empty() ||
+                     e.size <= kPieceBytes || unit > kPieceBytes ||
+                     !sources_[e.source].is_copied(e.offset, e.size) || known(index);
   if (whole) {
     RP_ASSIGN(const HostTensor weight, load(package, index));
     return use(0, weight.bytes());
@@ -99,7 +100,7 @@ Status StoredWeights::read_pieces(const Package& package, size_t index, uint64_t
   PieceHash hash;
   for (uint64_t at = 0; at < e.size; at += most) {
     const auto bytes = piece.bytes().first(std::min(most, e.size - at));
-    RP_TRY(source_.copy_to(e.offset + at, bytes).with_context(name_of(package)));
+    RP_TRY(sources_[e.source].copy_to(e.offset + at, bytes).with_context(name_of(package)));
     hash.add(bytes);
     RP_TRY(use(at, bytes));
   }
@@ -107,7 +108,12 @@ Status StoredWeights::read_pieces(const Package& package, size_t index, uint64_t
 }
 
 Result<HostTensor> StoredWeights::load(const Package& package, size_t index) const {
-  if (package.weights[index].dtype() == DType::String) return package.weights[index];
+  const HostTensor& given = package.weights[index];
+  if (given.dtype() == DType::String) return given;
+  if (!given.bytes().empty()) {
+    RP_TRY(check_hash(package, index, hash_bytes(given.bytes())).with_context(name_of(package)));
+    return given;
+  }
   if (const auto held = known(index))
     return HostTensor::borrow(held->dtype(), held->dims(), held->bytes(), held);
   const HostMemoryPtr heap;
@@ -152,6 +158,34 @@ Result<std::shared_ptr<const Package>> with_weights(std::shared_ptr<const Packag
   }
   out->stored_weights = nullptr;
   return std::shared_ptr<const Package>(std::move(out));
+}
+
+void leave_in_files(Package& p, const platform::FileBytes& files) {
+  constexpr uint64_t kLeastTogether = uint64_t{64} << 20;
+  std::vector<Source> sources;
+  std::vector<StoredWeights::Entry> entries(p.weights.size());
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    const auto place = files.find(p.weights[i].bytes());
+    if (!place || p.weights[i].bytes().size() < kLargeWeight) continue;
+    const auto same = [&](const Source& s) { return s.is(place->file); };
+    auto source = std::ranges::find_if(sources, same);
+    if (source == sources.end()) source = sources.emplace(source, place->file);
+    bytes += p.weights[i].bytes().size();
+    entries[i] = {place->offset,
+                  p.weights[i].bytes().size(),
+                  {},
+                  false,
+                  static_cast<uint32_t>(source - sources.begin())};
+  }
+  if (bytes < kLeastTogether || p.weight_hashes.size() != p.weights.size()) return;
+  auto stored = std::make_shared<StoredWeights>(std::move(sources));
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    HostTensor& w = p.weights[i];
+    if (entries[i].size > 0) w = HostTensor::borrow(w.dtype(), w.dims(), {}, nullptr);
+    stored->add(std::move(entries[i]));
+  }
+  p.stored_weights = std::move(stored);
 }
 
 }  // namespace reprise::package
