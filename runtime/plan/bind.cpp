@@ -1,6 +1,7 @@
 #include "runtime/plan/bind.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "runtime/base/align.h"
@@ -31,9 +32,13 @@ Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t
 
 Status check_symbol(const Symbol& symbol, int64_t value, const std::string& where) {
   if (value < symbol.min || value > symbol.max) {
+    const std::string least = std::to_string(symbol.min), most = std::to_string(symbol.max);
+    const bool limited = symbol.max < std::numeric_limits<int32_t>::max();
     return invalid_input(where + " ('" + symbol.name + "') is " + std::to_string(value) +
-                         ", expected " + std::to_string(symbol.min) + " to " +
-                         std::to_string(symbol.max));
+                         ", expected " + least + " to " + most +
+                         (limited ? ", the limits with which the model was compiled (--range " +
+                                        symbol.name + "=" + least + ".." + most + ")"
+                                  : std::string()));
   }
   if (symbol.divisor > 1 && value % symbol.divisor != 0) {
     return invalid_input(where + " ('" + symbol.name + "') is " + std::to_string(value) +
