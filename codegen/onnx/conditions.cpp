@@ -11,7 +11,7 @@ namespace reprise::onnx {
 namespace {
 
 /// Limits of what is computed for one condition: nodes, and elements of each tensor.
-constexpr size_t kMaxNodes = 64;
+constexpr size_t kMaxConditionNodes = 64;
 constexpr int64_t kMaxElements = 64;
 
 /// Computes small tensors from constants with the host's kernels.
@@ -27,7 +27,7 @@ class Evaluator {
     if (n == nullptr) return nullptr;
     auto it = results_.find(n);
     if (it == results_.end()) {
-      if (results_.size() == kMaxNodes) return nullptr;
+      if (results_.size() == kMaxConditionNodes) return nullptr;
       results_.emplace(n, std::vector<HostTensor>());  // counts for the limit
       it = results_.insert_or_assign(n, computed(*n)).first;
     }

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxProtobuf = std::numeric_limits<int32_t>::max();  // protobuf's own limit
 // A body inside a body takes three levels. This also bounds our own recursion.
-constexpr int kMaxDepth = 100;
+constexpr int kMaxMessageDepth = 100;
 
 using platform::InputFile;
 
@@ -53,7 +53,7 @@ Result<InputFile> open_file(const std::string& path) {
 
 template <typename Message>
 bool parse(google::protobuf::io::CodedInputStream& in, Message& message) {
-  in.SetRecursionLimit(kMaxDepth);
+  in.SetRecursionLimit(kMaxMessageDepth);
   return message.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
 }
 
