@@ -141,18 +141,18 @@ class Uploader {
 };
 
 Status read_weight(const package::Package& package, const plan::Weight& w, uint64_t unit,
-                   const package::UseWeightPiece& use) {
-  return package::read_weight(package, w.segment, unit, use)
+                   std::vector<std::byte>& scratch, const package::UseWeightPiece& use) {
+  return package::read_weight(package, w.segment, unit, scratch, use)
       .with_context("weight '" + w.name + "'");
 }
 
 Result<std::string> key_of(const package::Package& package, const plan::Plan& plan,
-                           const Pool& pool) {
+                           const Pool& pool, std::vector<std::byte>& scratch) {
   std::string key;
   for (const Pool::Member& m : pool.members) {
     const plan::Weight& w = plan.weights[m.weight];
     package::PieceHash hash;
-    RP_TRY(read_weight(package, w, 1, [&](uint64_t, std::span<const std::byte> piece) {
+    RP_TRY(read_weight(package, w, 1, scratch, [&](uint64_t, std::span<const std::byte> piece) {
       hash.add(piece);
       return Status();
     }));
@@ -165,9 +165,9 @@ Result<std::string> key_of(const package::Package& package, const plan::Plan& pl
 /// contents are read by pieces, and again if there is memory whose contents may be the same.
 Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package,
                                                  const plan::Plan& plan, const Pool& pool,
-                                                 Device& device) {
+                                                 Device& device, std::vector<std::byte>& scratch) {
   if (device.shared_memory().has_any()) {
-    RP_ASSIGN(const std::string key, key_of(package, plan, pool));
+    RP_ASSIGN(const std::string key, key_of(package, plan, pool, scratch));
     if (auto found = device.shared_memory().find(key)) return found;
   }
   auto made = device.allocate_or_free_idle(pool.bytes, MemoryUse::Device);
@@ -179,7 +179,7 @@ Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package
     const HostTensor& raw = package.weights[w.segment];
     package::PieceHash hash;
     RP_TRY(uploader.begin(w, raw, {made->get(), m.offset}).with_context("weight '" + w.name + "'"));
-    RP_TRY(read_weight(package, w, WeightPacker::unit(w, raw),
+    RP_TRY(read_weight(package, w, WeightPacker::unit(w, raw), scratch,
                        [&](uint64_t offset, std::span<const std::byte> piece) {
                          hash.add(piece);
                          return uploader.add(offset, piece);
@@ -197,8 +197,9 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
   DeviceWeights out;
   out.places.resize(plan.weights.size());
   RP_ASSIGN(const std::vector<Pool> pools, make_pools(package, plan));
+  std::vector<std::byte> scratch;  // one block for all, which leaves no holes in the heap
   for (const Pool& pool : pools) {
-    RP_ASSIGN(auto memory, get_memory(package, plan, pool, device));
+    RP_ASSIGN(auto memory, get_memory(package, plan, pool, device, scratch));
     for (const Pool::Member& m : pool.members) out.places[m.weight] = {memory.get(), m.offset};
     out.bytes += memory->size();
     out.pools.push_back(std::move(memory));

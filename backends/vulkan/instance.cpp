@@ -256,7 +256,11 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log,
   const VkResult r = vkCreateInstance(&info, nullptr, &self->handle_);
   if (r != VK_SUCCESS) RP_TRY(platform::check_open_files());
   if (r == VK_ERROR_INCOMPATIBLE_DRIVER) return Status(Code::Device, why_no_driver());
-  if (r != VK_SUCCESS) return Status(Code::Device, "vkCreateInstance failed: " + name_of(r));
+  if (r != VK_SUCCESS) {
+    const std::string said = loader_complaints();
+    return Status(Code::Device, "vkCreateInstance failed: " + name_of(r) +
+                                    (said.empty() ? said : "; the Vulkan loader says: " + said));
+  }
   self->owned_ = true;
   RP_TRY(self->load_functions(vkGetInstanceProcAddr));
   keep_drivers_loaded(*self);

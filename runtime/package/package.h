@@ -128,9 +128,11 @@ Result<HostTensor> load_weight(const Package& p, size_t index);
 /// A part of the bytes of a weight, from byte `offset` on.
 using UseWeightPiece = std::function<Status(uint64_t offset, std::span<const std::byte> bytes)>;
 /// Calls `use` with the bytes of a weight in order: at once if they are in memory, and otherwise in
-/// pieces of some megabytes that begin at multiples of `unit` bytes. Checks their hash: a failure
-/// may come after the last piece.
-Status read_weight(const Package& p, size_t index, uint64_t unit, const UseWeightPiece& use);
+/// pieces of some megabytes that begin at multiples of `unit` bytes and are read into `scratch`,
+/// which the caller keeps for the next weight. Checks their hash: a failure may come after the last
+/// piece.
+Status read_weight(const Package& p, size_t index, uint64_t unit, std::vector<std::byte>& scratch,
+                   const UseWeightPiece& use);
 /// The size of a weight.
 inline uint64_t weight_bytes(const HostTensor& weight) {
   return static_cast<uint64_t>(weight.count()) * size_of(weight.dtype());

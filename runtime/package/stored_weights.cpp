@@ -86,20 +86,21 @@ std::shared_ptr<const HostTensor> StoredWeights::known(size_t index) const {
 }
 
 Status StoredWeights::read_pieces(const Package& package, size_t index, uint64_t unit,
+                                  std::vector<std::byte>& scratch,
                                   const UseWeightPiece& use) const {
   const Entry& e = entries_[index];
   const bool whole = e.scaled || e.packed || !package.weights[index].bytes().empty() ||
-                     e.size <= kPieceBytes || unit > kPieceBytes ||
-                     !sources_[e.source].is_copied(e.offset, e.size) || known(index);
+                     unit > kPieceBytes || !sources_[e.source].is_copied(e.offset, e.size) ||
+                     known(index);
   if (whole) {
     RP_ASSIGN(const HostTensor weight, load(package, index));
     return use(0, weight.bytes());
   }
+  scratch.resize(kPieceBytes);
   const uint64_t most = kPieceBytes / unit * unit;
-  const AlignedBytes piece(most);
   PieceHash hash;
   for (uint64_t at = 0; at < e.size; at += most) {
-    const auto bytes = piece.bytes().first(std::min(most, e.size - at));
+    const auto bytes = std::span(scratch).first(std::min(most, e.size - at));
     RP_TRY(sources_[e.source].copy_to(e.offset + at, bytes).with_context(name_of(package)));
     hash.add(bytes);
     RP_TRY(use(at, bytes));
@@ -138,9 +139,10 @@ Result<HostTensor> load_weight(const Package& p, size_t index) {
   return p.weights[index];
 }
 
-Status read_weight(const Package& p, size_t index, uint64_t unit, const UseWeightPiece& use) {
+Status read_weight(const Package& p, size_t index, uint64_t unit, std::vector<std::byte>& scratch,
+                   const UseWeightPiece& use) {
   if (p.stored_weights && index < p.weights.size())
-    return p.stored_weights->read_pieces(p, index, unit, use);
+    return p.stored_weights->read_pieces(p, index, unit, scratch, use);
   RP_ASSIGN(const HostTensor weight, load_weight(p, index));
   return use(0, weight.bytes());
 }

@@ -76,7 +76,7 @@ class StoredWeights {
   /// Calls `use` with the bytes of a weight in order, in pieces that begin at multiples of `unit`
   /// bytes. If its hash is wrong, that is known only after the last piece.
   Status read_pieces(const Package& package, size_t index, uint64_t unit,
-                     const UseWeightPiece& use) const;
+                     std::vector<std::byte>& scratch, const UseWeightPiece& use) const;
   /// A weight of the package with its bytes, after checking their hash. They are in memory as long
   /// as someone has the result, and all who have it at the same time share them.
   Result<HostTensor> load(const Package& package, size_t index) const;

@@ -95,6 +95,7 @@ class StoredPieces : public testing::Test {
   TempDir dir_;
   const std::string path_ = dir_ / "p.rpk";
   size_t own_ = 0;  // index of the first added weight
+  std::vector<std::byte> scratch_;
 };
 
 TEST_F(StoredPieces, AreReadInOrderAndChecked) {
@@ -113,15 +114,15 @@ TEST_F(StoredPieces, AreReadInOrderAndChecked) {
       ++pieces;
       return Status();
     };
-    ASSERT_TRUE(package::read_weight(*p, own_, unit, use).ok());
+    ASSERT_TRUE(package::read_weight(*p, own_, unit, scratch_, use).ok());
     EXPECT_TRUE(found == bytes);
     EXPECT_EQ(pieces, unit == kBytes ? 1U : 3U);
   }
   const auto stop = [](uint64_t, std::span<const std::byte>) {
     return Status(Code::OutOfMemory, "full");
   };
-  EXPECT_EQ(package::read_weight(*p, own_, 8, stop).code(), Code::OutOfMemory);
-  EXPECT_EQ(package::read_weight(*p, 99, 8, stop).code(), Code::CorruptPackage);
+  EXPECT_EQ(package::read_weight(*p, own_, 8, scratch_, stop).code(), Code::OutOfMemory);
+  EXPECT_EQ(package::read_weight(*p, 99, 8, scratch_, stop).code(), Code::CorruptPackage);
 
   // Another process changes a byte.
   std::string file = read_file(path_);
@@ -131,7 +132,7 @@ TEST_F(StoredPieces, AreReadInOrderAndChecked) {
     ASSERT_EQ(std::fwrite(file.data(), 1, file.size(), out.get()), file.size());
   }
   const auto ignore = [](uint64_t, std::span<const std::byte>) { return Status(); };
-  const Status changed = package::read_weight(*p, own_, 8, ignore);
+  const Status changed = package::read_weight(*p, own_, 8, scratch_, ignore);
   EXPECT_EQ(changed.code(), Code::CorruptPackage);
   EXPECT_NE(changed.message().find(path_), std::string::npos) << changed.message();
 }
