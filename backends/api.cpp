@@ -17,10 +17,6 @@ inline constexpr std::array kStructEnds<reprise_device_info>{offsetof(reprise_de
 
 namespace {
 
-DeviceInfo host_info() {
-  return list_devices().back();
-}
-
 reprise_device_info to_c(const DeviceInfo& d) {
   reprise_device_info out = REPRISE_DEVICE_INFO_INIT;
   copy_text(out.id, sizeof(out.id), d.id);

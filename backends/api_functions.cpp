@@ -70,6 +70,7 @@ constexpr reprise_functions kTable{
     reprise_arena_free,
     reprise_package_symbol,
     reprise_package_metadata,
+    reprise_vulkan_wanted_features,
 };
 
 }  // namespace

@@ -103,19 +103,6 @@ std::string reasons(const std::vector<PassedOver>& all, bool devices) {
   return text;
 }
 
-DeviceInfo host_info() {
-  DeviceInfo info;
-  info.id = "host";
-  info.name = "host reference";
-  info.kind = "host";
-  info.driver = "built in";
-  info.api = "host";
-  info.usable = true;
-  info.facts.api = Api::Host;
-  info.facts.kind = DeviceKind::Host;
-  return info;
-}
-
 Result<OpenedDevice> open(Backend& backend, size_t index, const BackendOptions& options) {
   RP_ASSIGN(auto device, backend.open(index, options));
   OpenedDevice out;
@@ -196,6 +183,19 @@ std::span<Backend* const> backends() {
 #endif
   };
   return table;
+}
+
+DeviceInfo host_info() {
+  DeviceInfo info;
+  info.id = "host";
+  info.name = "host reference";
+  info.kind = "host";
+  info.driver = "built in";
+  info.api = "host";
+  info.usable = true;
+  info.facts.api = Api::Host;
+  info.facts.kind = DeviceKind::Host;
+  return info;
 }
 
 std::vector<DeviceInfo> list_devices(const HiddenFeatures& hidden) {

@@ -18,6 +18,9 @@ std::span<Backend* const> backends();
 /// All devices of all backends, then the host.
 std::vector<DeviceInfo> list_devices(const HiddenFeatures& hidden = {});
 
+/// The host as a device. This loads no driver.
+DeviceInfo host_info();
+
 struct OpenedDevice {
   std::shared_ptr<Device> device;  // null: the host
   DeviceInfo info;

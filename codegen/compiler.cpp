@@ -1,6 +1,7 @@
 #include "codegen/compiler.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "codegen/compile_context.h"
 #include "codegen/compile_model.h"
@@ -18,6 +19,7 @@
 #include "codegen/targets.h"
 #include "codegen/variants.h"
 #include "runtime/base/timing.h"
+#include "runtime/platform/process.h"
 
 namespace reprise {
 
@@ -204,7 +206,8 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   CompileOptions with_values = options;
   std::map<std::string, std::optional<HostTensor>> states;
   for (const StateOption& s : options.states) states[s.input] = {};
-  onnx::ImportOptions import_options{options.shapes, options.ranges, refusals, &states};
+  std::optional<platform::FileBytes> files(std::in_place);
+  onnx::ImportOptions import_options{options.shapes, options.ranges, refusals, &states, &*files};
   std::erase_if(import_options.ranges,
                 [&](const auto& r) { return is_image_size(options.images, r.first); });
   RP_ASSIGN(auto model, from.path ? onnx::import_file(*from.path, import_options)
@@ -216,6 +219,9 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   auto compiled = compile(std::move(model), with_values, report);
   if (!compiled.ok())
     return from.path ? compiled.status().with_context(*from.path) : compiled.status();
+  package::leave_in_files(*compiled, *files);
+  files.reset();
+  platform::give_back_memory();
   if (report != nullptr) report->passes.insert(report->passes.begin(), {"import", import_ms});
   return compiled;
 }

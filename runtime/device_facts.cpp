@@ -25,7 +25,44 @@ std::string too_small(const std::string& what, uint64_t needed, uint64_t found) 
          std::to_string(found);
 }
 
+struct Feature {
+  bool Predicate::*needed;
+  bool DeviceFacts::*present;
+  std::string name;
+  const char* lent;  // the member of reprise_vulkan_device, and what it is for; null: there is none
+};
+const Feature kFeatures[] = {
+    {&Predicate::needs_int64, &DeviceFacts::int64, "64-bit integers",
+     "shader_int64 (loads of 64 bits)"},
+    {&Predicate::needs_float16, &DeviceFacts::float16, "fp16 arithmetic",
+     "shader_float16 (arithmetic in fp16)"},
+    {&Predicate::needs_float64, &DeviceFacts::float64, "fp64 arithmetic",
+     "shader_float64 (operators on doubles, which the host computes otherwise)"},
+    {&Predicate::needs_storage8, &DeviceFacts::storage8, "8-bit storage",
+     "storage8 (bytes that are not taken out of words)"},
+    {&Predicate::needs_storage16, &DeviceFacts::storage16, "16-bit storage",
+     "storage16 (halves that are not taken out of words)"},
+    {&Predicate::needs_subgroup_arithmetic, &DeviceFacts::subgroup_arithmetic,
+     "subgroup arithmetic", nullptr},
+    {&Predicate::needs_subgroup_shuffle, &DeviceFacts::subgroup_shuffle, "subgroup shuffles",
+     nullptr},
+    {&Predicate::needs_subgroup_extended_types, &DeviceFacts::subgroup_extended_types,
+     "subgroup operations on 64-bit integers and fp16", nullptr},
+};
+
 }  // namespace
+
+std::string Predicate::missing_of_lent(const DeviceFacts& facts) const {
+  std::string missing;
+  for (const Feature& f : kFeatures)
+    if (f.lent && this->*f.needed && !(facts.*f.present))
+      missing += (missing.empty() ? "" : ", ") + std::string(f.lent);
+  if (api == Api::Vulkan && storage_buffers == 0 && !facts.buffer_address)
+    missing +=
+        (missing.empty() ? "" : ", ") +
+        std::string("no_buffer_addresses = 0 (bufferDeviceAddress: kernels without descriptors)");
+  return missing;
+}
 
 std::string Predicate::mismatch(const DeviceFacts& facts) const {
   if (api != facts.api) {
@@ -49,23 +86,10 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
            " storage buffers in a kernel, the device allows " +
            std::to_string(facts.max_storage_buffers);
   }
-  const struct {
-    bool needed, present;
-    const char* name;
-  } features[] = {
-      {needs_int64, facts.int64, "64-bit integers"},
-      {needs_float16, facts.float16, "fp16 arithmetic"},
-      {needs_float64, facts.float64, "fp64 arithmetic"},
-      {needs_storage8, facts.storage8, "8-bit storage"},
-      {needs_storage16, facts.storage16, "16-bit storage"},
-      {needs_subgroup_arithmetic, facts.subgroup_arithmetic, "subgroup arithmetic"},
-      {needs_subgroup_shuffle, facts.subgroup_shuffle, "subgroup shuffles"},
-      {needs_subgroup_extended_types, facts.subgroup_extended_types,
-       "subgroup operations on 64-bit integers and fp16"},
-  };
-  for (const auto& f : features) {
-    if (f.needed && !f.present) return std::string("needs ") + f.name;
-  }
+  std::string missing;
+  for (const Feature& f : kFeatures)
+    if (this->*f.needed && !(facts.*f.present)) missing += (missing.empty() ? "" : ", ") + f.name;
+  if (!missing.empty()) return "needs " + missing;
   if (subgroup_size != 0 && subgroup_size != facts.subgroup_size) {
     return "needs subgroups of " + std::to_string(subgroup_size) + ", the device has " +
            std::to_string(facts.subgroup_size);

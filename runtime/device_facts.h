@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ struct DeviceInfo {
   bool usable = false;
   std::string reason;  // if not usable: why, and what to do
   DeviceFacts facts;
+  /// Of a device that an application lends without all of its features: the facts with them.
+  std::optional<DeviceFacts> offered;
   uint8_t uuid[16] = {};
   uint32_t driver_version = 0;
   // Of the adapter on Windows.
@@ -83,8 +86,12 @@ struct Predicate {
   uint32_t storage_buffers = 0;
   std::string cuda_arch;  // "sm_90" (cubin) or "compute_80" (PTX); empty for Vulkan
 
-  /// Empty if the facts satisfy the predicate; or else the first missing fact, for people.
+  /// Empty if the facts satisfy the predicate; or else why not, for people: the first reason, but
+  /// all optional features that are missing.
   std::string mismatch(const DeviceFacts& facts) const;
+  /// The features that an application must enable and declare when it lends the device, of those
+  /// that are missing: members of reprise_vulkan_device, with what they are for.
+  std::string missing_of_lent(const DeviceFacts& facts) const;
 
   friend bool operator==(const Predicate&, const Predicate&) = default;
 };

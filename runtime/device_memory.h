@@ -2,6 +2,7 @@
 // wait for memory of others.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -60,6 +61,10 @@ class SharedMemory {
     const std::lock_guard lock(mutex_);
     const auto found = known_.find(key);
     return found == known_.end() ? nullptr : found->second.lock();
+  }
+  bool has_any() {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(known_, [](const auto& entry) { return !entry.second.expired(); });
   }
   /// Offers memory to others for as long as someone has it. Returns the memory of another thread
   /// instead if that thread was faster.

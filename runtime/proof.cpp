@@ -12,7 +12,7 @@ namespace reprise {
 namespace {
 
 constexpr std::string_view kHead = "reprise proof 1\n", kRight = "right\n", kWrong = "wrong\n";
-constexpr const char* kSuffix = ".proof";
+constexpr const char* kProofSuffix = ".proof";
 constexpr uint64_t kMaxFolderBytes = uint64_t{1} << 16;
 
 /// Another driver is another device: its compiler may be better or worse.
@@ -22,7 +22,7 @@ std::filesystem::path path_of(const std::string& cache_dir, const DeviceInfo& d)
   std::array<char, 17> hex{};
   const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(key)));
   std::snprintf(hex.data(), hex.size(), "%016llx", static_cast<unsigned long long>(hash));
-  return utf8_path(cache_dir) / (std::string(hex.data()) + kSuffix);
+  return utf8_path(cache_dir) / (std::string(hex.data()) + kProofSuffix);
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ bool keep_proof(const std::string& cache_dir, const DeviceInfo& device, bool rig
   const std::string text = std::string(kHead) + std::string(right ? kRight : kWrong);
   const std::array parts{std::as_bytes(std::span(text))};
   if (!write_cache_file(path, parts)) return false;
-  bound_cache_folder(path.parent_path(), kSuffix, kMaxFolderBytes, path);
+  bound_cache_folder(path.parent_path(), kProofSuffix, kMaxFolderBytes, path);
   return true;
 }
 

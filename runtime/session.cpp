@@ -53,6 +53,22 @@ std::string caveat(const package::Variant& v, const DeviceFacts& facts) {
          own;
 }
 
+/// For a device that an application lends without all of its features: a note if that makes it use
+/// another variant; usually empty.
+std::string lent_caveat(const package::Package& package, size_t v, const DeviceInfo& info) {
+  if (!info.offered) return {};
+  for (size_t better = 0; better < v; ++better) {
+    const package::Variant& variant = package.variants[better];
+    if (!variant.predicate.mismatch(*info.offered).empty()) continue;
+    return package.variants[v].name + ": the faster variant " + variant.name +
+           " could run, if the application that lends the device enabled all of these features and "
+           "set them in reprise_vulkan_device: " +
+           variant.predicate.missing_of_lent(info.facts) +
+           "; reprise_vulkan_wanted_features sets those that the device has";
+  }
+  return {};
+}
+
 /// The option that compiles a package for the device.
 std::string target_for(const DeviceFacts& facts) {
   if (facts.api == Api::Cuda) return " (--targets cuda:sm_" + std::to_string(facts.cuda_arch) + ")";
@@ -128,6 +144,10 @@ Result<std::unique_ptr<Session>> create_on_device(
     if (options.fullgraph) RP_TRY(refuse_host_calls(variant));
     std::vector<std::string> own = notes;
     std::string note = caveat(variant, info.facts);
+    if (!note.empty()) own.push_back(std::move(note));
+    note = lent_caveat(*package, v, info);
+    if (!note.empty() && options.log)
+      options.log(Severity::Warning, info.id + ": '" + package->model_name + "': " + note);
     if (!note.empty()) own.push_back(std::move(note));
     Verdict verdict;
     RP_ASSIGN(auto session,

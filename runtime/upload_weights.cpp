@@ -1,7 +1,7 @@
 // Weights in the memory of a device. Sessions share those with equal contents.
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <optional>
 
 #include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
@@ -69,18 +69,19 @@ Result<std::vector<Pool>> make_pools(const package::Package& package, const plan
   return pools;
 }
 
-/// Appends what the bytes of a packed weight follow from.
-void append_key(const plan::Weight& w, const HostTensor& raw, std::string& key) {
-  const std::array<uint64_t, 2> hash = package::keyed_hash(raw.bytes());
+/// Appends what the bytes of a packed weight follow from. `hash` is that of the raw bytes.
+void append_key(const plan::Weight& w, const HostTensor& raw, const package::PieceHash& hash,
+                std::string& key) {
+  const std::array<uint64_t, 2> keyed = hash.keyed();
   const std::array<uint64_t, 9> parts{static_cast<uint64_t>(w.packing),
                                       static_cast<uint64_t>(w.batch),
                                       static_cast<uint64_t>(w.k),
                                       static_cast<uint64_t>(w.n),
                                       uint64_t{w.tile_n} << 1 | (w.transposed ? 1 : 0),
                                       static_cast<uint64_t>(raw.dtype()),
-                                      raw.bytes().size(),
-                                      hash[0],
-                                      hash[1]};
+                                      package::weight_bytes(raw),
+                                      keyed[0],
+                                      keyed[1]};
   key.append(reinterpret_cast<const char*>(parts.data()), sizeof parts);
 }
 
@@ -90,11 +91,14 @@ class Uploader {
  public:
   explicit Uploader(Device& device) : device_(device) {}
 
-  Status add(const plan::Weight& w, const HostTensor& raw, const DeviceWeights::Place& place) {
-    const uint64_t bytes = w.packed_bytes(raw.bytes().size(), size_of(raw.dtype()));
+  /// The next weight, of which add() gets all pieces in order.
+  Status begin(const plan::Weight& w, const HostTensor& raw, const DeviceWeights::Place& place) {
+    const uint64_t bytes = w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()));
+    packer_.emplace(w, raw);
+    place_ = place;
     if (place.buffer->mapped()) {
-      return pack_weight(w, raw,
-                         {static_cast<std::byte*>(place.buffer->mapped()) + place.offset, bytes});
+      out_ = {static_cast<std::byte*>(place.buffer->mapped()) + place.offset, bytes};
+      return {};
     }
     const bool follows = buffer_ == place.buffer && place.offset >= begin_ + block_.size();
     if (!follows || place.offset + bytes - begin_ > kBlockBytes) {
@@ -102,10 +106,18 @@ class Uploader {
       buffer_ = place.buffer;
       begin_ = place.offset;
     }
-    if (bytes > kBlockBytes && w.packing == plan::Weight::Packing::Raw)
-      return device_.upload(*place.buffer, place.offset, raw.bytes());
+    // Pieces of large weights are transferred as they come, if nothing changes them.
+    direct_ = bytes > kBlockBytes && w.packing == plan::Weight::Packing::Raw;
+    if (direct_) return {};
     block_.resize(place.offset - begin_ + bytes);
-    return pack_weight(w, raw, std::span(block_).last(bytes));
+    out_ = std::span(block_).last(bytes);
+    return {};
+  }
+  Status add(uint64_t offset, std::span<const std::byte> piece) {
+    if (!place_.buffer->mapped() && direct_)
+      return device_.upload(*place_.buffer, place_.offset + offset, piece);
+    packer_->add(offset, piece, out_);
+    return {};
   }
 
   Status flush() {
@@ -121,28 +133,58 @@ class Uploader {
   DeviceBuffer* buffer_ = nullptr;  // the destination of the block
   uint64_t begin_ = 0;
   std::vector<std::byte> block_;
+  // The weight that comes now.
+  std::optional<WeightPacker> packer_;
+  DeviceWeights::Place place_;
+  std::span<std::byte> out_;
+  bool direct_ = false;
 };
 
-/// The memory of a pool: that of another session with the same contents, or else new memory.
-Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package,
-                                                 const plan::Plan& plan, const Pool& pool,
-                                                 Device& device) {
-  std::vector<HostTensor> raw;
+Status read_weight(const package::Package& package, const plan::Weight& w, uint64_t unit,
+                   std::vector<std::byte>& scratch, const package::UseWeightPiece& use) {
+  return package::read_weight(package, w.segment, unit, scratch, use)
+      .with_context("weight '" + w.name + "'");
+}
+
+Result<std::string> key_of(const package::Package& package, const plan::Plan& plan,
+                           const Pool& pool, std::vector<std::byte>& scratch) {
   std::string key;
   for (const Pool::Member& m : pool.members) {
     const plan::Weight& w = plan.weights[m.weight];
-    RP_ASSIGN(HostTensor loaded, load_weight(package, w));
-    raw.push_back(std::move(loaded));
-    append_key(w, raw.back(), key);
+    package::PieceHash hash;
+    RP_TRY(read_weight(package, w, 1, scratch, [&](uint64_t, std::span<const std::byte> piece) {
+      hash.add(piece);
+      return Status();
+    }));
+    append_key(w, package.weights[w.segment], hash, key);
   }
-  if (auto found = device.shared_memory().find(key)) return found;
+  return key;
+}
+
+/// The memory of a pool: that of another session with the same contents, or else new memory. The
+/// contents are read by pieces, and again if there is memory whose contents may be the same.
+Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package,
+                                                 const plan::Plan& plan, const Pool& pool,
+                                                 Device& device, std::vector<std::byte>& scratch) {
+  if (device.shared_memory().has_any()) {
+    RP_ASSIGN(const std::string key, key_of(package, plan, pool, scratch));
+    if (auto found = device.shared_memory().find(key)) return found;
+  }
   auto made = device.allocate_or_free_idle(pool.bytes, MemoryUse::Device);
   if (!made.ok()) return made.status().with_context("memory for the weights");
   Uploader uploader(device);
-  for (size_t i = 0; i < raw.size(); ++i) {
-    const plan::Weight& w = plan.weights[pool.members[i].weight];
-    RP_TRY(uploader.add(w, raw[i], {made->get(), pool.members[i].offset})
-               .with_context("weight '" + w.name + "'"));
+  std::string key;
+  for (const Pool::Member& m : pool.members) {
+    const plan::Weight& w = plan.weights[m.weight];
+    const HostTensor& raw = package.weights[w.segment];
+    package::PieceHash hash;
+    RP_TRY(uploader.begin(w, raw, {made->get(), m.offset}).with_context("weight '" + w.name + "'"));
+    RP_TRY(read_weight(package, w, WeightPacker::unit(w, raw), scratch,
+                       [&](uint64_t offset, std::span<const std::byte> piece) {
+                         hash.add(piece);
+                         return uploader.add(offset, piece);
+                       }));
+    append_key(w, raw, hash, key);
   }
   RP_TRY(uploader.flush().with_context("weights"));
   return device.shared_memory().add(key, *std::move(made));
@@ -155,8 +197,9 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
   DeviceWeights out;
   out.places.resize(plan.weights.size());
   RP_ASSIGN(const std::vector<Pool> pools, make_pools(package, plan));
+  std::vector<std::byte> scratch;  // one block for all, which leaves no holes in the heap
   for (const Pool& pool : pools) {
-    RP_ASSIGN(auto memory, get_memory(package, plan, pool, device));
+    RP_ASSIGN(auto memory, get_memory(package, plan, pool, device, scratch));
     for (const Pool::Member& m : pool.members) out.places[m.weight] = {memory.get(), m.offset};
     out.bytes += memory->size();
     out.pools.push_back(std::move(memory));

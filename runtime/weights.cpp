@@ -14,22 +14,55 @@ std::string subject(const plan::Weight& w) {
   return "weight '" + w.name + "'";
 }
 
+/// Packs rows of matrices [k, n], the first of which is row `first` of all matrices. What is beyond
+/// the n-th column becomes zero.
 template <typename T>
-void pack_tiles(const plan::Weight& w, const std::byte* raw_bytes, std::byte* out_bytes) {
-  const auto* raw = reinterpret_cast<const T*>(raw_bytes);
-  auto* out = reinterpret_cast<T*>(out_bytes);
-  const int64_t tile = w.tile_n;
-  const int64_t row = w.transposed ? 1 : w.n, column = w.transposed ? w.k : 1;
-  for (int64_t b = 0; b < w.batch; ++b) {
-    const T* matrix = raw + b * w.k * w.n;
-    for (int64_t n0 = 0; n0 < w.n; n0 += tile) {
-      const int64_t valid = std::min(tile, w.n - n0);
-      for (int64_t k = 0; k < w.k; ++k) {
-        for (int64_t j = 0; j < valid; ++j) out[j] = matrix[k * row + (n0 + j) * column];
-        for (int64_t j = valid; j < tile; ++j) out[j] = T{};
-        out += tile;
-      }
+void pack_rows(const plan::Weight& w, int64_t first, std::span<const T> rows, T* out) {
+  const int64_t tile = w.tile_n, tiles = (w.n + tile - 1) / tile;
+  const auto count = static_cast<int64_t>(rows.size()) / w.n;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t matrix = (first + i) / w.k, k = (first + i) % w.k;
+    const T* const row = rows.data() + i * w.n;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t valid = std::min(tile, w.n - t * tile);
+      T* const to = out + ((matrix * tiles + t) * w.k + k) * tile;
+      std::copy_n(row + t * tile, valid, to);
+      std::fill(to + valid, to + tile, T{});
     }
+  }
+}
+
+/// Packs columns of matrices [k, n] that are stored transposed: each piece of k elements is one.
+/// Those of a tile are written together, in the order of memory.
+template <typename T>
+void pack_columns(const plan::Weight& w, int64_t first, std::span<const T> columns, T* out) {
+  const int64_t tile = w.tile_n, tiles = (w.n + tile - 1) / tile;
+  const auto count = static_cast<int64_t>(columns.size()) / w.k;
+  for (int64_t i = 0; i < count;) {
+    const int64_t matrix = (first + i) / w.n, n = (first + i) % w.n;
+    const int64_t begin = n % tile, together = std::min({count - i, w.n - n, tile - begin});
+    const int64_t end = n + together == w.n ? tile : begin + together;
+    const T* const from = columns.data() + i * w.k;
+    T* const to = out + (matrix * tiles + n / tile) * w.k * tile;
+    for (int64_t k = 0; k < w.k; ++k) {
+      for (int64_t j = begin; j < begin + together; ++j)
+        to[k * tile + j] = from[(j - begin) * w.k + k];
+      for (int64_t j = begin + together; j < end; ++j) to[k * tile + j] = T{};
+    }
+    i += together;
+  }
+}
+
+template <typename T>
+void pack_tiles(const plan::Weight& w, uint64_t offset, std::span<const std::byte> piece,
+                std::byte* out) {
+  const std::span elements(reinterpret_cast<const T*>(piece.data()), piece.size() / sizeof(T));
+  const auto first = static_cast<int64_t>(offset / sizeof(T)) / (w.transposed ? w.k : w.n);
+  auto* const to = reinterpret_cast<T*>(out);
+  if (w.transposed) {
+    pack_columns<T>(w, first, elements, to);
+  } else {
+    pack_rows<T>(w, first, elements, to);
   }
 }
 
@@ -46,9 +79,11 @@ uint32_t nibbles(const plan::Weight& w, const std::byte* matrix, int64_t k, int6
   return word;
 }
 
-void pack_nibbles(const plan::Weight& w, const std::byte* raw, std::byte* out) {
-  for (int64_t b = 0; b < w.batch; ++b) {
-    const std::byte* const matrix = raw + b * w.k * w.n;
+/// Packs whole matrices.
+void pack_nibbles(const plan::Weight& w, std::span<const std::byte> matrices, std::byte* out) {
+  const auto count = static_cast<int64_t>(matrices.size()) / (w.k * w.n);
+  for (int64_t b = 0; b < count; ++b) {
+    const std::byte* const matrix = matrices.data() + b * w.k * w.n;
     for (int64_t tile = 0; tile < w.n; tile += w.tile_n) {
       for (int64_t k = 0; k < w.k; k += 8) {
         for (int64_t i = 0; i < w.tile_n; ++i) {
@@ -131,30 +166,50 @@ Result<HostTensor> HostWeights::get(const package::Package& package, const plan:
   return *known;
 }
 
+uint64_t WeightPacker::unit(const plan::Weight& w, const HostTensor& raw) {
+  const auto row = static_cast<uint64_t>(w.transposed ? w.k : w.n) * size_of(raw.dtype());
+  switch (w.packing) {
+    case plan::Weight::Packing::Raw:
+      return size_of(raw.dtype());
+    case plan::Weight::Packing::Tiles:
+      return row;
+    case plan::Weight::Packing::Nibbles:
+      return static_cast<uint64_t>(w.transposed ? w.n : w.k) * row;
+  }
+  return package::weight_bytes(raw);
+}
+
+void WeightPacker::add(uint64_t offset, std::span<const std::byte> piece,
+                       std::span<std::byte> out) const {
+  switch (w_.packing) {
+    case plan::Weight::Packing::Raw:
+      std::ranges::copy(piece, out.begin() + static_cast<std::ptrdiff_t>(offset));
+      return;
+    case plan::Weight::Packing::Nibbles: {
+      const uint64_t matrices = offset / static_cast<uint64_t>(w_.k * w_.n);
+      const uint64_t packed = out.size() / static_cast<uint64_t>(w_.batch);
+      pack_nibbles(w_, piece, out.data() + matrices * packed);
+      return;
+    }
+    case plan::Weight::Packing::Tiles:
+      break;
+  }
+  switch (element_) {
+    case 1:
+      return pack_tiles<uint8_t>(w_, offset, piece, out.data());
+    case 2:
+      return pack_tiles<uint16_t>(w_, offset, piece, out.data());
+    case 4:
+      return pack_tiles<uint32_t>(w_, offset, piece, out.data());
+    default:
+      return pack_tiles<uint64_t>(w_, offset, piece, out.data());
+  }
+}
+
 Status pack_weight(const plan::Weight& w, const HostTensor& raw, std::span<std::byte> out) {
   RP_TRY(check_recipe(w, raw));
-  if (w.packing == plan::Weight::Packing::Raw) {
-    std::copy_n(raw.bytes().begin(), std::min(out.size(), raw.bytes().size()), out.begin());
-    return {};
-  }
-  if (w.packing == plan::Weight::Packing::Nibbles) {
-    pack_nibbles(w, raw.bytes().data(), out.data());
-    return {};
-  }
-  switch (size_of(raw.dtype())) {
-    case 1:
-      pack_tiles<uint8_t>(w, raw.bytes().data(), out.data());
-      return {};
-    case 2:
-      pack_tiles<uint16_t>(w, raw.bytes().data(), out.data());
-      return {};
-    case 4:
-      pack_tiles<uint32_t>(w, raw.bytes().data(), out.data());
-      return {};
-    default:
-      pack_tiles<uint64_t>(w, raw.bytes().data(), out.data());
-      return {};
-  }
+  WeightPacker(w, raw).add(0, raw.bytes(), out);
+  return {};
 }
 
 }  // namespace reprise

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/common/files.h"
 #include "apps/common/npy.h"
-#include "apps/common/status.h"
 #include "runtime/platform/child/child.h"
 #include "runtime/platform/file.h"
 #include "runtime/platform/path.h"
@@ -80,10 +80,7 @@ Status run_python(const Folder& folder) {
 
 Result<std::vector<HostTensor>> run_onnxruntime(const std::string& model, const InputSet& inputs) {
   RP_ASSIGN(const Folder folder, Folder::make());
-  std::ofstream file(folder / "model.onnx", std::ios::binary);
-  file << model;
-  file.close();
-  if (!file) return file_error("cannot write", utf8_text(folder / "model.onnx"));
+  RP_TRY(write_file(utf8_text(folder / "model.onnx"), model));
   for (size_t i = 0; i < inputs.tensors.size(); ++i)
     RP_TRY(write_npy(inputs.tensors[i], utf8_text(folder / ("in" + std::to_string(i) + ".npy"))));
   RP_TRY(run_python(folder));

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
-#include "apps/common/status.h"
+#include "apps/common/files.h"
 #include "codegen/onnx/importer.h"
 #include "runtime/base/timing.h"
 #include "runtime/platform/path.h"
@@ -244,14 +243,6 @@ class Reducer {
   double start_ = now_ms();
 };
 
-Status write_file(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out << bytes;
-  out.close();
-  if (!out) return file_error("cannot write", utf8_text(path));
-  return {};
-}
-
 }  // namespace
 
 Result<std::optional<Reduced>> reduce(const graph::Graph& model, const Values& values,
@@ -266,14 +257,14 @@ Status write_case(const Reduced& reduced, const std::string& dir) {
   std::error_code error;
   fs::create_directories(data, error);
   if (error) return {Code::Io, "cannot create '" + utf8_text(data) + "': " + error.message()};
-  RP_TRY(write_file(utf8_path(dir) / "model.onnx", reduced.onnx));
+  RP_TRY(write_file(utf8_text(utf8_path(dir) / "model.onnx"), reduced.onnx));
   const Sample& s = reduced.sample;
   for (size_t i = 0; i < s.inputs.tensors.size(); ++i) {
-    RP_TRY(write_file(data / ("input_" + std::to_string(i) + ".pb"),
+    RP_TRY(write_file(utf8_text(data / ("input_" + std::to_string(i) + ".pb")),
                       onnx::tensor_file(s.inputs.tensors[i], s.inputs.names[i])));
   }
   for (size_t i = 0; i < s.expected.size(); ++i) {
-    RP_TRY(write_file(data / ("output_" + std::to_string(i) + ".pb"),
+    RP_TRY(write_file(utf8_text(data / ("output_" + std::to_string(i) + ".pb")),
                       onnx::tensor_file(s.expected[i], s.model->output_name(i))));
   }
   return {};

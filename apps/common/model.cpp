@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "apps/common/status.h"
+#include "apps/common/waiting.h"
 #include "runtime/base/timing.h"
 #include "runtime/platform/path.h"
 
@@ -43,6 +44,7 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
     m.read_ms = now_ms() - start;
     return m;
   }
+  const Waiting waiting("the compiler, for '" + path + "'");
   RP_ASSIGN(package::Package compiled, compile_file(path, options, &m.report));
   m.package = std::make_shared<package::Package>(std::move(compiled));
   m.compiled = true;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/common/files.h"
 #include "apps/common/status.h"
 #include "apps/common/utf8.h"
 #include "runtime/base/file_kind.h"
@@ -365,11 +366,7 @@ std::string format_npy(const HostTensor& tensor) {
 Status write_npy(const HostTensor& tensor, const std::string& path) {
   Result<std::string> text = format_checked(tensor);
   if (!text.ok()) return text.status().with_context("writing '" + path + "'");
-  std::ofstream out(utf8_path(path), std::ios::binary);
-  out.write(text->data(), static_cast<std::streamsize>(text->size()));
-  out.close();
-  if (!out) return file_error("cannot write", path);
-  return {};
+  return write_file(path, *text);
 }
 
 }  // namespace reprise::app

@@ -8,6 +8,7 @@
 #include "apps/finetune/npy.h"
 #include "apps/finetune/plot.h"
 #include "apps/samples/command_line.h"
+#include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
 #include "reprise/reprise.hpp"
 
@@ -166,8 +167,8 @@ reprise::Error train(reprise::Session& session, const Options& o, std::vector<fl
 int run(const Options& o) {
   const auto package = reprise::Package::open(o.package);
   if (!package) return report(package.error());
-  const auto device =
-      o.device == "auto" ? reprise::Device::open_for(*package) : reprise::Device::open(o.device);
+  samples::Validation validation;
+  const auto device = samples::open_device(o.device, *package, validation);
   if (!device) return report(device.error());
   auto session = reprise::Session::create(*package, *device);
   if (!session) return report(session.error());

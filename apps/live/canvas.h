@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/live/gpu.h"
+#include "apps/live/text.h"
 
 namespace live {
 
@@ -14,7 +15,8 @@ class Canvas {
   Canvas(const Gpu& gpu, uint32_t width, uint32_t height);
 
   /// Records: the picture enlarged, its right half replaced by that of `better` if there is one,
-  /// and a panel with text. The layouts of all images are TransferSrcOptimal before and after.
+  /// and a panel with text. With `better`, a line and labels tell the halves apart. The layouts of
+  /// all images are TransferSrcOptimal before and after.
   void record(vk::CommandBuffer commands, const Image& picture, const Image* better,
               const std::vector<std::string>& lines);
   const Image& image() const { return image_; }
@@ -22,8 +24,14 @@ class Canvas {
   std::vector<unsigned char> read(const Gpu& gpu) const;
 
  private:
+  /// Copies the pixels to a place of the image, through `text_` from a byte on, and returns the
+  /// byte after them. What does not fit into the image is left out.
+  vk::DeviceSize show(vk::CommandBuffer commands, const Pixels& pixels, uint32_t x, uint32_t y,
+                      vk::DeviceSize from);
+  void label_halves(vk::CommandBuffer commands, uint32_t y, vk::DeviceSize from);
+
   Image image_;
-  Buffer text_;  // pixels of the panel
+  Buffer text_;  // pixels of all panels
 };
 
 }  // namespace live

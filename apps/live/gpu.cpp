@@ -121,31 +121,37 @@ void Gpu::choose_device() {
 }
 
 void Gpu::create_device() {
-  const auto found =
-      physical_.getFeatures2<vk::PhysicalDeviceFeatures2, vk::PhysicalDeviceVulkan12Features>();
-  const auto& found12 = found.get<vk::PhysicalDeviceVulkan12Features>();
-  has_storage8_ = found12.storageBuffer8BitAccess && found12.shaderInt8;
-  vk::PhysicalDeviceVulkan12Features features;
-  features.bufferDeviceAddress = VK_TRUE;
-  features.storageBuffer8BitAccess = has_storage8_;
-  features.shaderInt8 = has_storage8_;
+  lent_.instance = static_cast<VkInstance>(*instance_);
+  lent_.physical_device = static_cast<VkPhysicalDevice>(physical_);
+  reprise_error error{};
+  if (reprise_vulkan_wanted_features(&lent_, &error) != REPRISE_OK)
+    throw std::runtime_error(error.message);
+  vk::PhysicalDeviceVulkan12Features v12;
+  v12.bufferDeviceAddress = VK_TRUE;
+  v12.storageBuffer8BitAccess = v12.shaderInt8 = lent_.storage8 != 0;
+  v12.shaderFloat16 = lent_.shader_float16 != 0;
+  vk::PhysicalDeviceVulkan11Features v11;
+  v11.storageBuffer16BitAccess = lent_.storage16 != 0;
+  v11.pNext = &v12;
+  vk::PhysicalDeviceFeatures core;
+  core.shaderInt16 = lent_.storage16 != 0;
+  core.shaderInt64 = lent_.shader_int64 != 0;
+  core.shaderFloat64 = lent_.shader_float64 != 0;
   const float priority = 1;
   const vk::DeviceQueueCreateInfo queue({}, family_, 1, &priority);
   const char* const extensions[] = {VK_KHR_SWAPCHAIN_EXTENSION_NAME};
   vk::DeviceCreateInfo info({}, queue, {}, extensions);
-  info.pNext = &features;
+  info.pNext = &v11;
+  info.pEnabledFeatures = &core;
   device_ = physical_.createDeviceUnique(info);
   queue_ = device_->getQueue(family_, 0);
 }
 
 reprise_vulkan_device Gpu::lend() const {
-  reprise_vulkan_device lent = REPRISE_VULKAN_DEVICE_INIT;
-  lent.instance = static_cast<VkInstance>(*instance_);
-  lent.physical_device = static_cast<VkPhysicalDevice>(physical_);
+  reprise_vulkan_device lent = lent_;
   lent.device = static_cast<VkDevice>(*device_);
   lent.queue = static_cast<VkQueue>(queue_);
   lent.queue_family = family_;
-  lent.storage8 = has_storage8_ ? 1 : 0;
   return lent;
 }
 

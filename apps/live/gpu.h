@@ -52,7 +52,7 @@ class Gpu {
   vk::UniqueSurfaceKHR surface_;
   vk::PhysicalDevice physical_;
   uint32_t family_ = 0;
-  bool has_storage8_ = false;
+  reprise_vulkan_device lent_ = REPRISE_VULKAN_DEVICE_INIT;  // its features
   vk::UniqueDevice device_;
   vk::Queue queue_;
 };

@@ -87,6 +87,14 @@ void Pixels::write(const std::string& text, uint32_t line) {
   }
 }
 
+Pixels Pixels::filled(uint32_t width, uint32_t height) {
+  Pixels out(0, 0, 1);
+  out.width_ = width;
+  out.height_ = height;
+  out.bytes_.assign(size_t{width} * height * 4, 240);
+  return out;
+}
+
 void Pixels::set(uint32_t x, uint32_t y) {
   for (uint32_t py = y * scale_; py < (y + 1) * scale_ && py < height_; ++py) {
     for (uint32_t px = x * scale_; px < (x + 1) * scale_ && px < width_; ++px) {

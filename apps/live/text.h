@@ -15,6 +15,9 @@ class Pixels {
   /// Writes digits, letters (all as capitals) and the characters . : - / %. Others are blank.
   void write(const std::string& text, uint32_t line);
 
+  /// A bright rectangle; the size is in pixels.
+  static Pixels filled(uint32_t width, uint32_t height);
+
   uint32_t width() const { return width_; }
   uint32_t height() const { return height_; }
   const std::vector<unsigned char>& bytes() const { return bytes_; }

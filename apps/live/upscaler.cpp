@@ -1,5 +1,7 @@
 #include "apps/live/upscaler.h"
 
+#include "apps/samples/device.h"
+
 namespace live {
 namespace {
 
@@ -58,7 +60,9 @@ Error Upscaler::open(const Gpu& gpu, const reprise::Package& package) {
   reprise_error e{};
   const reprise_vulkan_device lent = gpu.lend();
   reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  const std::string cache = samples::cache_folder();
   options.vulkan = &lent;
+  options.cache_dir = cache.empty() ? nullptr : cache.c_str();
   reprise_device* device = nullptr;
   if (reprise_device_open("vulkan", &options, &device, &e) != REPRISE_OK) return error_of(e);
   device_.reset(device);

@@ -4,6 +4,7 @@
 #include "apps/bisect/bisect.h"
 #include "apps/bisect/onnxruntime.h"
 #include "apps/bisect/package_graph.h"
+#include "apps/common/files.h"
 #include "apps/reprise/command.h"
 #include "apps/reprise/table.h"
 #include "codegen/onnx/importer.h"
@@ -265,7 +266,18 @@ Status check_options(const BisectCommand& o, const OpenedDevice& device) {
   return {};
 }
 
+/// Code::Usage if the reduced model and its data would replace the model or its inputs.
+Status check_out_dir(const BisectCommand& o) {
+  const std::filesystem::path dir = utf8_path(out_dir_of(o));
+  if (!is_same_file(utf8_text(dir / "model.onnx"), o.model) &&
+      !is_same_file(utf8_text(dir / "test_data_set_0"), o.inputs.data_dir))
+    return {};
+  return {Code::Usage, "--output-dir: the reduced model and its data would replace those in '" +
+                           utf8_text(dir) + "'; name another folder"};
+}
+
 Result<int> run_bisect(const BisectCommand& o) {
+  RP_TRY(check_out_dir(o));
   const Output out(o.common.json);
   RP_ASSIGN(OpenedDevice device, open_selected(o.common, {o.model}));
   RP_TRY(check_options(o, device));
@@ -320,8 +332,10 @@ void register_bisect(CLI::App& root, int& status) {
   CLI::App* command =
       root.add_subcommand("bisect", "Name the kernel, operators and pass that make a result wrong");
   command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
-  command->add_option("-o,--output-dir", o->out_dir,
-                      "Folder for the reduced model and its data; default: bisect-MODEL");
+  command
+      ->add_option("-o,--output-dir", o->out_dir,
+                   "Folder for the reduced model and its data; default: bisect-MODEL")
+      ->check(no_stream());
   command
       ->add_option("--reference", o->reference,
                    "The reference: host, or onnxruntime (imported by the python3 that is found on "

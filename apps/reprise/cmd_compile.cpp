@@ -1,5 +1,6 @@
 #include <filesystem>
 
+#include "apps/common/files.h"
 #include "apps/reprise/command.h"
 #include "runtime/platform/path.h"
 
@@ -41,6 +42,7 @@ Status compile_model(const CompileCommand& o) {
   const Output out(o.common.json);
   ProgressLine progress;
   RP_ASSIGN(const CompileOptions options, options_of(o, progress));
+  RP_TRY(check_package_output(o.model, o.output));
   if (o.common.device != "auto" && !o.common.mode.starts_with("max-autotune"))
     note("--device has no effect on a package without --mode max-autotune");
   RP_ASSIGN(Model model, load_as(o.model, options, o.common));
@@ -89,7 +91,9 @@ void register_compile(CLI::App& root, int& status) {
   auto o = std::make_shared<CompileCommand>();
   CLI::App* command = root.add_subcommand("compile", "Compile a model to a package");
   command->add_option("MODEL", o->model, "An .onnx file")->required();
-  command->add_option("-o,--output", o->output, "The .rpk to write")->required();
+  command->add_option("-o,--output", o->output, "The .rpk to write")
+      ->required()
+      ->check(no_stream());
   command
       ->add_option("--targets", o->targets,
                    "Comma-separated: vulkan or variants of it, cuda:sm_80, cuda:sm_90, ...")

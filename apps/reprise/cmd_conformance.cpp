@@ -24,9 +24,9 @@ Json case_json(const CaseResult& r) {
 }
 
 /// Prints results and counts them by status.
-class Summary {
+class CaseSummary {
  public:
-  Summary(const Output& out, bool verbose, size_t count)
+  CaseSummary(const Output& out, bool verbose, size_t count)
       : out_(out), verbose_(verbose), count_(count) {}
 
   void add(const Json& result) {
@@ -100,7 +100,7 @@ Result<int> run_conformance(const ConformanceOptions& o) {
 
   std::optional<OpenedDevice> device;
   std::vector<Json> results(names.size());
-  Summary summary(out, common.verbose, names.size());
+  CaseSummary summary(out, common.verbose, names.size());
   const auto finish = [&](size_t i, Json result) {
     summary.add(result);
     results[i] = std::move(result);

@@ -448,8 +448,10 @@ void register_explain(CLI::App& root, int& status) {
   command->add_flag("--all", o->all,
                     "List everything in the model that is not supported, instead of the first, "
                     "and what of the rest runs on the host");
-  command->add_option("--dump", o->dump,
-                      "Write the graph after each pass, kernel IR, SPIR-V and CUDA text here");
+  command
+      ->add_option("--dump", o->dump,
+                   "Write the graph after each pass, kernel IR, SPIR-V and CUDA text here")
+      ->check(no_stream());
   command->add_option("--targets", o->targets,
                       "Compile for these targets, like `reprise compile`; the plan is that of the "
                       "first one unless --device is given");

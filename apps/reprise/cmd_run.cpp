@@ -117,7 +117,8 @@ void register_run(CLI::App& root, int& status) {
   auto o = std::make_shared<RunOptions>();
   CLI::App* command = root.add_subcommand("run", "Run a model once and summarise its outputs");
   command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
-  command->add_option("--output-dir", o->output_dir, "Write outputs here as 0.npy, 1.npy, ...");
+  command->add_option("--output-dir", o->output_dir, "Write outputs here as 0.npy, 1.npy, ...")
+      ->check(no_stream());
   add_inputs(*command, o->inputs);
   add_common(*command, o->common);
   command->footer(

@@ -1,5 +1,7 @@
 #include "apps/reprise/command.h"
 
+#include "apps/common/files.h"
+#include "apps/common/waiting.h"
 #include "codegen/autotune/autotune.h"
 #include "codegen/targets.h"
 #include "runtime/base/timing.h"
@@ -9,7 +11,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <set>
 #include <sstream>
@@ -27,11 +28,7 @@ Status Output::json(const Json& document) const {
     std::cout << text << std::flush;
     return {};
   }
-  std::ofstream out(utf8_path(json_path_), std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) return file_error("cannot write", json_path_);
-  return {};
+  return write_file(json_path_, text);
 }
 
 Json number(double v) {
@@ -199,7 +196,8 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
   if (groups & kSession) add_session(command, o);
   if (groups & kCompile) add_compile(command, o);
   if (groups & kJson) {
-    command.add_option("--json", o.json, "Write results as JSON to a file; - for standard output");
+    command.add_option("--json", o.json, "Write results as JSON to a file; - for standard output")
+        ->check(no_model());
   }
   command.add_flag("--verbose", o.verbose, "Say more on standard error");
 }
@@ -416,7 +414,11 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.slice_ns = options.slice_us * 1000;
   o.cache_dir = default_backend_options().cache_dir;
   o.log = [](Severity, const std::string& message) { note(message); };
-  RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
+  RP_ASSIGN(std::unique_ptr<Session> session, [&] {
+    const Waiting waiting("the driver of " + device.info.id + ", " + device.info.name +
+                          ", which builds the kernels of '" + model.path + "'");
+    return Session::create(model.package, device.device, o);
+  }());
   for (const std::string& line : session->variant_notes()) {
     // Notes about skipped variants are for --verbose; a note about the variant in use is always
     // shown.

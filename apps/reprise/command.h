@@ -60,6 +60,10 @@ struct CommonOptions {
 /// Refuse negative numbers, and for at_least_zero() also NaN and infinities.
 CLI::Validator at_least_zero();
 CLI::Validator whole_number();
+/// Refuses "-": of these outputs, none goes to standard output.
+CLI::Validator no_stream();
+/// Refuses the name of a model that exists.
+CLI::Validator no_model();
 
 /// Splits "a,b" at commas and drops empty items.
 std::vector<std::string> split_list(const std::string& text);

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "apps/reprise/command.h"
+#include "runtime/platform/partial_file.h"
 
 namespace {
 
@@ -68,5 +69,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int reprise::app::command_line(int argc, char** argv) noexcept {
+  platform::remove_partial_files_on_signals();
   return guarded_main(run, argc, argv);
 }

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
-#include "apps/common/status.h"
+#include "apps/common/files.h"
 #include "codegen/graph/graph.h"
 #include "runtime/platform/path.h"
 #ifdef REPRISE_HAVE_SPIRV_TOOLS
@@ -53,14 +52,8 @@ void Dump::write(const std::filesystem::path& name, const std::string& contents)
   const std::filesystem::path path = dir_ / name;
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
-  std::ofstream out(path, std::ios::binary);
-  out << contents;
-  out.close();
-  if (!out) {
-    first_error_ = file_error("cannot write", utf8_text(path));
-    return;
-  }
-  files_.insert(name);
+  first_error_ = write_file(utf8_text(path), contents);
+  if (first_error_.ok()) files_.insert(name);
 }
 
 void Dump::write_kernel(const std::string& variant, const std::string& kernel,

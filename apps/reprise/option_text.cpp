@@ -1,8 +1,10 @@
 // The texts of options: numbers, and pairs of names.
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "apps/reprise/command.h"
+#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -26,6 +28,27 @@ CLI::Validator whole_number() {
     return ok ? std::string() : "expected a whole number from 0 to 2^64 - 1, found '" + text + "'";
   };
   return CLI::Validator(check, "WHOLE NUMBER");
+}
+
+CLI::Validator no_stream() {
+  const auto check = [](const std::string& text) {
+    return text != "-" ? std::string()
+                       : "'-' would be a name: this output does not go to standard output; give "
+                         "the name of a file or folder, for one that is called so ./-";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator no_model() {
+  const auto check = [](const std::string& text) {
+    const std::filesystem::path file = utf8_path(text);
+    std::error_code error;
+    const bool is_model = file.extension() == ".onnx" || file.extension() == ".rpk";
+    return is_model && std::filesystem::exists(file, error)
+               ? "'" + text + "' is a model, which the results would replace; name another file"
+               : std::string();
+  };
+  return CLI::Validator(check, "");
 }
 
 }  // namespace reprise::app

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "apps/samples/path.h"
 #include "reprise/reprise.hpp"
 
 namespace samples {
@@ -22,12 +23,14 @@ struct Validation {
 
 /// The folder that keeps the driver's compiled kernels; empty if there is no place for it.
 inline std::string cache_folder() {
-  const char* const xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg && *xdg) return std::string(xdg) + "/reprise";
-  const char* const windows = std::getenv("LOCALAPPDATA");
-  if (windows && *windows) return std::string(windows) + "/reprise";
-  const char* const home = std::getenv("HOME");
-  return home && *home ? std::string(home) + "/.cache/reprise" : "";
+  // A relative path would depend on the folder in which the program is started.
+  const auto below = [](const char* variable, const char* folder) {
+    const char* const path = std::getenv(variable);
+    return path && utf8_path(path).is_absolute() ? path + std::string(folder) : std::string();
+  };
+  std::string found = below("XDG_CACHE_HOME", "/reprise");
+  if (found.empty()) found = below("LOCALAPPDATA", "/reprise");
+  return found.empty() ? below("HOME", "/.cache/reprise") : found;
 }
 
 /// Opens a device for a package, and names it if it is one that the library chose. `validation`

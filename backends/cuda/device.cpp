@@ -9,7 +9,7 @@
 namespace reprise::cuda {
 namespace {
 
-Status out_of_range(const DeviceBuffer& b, uint64_t offset, uint64_t bytes) {
+Status leaves_buffer(const DeviceBuffer& b, uint64_t offset, uint64_t bytes) {
   if (offset <= b.size() && bytes <= b.size() - offset) return {};
   return {Code::Usage, "a transfer of " + std::to_string(bytes) + " bytes at offset " +
                            std::to_string(offset) + " leaves a buffer of " +
@@ -141,7 +141,7 @@ Result<std::shared_ptr<void>> CudaDevice::record_into(void* /*command_buffer*/,
 // The driver itself stages memory that is not pinned, in pieces of its choice.
 Status CudaDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
   RP_TRY(driver_->alive());
-  RP_TRY(out_of_range(dst, offset, bytes.size()));
+  RP_TRY(leaves_buffer(dst, offset, bytes.size()));
   if (bytes.empty()) return {};
   if (dst.mapped()) {
     std::memcpy(static_cast<std::byte*>(dst.mapped()) + offset, bytes.data(), bytes.size());
@@ -158,7 +158,7 @@ Status CudaDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const st
 
 Status CudaDevice::download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) {
   RP_TRY(driver_->alive());
-  RP_TRY(out_of_range(src, offset, bytes.size()));
+  RP_TRY(leaves_buffer(src, offset, bytes.size()));
   if (bytes.empty()) return {};
   if (src.mapped()) {
     std::memcpy(bytes.data(), static_cast<const std::byte*>(src.mapped()) + offset, bytes.size());

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <initializer_list>
+
 #include "backends/vulkan/device.h"
 #include "backends/vulkan/vulkan.h"
 #include "runtime/platform/process.h"
@@ -28,9 +31,11 @@ class VulkanBackend final : public Backend {
     for (size_t i = 0; i < handles->size(); ++i)
       all.push_back(PhysicalDevice::query(**instance, (*handles)[i], i, hidden).info);
     if (all.empty()) {
+      const std::string said = loader_complaints();
       return no_vulkan(
-          "the Vulkan loader found no device; install a driver for the GPU (Debian: "
-          "mesa-vulkan-drivers, or the vendor's)");
+          "the Vulkan drivers have no device" + (said.empty() ? said : ": " + said) +
+          "; install a driver for the GPU (Debian: mesa-vulkan-drivers, or the vendor's), "
+          "or unset VK_DRIVER_FILES and VK_ICD_FILENAMES if they name others");
     }
     return all;
   }
@@ -74,6 +79,28 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
       std::unique_ptr<Device> device,
       VulkanDevice::create(std::move(instance), std::move(physical), options, hook, driver_hook));
   return device;
+}
+
+Status set_wanted_features(BorrowedVulkan& v) {
+  RP_ASSIGN(const auto instance, Instance::borrow(v));
+  const PhysicalDevice physical =
+      PhysicalDevice::query(*instance, static_cast<VkPhysicalDevice>(v.physical_device), 0, {});
+  if (!physical.info.usable)
+    return {Code::Device, physical.info.name + ": " + physical.info.reason};
+  FeatureChain has;
+  physical.query_features(*instance, has);
+  const auto all = [](std::initializer_list<VkBool32> features) {
+    return std::ranges::none_of(features, [](VkBool32 f) { return f == VK_FALSE; });
+  };
+  v.no_buffer_address = !all({has.address.bufferDeviceAddress});
+  v.update_after_bind =
+      v.no_buffer_address && all({has.indexing.descriptorBindingStorageBufferUpdateAfterBind});
+  v.int64 = all({has.core.features.shaderInt64});
+  v.float16 = all({has.float16.shaderFloat16});
+  v.float64 = all({has.core.features.shaderFloat64});
+  v.storage8 = all({has.storage8.storageBuffer8BitAccess, has.float16.shaderInt8});
+  v.storage16 = all({has.storage16.storageBuffer16BitAccess, has.core.features.shaderInt16});
+  return {};
 }
 
 Backend& backend() {

@@ -79,6 +79,8 @@ Status adopt_device(Driver& d, const BorrowedVulkan& b) {
   d.lock_queue = b.lock_queue;
   d.unlock_queue = b.unlock_queue;
   DeviceFacts& f = d.physical.info.facts;
+  f.matrices.clear();  // it is unknown whether the application enabled them
+  const DeviceFacts offered = f;
   if (b.no_buffer_address && f.buffer_address) d.physical.use_descriptors();
   d.physical.update_after_bind = d.physical.update_after_bind && b.update_after_bind;
   f.int64 = f.int64 && b.int64;
@@ -86,7 +88,7 @@ Status adopt_device(Driver& d, const BorrowedVulkan& b) {
   f.float64 = f.float64 && b.float64;
   f.storage8 = f.storage8 && b.storage8;
   f.storage16 = f.storage16 && b.storage16;
-  f.matrices.clear();  // it is unknown whether the application enabled them
+  if (f != offered) d.physical.info.offered = offered;
   d.physical.min_subgroup_size = d.physical.max_subgroup_size = 0;
   d.physical.full_subgroups = false;
   return {};

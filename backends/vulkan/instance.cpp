@@ -162,6 +162,61 @@ void keep_drivers_loaded(Instance& first) {
   if (!kept.exchange(true)) first.keep();
 }
 
+VKAPI_ATTR VkBool32 VKAPI_CALL keep_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                            VkDebugUtilsMessageTypeFlagsEXT,
+                                            const VkDebugUtilsMessengerCallbackDataEXT* data,
+                                            void* user) {
+  auto& kept = *static_cast<std::vector<std::string>*>(user);
+  if (data && data->pMessage && std::ranges::find(kept, data->pMessage) == kept.end())
+    kept.emplace_back(data->pMessage);
+  return VK_FALSE;
+}
+
+}  // namespace
+
+// The loader reports files and libraries that it cannot open to whoever makes an instance with a
+// messenger.
+std::string loader_complaints() {
+  std::vector<std::string> messages;
+  VkDebugUtilsMessengerCreateInfoEXT messenger{};
+  messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  messenger.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                              VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  messenger.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT;
+  messenger.pfnUserCallback = keep_message;
+  messenger.pUserData = &messages;
+  const char* const extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pNext = &messenger;
+  info.enabledExtensionCount = 1;
+  info.ppEnabledExtensionNames = &extension;
+  VkInstance instance = VK_NULL_HANDLE;
+  if (vkCreateInstance(&info, nullptr, &instance) == VK_SUCCESS) {
+    const auto destroy = reinterpret_cast<PFN_vkDestroyInstance>(
+        vkGetInstanceProcAddr(instance, "vkDestroyInstance"));
+    if (destroy) destroy(instance, nullptr);
+  }
+  std::string said;
+  for (const std::string& m : messages)
+    if (m.find("Found no drivers") == std::string::npos) said += (said.empty() ? "" : "; ") + m;
+  return said;
+}
+
+namespace {
+
+std::string why_no_driver() {
+  const std::string said = loader_complaints();
+  if (said.empty()) {
+    return "no Vulkan driver is installed (Debian: mesa-vulkan-drivers, or the GPU vendor's), or "
+           "the variables VK_DRIVER_FILES and VK_ICD_FILENAMES, which replace those that are "
+           "installed, name none";
+  }
+  return "the Vulkan loader can use no driver: " + said +
+         "; mend what it names, or unset VK_DRIVER_FILES and VK_ICD_FILENAMES, which replace the "
+         "drivers that are installed";
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log,
@@ -200,12 +255,12 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log,
   self->log_ = std::move(log);
   const VkResult r = vkCreateInstance(&info, nullptr, &self->handle_);
   if (r != VK_SUCCESS) RP_TRY(platform::check_open_files());
-  if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
-    return Status(
-        Code::Device,
-        "no Vulkan driver is installed (Debian: mesa-vulkan-drivers, or the GPU vendor's)");
+  if (r == VK_ERROR_INCOMPATIBLE_DRIVER) return Status(Code::Device, why_no_driver());
+  if (r != VK_SUCCESS) {
+    const std::string said = loader_complaints();
+    return Status(Code::Device, "vkCreateInstance failed: " + name_of(r) +
+                                    (said.empty() ? said : "; the Vulkan loader says: " + said));
   }
-  if (r != VK_SUCCESS) return Status(Code::Device, "vkCreateInstance failed: " + name_of(r));
   self->owned_ = true;
   RP_TRY(self->load_functions(vkGetInstanceProcAddr));
   keep_drivers_loaded(*self);
@@ -214,7 +269,7 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log,
 }
 
 Result<std::shared_ptr<Instance>> Instance::borrow(const BorrowedVulkan& borrowed) {
-  if (!borrowed.instance || !borrowed.physical_device || !borrowed.queue) {
+  if (!borrowed.instance || !borrowed.physical_device || (borrowed.device && !borrowed.queue)) {
     return Status(Code::Usage,
                   "a borrowed Vulkan device needs its instance, physical device and queue as well");
   }

@@ -36,6 +36,10 @@ struct InstanceTable {
   PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger = nullptr;
 };
 
+/// What the Vulkan loader complains about when it looks for drivers, such as files that are
+/// missing; empty for nothing.
+std::string loader_complaints();
+
 class Instance {
  public:
   /// Creates an instance. `validation` needs the Khronos layer to be installed; its messages go to

@@ -11,14 +11,14 @@ namespace {
 // section 3.
 constexpr uint32_t kOpCapability = 17, kOpFunction = 54, kOpVariable = 59, kOpDecorate = 71;
 constexpr uint32_t kBinding = 33, kStorageBuffer = 12, kPhysicalAddresses = 5347;
-constexpr size_t kHeaderWords = 5;
+constexpr size_t kModuleHeaderWords = 5;
 
 }  // namespace
 
 ModuleForm form_of(std::span<const uint32_t> module) {
   ModuleForm form;
   std::map<uint32_t, uint32_t> bindings;  // by variable
-  for (size_t at = kHeaderWords; at < module.size();) {
+  for (size_t at = kModuleHeaderWords; at < module.size();) {
     const uint32_t op = module[at] & 0xffffU;
     const size_t words = module[at] >> 16U;
     if (words == 0 || words > module.size() - at || op == kOpFunction) break;

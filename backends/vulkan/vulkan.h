@@ -22,6 +22,8 @@ using InstanceHook = std::function<void(InstanceTable&)>;
 Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options,
                                      const TableHook& hook = {}, const DriverHook& driver_hook = {},
                                      const InstanceHook& instance_hook = {});
+/// Sets the features of `v` to those that its physical device has and this backend uses.
+Status set_wanted_features(BorrowedVulkan& v);
 /// The backend for the registry. It is created by the first call and holds no Vulkan object.
 Backend& backend();
 

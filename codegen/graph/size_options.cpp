@@ -60,6 +60,9 @@ Result<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::stri
   while (p < end) {
     int64_t dim = 0;
     const auto [next, error] = std::from_chars(p, end, dim);
+    if (error == std::errc::result_out_of_range || (error == std::errc() && dim > kLargest))
+      return usage("the shape " + text + ": the dim " + std::string(p, next) +
+                   " is too large; a dim has at most " + std::to_string(kLargest));
     if (error != std::errc() || dim < 0 || (next != end && *next != 'x') || next + 1 == end)
       return usage("the shape " + text + ": expected dims like 1x3x224x224");
     dims.push_back(dim);

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
+#include <vector>
 
+#include "codegen/onnx/raw_data.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/platform/file.h"
 #include "runtime/platform/path.h"
@@ -22,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxProtobuf = std::numeric_limits<int32_t>::max();  // protobuf's own limit
 // A body inside a body takes three levels. This also bounds our own recursion.
-constexpr int kMaxFileDepth = 100;
+constexpr int kMaxMessageDepth = 100;
 
 using platform::InputFile;
 
@@ -51,7 +53,7 @@ Result<InputFile> open_file(const std::string& path) {
 
 template <typename Message>
 bool parse(google::protobuf::io::CodedInputStream& in, Message& message) {
-  in.SetRecursionLimit(kMaxFileDepth);
+  in.SetRecursionLimit(kMaxMessageDepth);
   return message.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
 }
 
@@ -114,6 +116,27 @@ std::string shown(const std::string& name) {
   return out + (name.size() > kMax ? "...'" : "'");
 }
 
+namespace {
+
+/// Notes the memory of the initialisers' raw_data. A file that has changed meanwhile is found when
+/// the bytes are read again.
+void note_raw_data(const std::string& path, const std::shared_ptr<const wire::Model>& model,
+                   platform::FileBytes& files) {
+  auto opened = InputFile::open(path);
+  if (!opened.ok()) return;
+  const auto file = std::make_shared<const InputFile>(*std::move(opened));
+  const std::vector<RawData> found = find_raw_data(*file);
+  const auto& initialisers = model->graph().initializer();
+  if (found.size() != static_cast<size_t>(initialisers.size())) return;
+  for (int i = 0; i < initialisers.size(); ++i) {
+    const std::string& raw = initialisers.Get(i).raw_data();
+    const RawData& at = found[static_cast<size_t>(i)];
+    if (raw.size() == at.size) files.add({file, at.offset}, std::as_bytes(std::span(raw)), model);
+  }
+}
+
+}  // namespace
+
 template Result<std::shared_ptr<const wire::Sequence>> read_message(const std::string&,
                                                                     const char*);
 template Result<std::shared_ptr<const wire::Optional>> read_message(const std::string&,
@@ -128,8 +151,12 @@ template Result<std::shared_ptr<const wire::Optional>> parse_message(std::span<c
 template Result<std::shared_ptr<const wire::Map>> parse_message(std::span<const std::byte>,
                                                                 const std::string&, const char*);
 
-Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path) {
-  return read_message<wire::Model>(path, "an ONNX model");
+Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path,
+                                                      platform::FileBytes* files) {
+  RP_ASSIGN(std::shared_ptr<const wire::Model> model,
+            read_message<wire::Model>(path, "an ONNX model"));
+  if (files) note_raw_data(path, model, *files);
+  return model;
 }
 
 Result<std::shared_ptr<const wire::Model>> parse_model(std::span<const std::byte> bytes) {
@@ -168,12 +195,15 @@ Result<Mapped> ExternalData::open(const std::string& location) {
     return invalid_model("external data " + shown(location) +
                          " is a link that leaves the model's folder; copy the file there");
   }
-  RP_ASSIGN(const InputFile file, open_file(utf8_text(target)));
+  RP_ASSIGN(InputFile file, open_file(utf8_text(target)));
   auto bytes = file.map();
   if (!bytes.ok()) return bytes.status().with_context(utf8_text(target));
   Mapped mapped;
   mapped.bytes = **bytes;
   mapped.owner = std::move(*bytes);
+  if (noted_)
+    noted_->add({std::make_shared<const InputFile>(std::move(file)), 0}, mapped.bytes,
+                mapped.owner);
   files_.emplace(location, mapped);
   return mapped;
 }

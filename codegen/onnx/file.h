@@ -9,6 +9,7 @@
 
 #include "codegen/onnx/onnx_minimal.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/platform/file_bytes.h"
 
 namespace reprise::onnx {
 
@@ -24,7 +25,9 @@ template <typename Message>
 Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> bytes,
                                                      const std::string& thing, const char* what);
 
-Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path);
+/// `files` may be null; see ImportOptions.
+Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path,
+                                                      platform::FileBytes* files = nullptr);
 Result<std::shared_ptr<const wire::Model>> parse_model(std::span<const std::byte> bytes);
 Result<std::shared_ptr<const wire::Tensor>> read_tensor(const std::string& path);
 Result<std::shared_ptr<const wire::Tensor>> parse_tensor(std::span<const std::byte> bytes);
@@ -39,13 +42,15 @@ struct Mapped {
 class ExternalData {
  public:
   ExternalData() = default;  // for a model in memory: open() fails
-  explicit ExternalData(std::string folder) : folder_(std::move(folder)) {}
+  explicit ExternalData(std::string folder, platform::FileBytes* files = nullptr)
+      : folder_(std::move(folder)), noted_(files) {}
   /// Maps the whole file at a relative path. Refuses absolute paths, "..", and symbolic links that
   /// leave the folder.
   Result<Mapped> open(const std::string& location);
 
  private:
   std::string folder_;
+  platform::FileBytes* noted_ = nullptr;
   std::map<std::string, Mapped> files_;
 };
 

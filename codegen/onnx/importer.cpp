@@ -8,10 +8,10 @@
 namespace reprise::onnx {
 
 Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path, const ImportOptions& o) {
-  RP_ASSIGN(std::shared_ptr<const wire::Model> model, read_model(path));
+  RP_ASSIGN(std::shared_ptr<const wire::Model> model, read_model(path, o.files));
   std::string folder = utf8_text(utf8_path(path).parent_path());
   if (folder.empty()) folder = ".";
-  Builder builder(model, ExternalData(std::move(folder)), path, o);
+  Builder builder(model, ExternalData(std::move(folder), o.files), path, o);
   Result<std::unique_ptr<graph::Graph>> g = builder.run();
   if (!g.ok() && g.status().message().find(" of " + path + " ") == std::string::npos) {
     return g.status().with_context(path);

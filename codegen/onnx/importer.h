@@ -12,6 +12,7 @@
 #include "codegen/graph/graph.h"
 #include "codegen/graph/size_options.h"
 #include "codegen/onnx/refusal.h"
+#include "runtime/platform/file_bytes.h"
 
 namespace reprise::onnx {
 
@@ -28,6 +29,9 @@ struct ImportOptions {
   /// Names that become inputs of the graph even if the model gives them initialisers, which the
   /// importer stores here.
   std::map<std::string, std::optional<HostTensor>>* states = nullptr;
+
+  /// If set, the importer notes which memory of constants has bytes of files.
+  platform::FileBytes* files = nullptr;
 
   bool is_state(const std::string& name) const { return states && states->contains(name); }
 };

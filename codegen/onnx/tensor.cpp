@@ -41,8 +41,11 @@ Status wrong_count(const char* field, int64_t found, DType dtype, const std::vec
                        describe(dtype, dims) + " needs " + std::to_string(expected));
 }
 
-/// The tensor with these bytes of raw_data. Borrows them if they are aligned for their type and
-/// hold one element a byte or more; otherwise copies them.
+/// Smaller tensors are copied: borrowed ones keep the whole model in memory.
+constexpr size_t kLeastBorrowed = 65536;
+
+/// The tensor with these bytes of raw_data. Borrows them if they are many, are aligned for their
+/// type and hold one element a byte or more; otherwise copies them.
 HostTensor from_bytes(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
                       const std::shared_ptr<const void>& owner) {
   if (is_low_bit(dtype) && bits_of(dtype) < 8) {
@@ -50,11 +53,11 @@ HostTensor from_bytes(DType dtype, std::vector<int64_t> dims, std::span<const st
     unpack_elements(dtype, bytes, t.mutable_bytes());
     return t;
   }
-  const bool aligned =
-      bytes.empty() || reinterpret_cast<uintptr_t>(bytes.data()) % size_of(dtype) == 0;
-  if (aligned) return HostTensor::borrow(dtype, std::move(dims), bytes, owner);
+  const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % size_of(dtype) == 0;
+  if (aligned && bytes.size() >= kLeastBorrowed)
+    return HostTensor::borrow(dtype, std::move(dims), bytes, owner);
   HostTensor t(dtype, std::move(dims));
-  std::memcpy(t.mutable_bytes().data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(t.mutable_bytes().data(), bytes.data(), bytes.size());
   return t;
 }
 

@@ -121,7 +121,22 @@ typedef struct reprise_device_info {
 
 /* A Vulkan device of the application, which the library borrows and never frees. The application
  * must have enabled bufferDeviceAddress if the device has it, or say that it has not. The library
- * uses only those other features that are set here. */
+ * uses only those other features that are set here. reprise_vulkan_wanted_features sets those that
+ * a physical device has; docs/embedding.md shows the code that creates such a device.
+ *
+ *   member               features of Vulkan to enable                    without it
+ *   no_buffer_addresses  0: bufferDeviceAddress                          1: kernels take
+ * descriptors shader_int64         shaderInt64                                     with storage8
+ * and storage16, storage8             storageBuffer8BitAccess, shaderInt8             the faster
+ * variants need storage16            storageBuffer16BitAccess, shaderInt16           all three:
+ * docs/embedding.md shader_float16       shaderFloat16                                   arithmetic
+ * in fp32 shader_float64       shaderFloat64                                   doubles run on the
+ * host update_after_bind    descriptorBindingStorageBufferUpdateAfterBind   recordings for each
+ *                        (with descriptors only)                         combination of buffers
+ *   upload_queue         timelineSemaphore                               transfers follow the runs
+ *
+ * Features of the extensions that the device has beside them, such as vulkanMemoryModel, are not
+ * used. */
 typedef struct reprise_vulkan_device {
   size_t struct_size;
   void* get_instance_proc_addr; /* PFN_vkGetInstanceProcAddr; null: the system's loader */
@@ -158,6 +173,13 @@ typedef struct reprise_vulkan_device {
     sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, \
         NULL, 0, 0, NULL, NULL, 0, 0                                                           \
   }
+
+/* Sets the members of `device` that the table above lists, down to update_after_bind, to what the
+ * library uses of the features that a physical device has. Of the other members,
+ * `get_instance_proc_addr`, `instance` and `physical_device` are read; none is changed. Enable
+ * these features when you create the device, and lend it with the same struct. */
+REPRISE_API reprise_status reprise_vulkan_wanted_features(reprise_vulkan_device* device,
+                                                          reprise_error* error);
 
 /* A CUDA context of the application, which the library borrows and never frees. Runs and transfers
  * go into `stream`, so they follow what the application put there before, and they end before their

@@ -125,6 +125,7 @@ typedef struct reprise_functions {
                                    reprise_symbol* symbol, reprise_error* error);
   reprise_status (*package_metadata)(const reprise_package* package, size_t index,
                                      const char** name, const char** value, reprise_error* error);
+  reprise_status (*vulkan_wanted_features)(reprise_vulkan_device* device, reprise_error* error);
 } reprise_functions;
 
 /* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.

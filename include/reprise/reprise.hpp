@@ -4,7 +4,6 @@
 #define REPRISE_REPRISE_HPP_
 
 #include <cstring>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,23 +19,20 @@ inline namespace api {
 /// outlive the run.
 class Tensor {
  public:
-  Tensor(const char* name, const Value& value) : Tensor(name, {}) { raw_.value = value.get(); }
+  Tensor(const char* name, const Value& value) : Tensor(name, Dims()) { raw_.value = value.get(); }
   template <typename T>
-  Tensor(const char* name, const T* data, std::initializer_list<int64_t> dims)
-      : Tensor(name, dims) {
+  Tensor(const char* name, const T* data, const Dims& dims) : Tensor(name, dims) {
     raw_.dtype = DTypeOf<T>::value;
     raw_.data = const_cast<T*>(data);  // a run does not write to inputs
-    raw_.bytes = sizeof(T);
-    for (const int64_t d : dims) raw_.bytes *= static_cast<size_t>(d);
+    raw_.bytes = dims.bytes(sizeof(T));
   }
-  Tensor(const char* name, const Buffer& buffer, std::initializer_list<int64_t> dims = {},
-         uint64_t offset = 0)
+  Tensor(const char* name, const Buffer& buffer, const Dims& dims = {}, uint64_t offset = 0)
       : Tensor(name, dims) {
     raw_.buffer = buffer.get();
     raw_.offset = offset;
   }
   /// An image of the application's Vulkan device, for a slot that is an image.
-  Tensor(const char* name, const reprise_vulkan_image& image) : Tensor(name, {}) {
+  Tensor(const char* name, const reprise_vulkan_image& image) : Tensor(name, Dims()) {
     raw_.image = &image;
   }
   /// Makes `bytes` the distance from one row to the next.
@@ -51,9 +47,9 @@ class Tensor {
   const reprise_tensor& raw() const { return raw_; }
 
  private:
-  Tensor(const char* name, std::initializer_list<int64_t> dims) {
+  Tensor(const char* name, const Dims& dims) {
     raw_.name = name;
-    set_dims(raw_, dims);
+    dims.write_to(raw_);
   }
   reprise_tensor raw_ = REPRISE_TENSOR_INIT;
 };

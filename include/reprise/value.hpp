@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reprise/reprise.h"
@@ -34,11 +36,39 @@ REPRISE_DTYPE_OF(uint64_t, REPRISE_U64);
 REPRISE_DTYPE_OF(bool, REPRISE_BOOL);
 #undef REPRISE_DTYPE_OF
 
-/// The library refuses a rank over 16, and then does not read the dims.
-inline void set_dims(reprise_tensor& t, std::initializer_list<int64_t> dims) {
-  t.rank = static_cast<uint32_t>(dims.size());
-  if (t.rank <= REPRISE_MAX_RANK) std::copy(dims.begin(), dims.end(), t.dims);
-}
+/// The dims of a tensor: a list such as {3, 4}, or a vector, array, std::span or other range of
+/// integers, which is copied. A rank over 16 is refused by the library, which then reads no dims.
+class Dims {
+ public:
+  Dims() = default;
+  Dims(std::initializer_list<int64_t> dims) { add(dims); }
+  template <typename Range,
+            typename = decltype(static_cast<int64_t>(*std::begin(std::declval<const Range&>())))>
+  Dims(const Range& dims) {
+    add(dims);
+  }
+  /// The product of the dims, and of `element`.
+  size_t bytes(size_t element) const {
+    for (uint32_t i = 0; i < std::min<uint32_t>(rank_, REPRISE_MAX_RANK); ++i)
+      element *= static_cast<size_t>(dims_[i]);
+    return element;
+  }
+  void write_to(reprise_tensor& t) const {
+    t.rank = rank_;
+    std::copy(dims_, dims_ + std::min<uint32_t>(rank_, REPRISE_MAX_RANK), t.dims);
+  }
+
+ private:
+  template <typename Range>
+  void add(const Range& dims) {
+    for (const auto& d : dims) {
+      if (rank_ < REPRISE_MAX_RANK) dims_[rank_] = static_cast<int64_t>(d);
+      ++rank_;
+    }
+  }
+  int64_t dims_[REPRISE_MAX_RANK] = {};
+  uint32_t rank_ = 0;
+};
 
 /// A sequence, an optional, a map or a tensor, in host memory. Copies share it.
 class Value {
@@ -47,13 +77,12 @@ class Value {
   /// Takes ownership of the handle.
   explicit Value(reprise_value* owned) : handle_(owned, reprise_value_free) {}
   template <typename T>
-  static Result<Value> tensor(const T* data, std::initializer_list<int64_t> dims) {
+  static Result<Value> tensor(const T* data, const Dims& dims) {
     reprise_tensor t = REPRISE_TENSOR_INIT;
     t.dtype = DTypeOf<T>::value;
     t.data = const_cast<T*>(data);  // it is copied
-    t.bytes = sizeof(T);
-    for (const int64_t d : dims) t.bytes *= static_cast<size_t>(d);
-    set_dims(t, dims);
+    t.bytes = dims.bytes(sizeof(T));
+    dims.write_to(t);
     return made([&](reprise_value** out, reprise_error* e) {
       return reprise_value_from_tensor(&t, out, e);
     });

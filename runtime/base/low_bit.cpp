@@ -1,6 +1,7 @@
 #include "runtime/base/low_bit.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -136,19 +137,35 @@ int low_bit_to_int(DType t, uint8_t code) {
   return is_signed_low_bit_int(t) && (low >> (bits - 1)) != 0 ? low - (1 << bits) : low;
 }
 
+bool shares_bytes(DType t) {
+  return is_low_bit(t) && bits_of(t) < 8;
+}
+
 uint64_t packed_size(DType t, uint64_t count) {
   const auto bits = static_cast<uint64_t>(bits_of(t));
   return bits >= 8 ? count * size_of(t) : (count * bits + 7) / 8;
 }
 
+// Each byte stands for the same elements wherever it occurs.
 void unpack_elements(DType t, std::span<const std::byte> packed, std::span<std::byte> elements) {
   const auto bits = static_cast<size_t>(bits_of(t));
   const size_t per_byte = 8 / bits;
-  for (size_t i = 0; i < elements.size(); ++i) {
-    const auto shifted = std::to_integer<unsigned>(packed[i / per_byte]) >> (i % per_byte * bits);
-    const auto code = static_cast<uint8_t>(shifted & ((1U << bits) - 1));
-    elements[i] =
-        static_cast<std::byte>(is_low_bit_int(t) ? low_bit_from_int(t, int64_t{code}) : code);
+  const auto element = [&](unsigned byte, size_t i) {
+    const auto code = static_cast<uint8_t>((byte >> (i * bits)) & ((1U << bits) - 1));
+    return static_cast<std::byte>(is_low_bit_int(t) ? low_bit_from_int(t, int64_t{code}) : code);
+  };
+  constexpr size_t kFew = 1024;  // elements, for which the table would take longer
+  if (elements.size() < kFew) {
+    for (size_t i = 0; i < elements.size(); ++i)
+      elements[i] = element(std::to_integer<unsigned>(packed[i / per_byte]), i % per_byte);
+    return;
+  }
+  std::array<std::array<std::byte, 4>, 256> known{};
+  for (unsigned byte = 0; byte < known.size(); ++byte)
+    for (size_t i = 0; i < per_byte; ++i) known[byte][i] = element(byte, i);
+  for (size_t i = 0; i < elements.size(); i += per_byte) {
+    const auto& from = known[std::to_integer<uint8_t>(packed[i / per_byte])];
+    std::copy_n(from.begin(), std::min(per_byte, elements.size() - i), elements.data() + i);
   }
 }
 

@@ -24,6 +24,8 @@ struct LowBitFloat {
 
 /// The format of the type; empty for integers and for F8E8M0, which has only an exponent.
 std::optional<LowBitFloat> low_bit_float(DType t);
+/// Whether the type has fewer than 8 bits, so that several elements can share a byte.
+bool shares_bytes(DType t);
 /// I4, U4, I2 or U2.
 bool is_low_bit_int(DType t);
 bool is_signed_low_bit_int(DType t);

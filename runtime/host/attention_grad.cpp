@@ -8,13 +8,13 @@ namespace reprise::host {
 
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity();
+constexpr double kLeastLogit = -std::numeric_limits<double>::infinity();
 
 enum Input : size_t { kGrad, kQuery, kKey, kValue, kLogSum, kShare, kMask };
 constexpr std::string_view kRoles[] = {"the gradient", "Q", "K", "V", "log sums", "shares", "mask"};
 
 /// A tensor [batch, heads, length, size] in double.
-struct GradHeads {
+struct HeadsOf {
   Dims dims;
   std::vector<double> v;
 
@@ -26,7 +26,7 @@ struct GradHeads {
 };
 
 struct GradProblem {
-  GradHeads grad, query, key, value;
+  HeadsOf grad, query, key, value;
   std::vector<double> log_sums, shares, mask;  // of each row of queries
   Dims mask_strides;
   bool mask_is_bool = false, causal = false;
@@ -38,21 +38,21 @@ struct GradProblem {
 };
 
 double GradProblem::score(const int64_t (&at)[4], double dot) const {
-  if (causal && at[3] > at[2]) return kHidden;
+  if (causal && at[3] > at[2]) return kLeastLogit;
   double s = dot * scale;
   if (mask_strides.empty()) return s;
   int64_t place = 0;
   for (size_t d = 0; d < 4; ++d) place += at[d] * mask_strides[d];
   const double m = mask[static_cast<size_t>(place)];
-  if (mask_is_bool ? m == 0 : m == kHidden) return kHidden;
+  if (mask_is_bool ? m == 0 : m == kLeastLogit) return kLeastLogit;
   return mask_is_bool ? s : s + m;
 }
 
-Result<GradHeads> read_heads(const Call& c, Input i) {
+Result<HeadsOf> read_heads(const Call& c, Input i) {
   RP_TRY(require_float(c, i, kRoles[i]));
   RP_TRY(require_rank(c, i, kRoles[i], 4, 4));
   RP_ASSIGN(auto v, load_all(input(c, i)));
-  return GradHeads{input(c, i).dims(), std::move(v)};
+  return HeadsOf{input(c, i).dims(), std::move(v)};
 }
 
 Result<std::vector<double>> read_rows(const Call& c, Input i, const Dims& query) {
@@ -113,7 +113,7 @@ void add_times(double* sum, double factor, const double* row, int64_t size) {
 }
 
 struct Gradients {
-  GradHeads query, key, value;
+  HeadsOf query, key, value;
 };
 
 /// Adds what the query (b, h, i) contributes.
@@ -139,7 +139,7 @@ KernelResult attention_grad(const Call& c) {
   RP_TRY(check_arity(c, 6, 7, 3));
   RP_ASSIGN(const GradProblem p, read_gradients(c));
   Gradients out;
-  for (const auto& [to, from] : {std::pair<GradHeads*, const GradHeads*>{&out.query, &p.query},
+  for (const auto& [to, from] : {std::pair<HeadsOf*, const HeadsOf*>{&out.query, &p.query},
                                  {&out.key, &p.key},
                                  {&out.value, &p.value}})
     *to = {from->dims, std::vector<double>(from->v.size())};
@@ -147,7 +147,7 @@ KernelResult attention_grad(const Call& c) {
   for (int64_t r = 0; r < static_cast<int64_t>(p.log_sums.size()); ++r)
     add_query(p, r / q[2] / q[1], r / q[2] % q[1], r % q[2], out);
   Tensors results;
-  const GradHeads* all[] = {&out.query, &out.key, &out.value};
+  const HeadsOf* all[] = {&out.query, &out.key, &out.value};
   for (size_t i = 0; i < 3 && i < c.output_count; ++i) {
     RP_ASSIGN(auto t, store_all(input(c, kQuery + i).dtype(), all[i]->dims, all[i]->v));
     results.push_back(std::move(t));

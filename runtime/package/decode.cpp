@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "runtime/base/low_bit.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
 #include "runtime/package/metadata_reader.h"
@@ -134,14 +135,17 @@ class Decoder : private MetadataReader {
 
   /// Checks dims and dtype of a stored tensor; returns the number of elements.
   template <typename T>
-  Result<int64_t> check_tensor(const T& from, std::vector<int64_t>& dims, uint64_t bytes) {
+  Result<int64_t> check_tensor(const T& from, std::vector<int64_t>& dims, uint64_t bytes,
+                               bool packed = false) {
     const auto dtype = static_cast<DType>(from.dtype());
     if (!is_dtype(from.dtype()) || is_container(dtype)) {
       return malformed("element type " + std::to_string(from.dtype()) + " does not exist");
     }
     RP_TRY(numbers(from.dims(), dims));
     RP_ASSIGN(const int64_t count, checked_element_count(dims, dtype));
-    if (static_cast<uint64_t>(count) * size_of(dtype) != bytes) {
+    const auto elements = static_cast<uint64_t>(count);
+    if (packed && !shares_bytes(dtype)) return malformed(describe(dtype, dims) + " is not packed");
+    if ((packed ? packed_size(dtype, elements) : elements * size_of(dtype)) != bytes) {
       return malformed(describe(dtype, dims) + " has " + std::to_string(bytes) + " bytes");
     }
     const uint64_t strings = from.strings() ? from.strings()->size() : 0;
@@ -151,18 +155,10 @@ class Decoder : private MetadataReader {
     return count;
   }
 
-  Status string_tensor(const Strings* from, std::vector<int64_t> dims, HostTensor& to) {
-    std::vector<std::string> values;
-    RP_TRY(strings(from, values));
-    to = HostTensor(DType::String, std::move(dims));
-    to.mutable_strings() = std::move(values);
-    return {};
-  }
-
   Status segment(const fb::Segment& from, HostTensor& to) {
-    stored_->add({weights_offset_ + from.offset(), from.size(), {}});
+    stored_->add({weights_offset_ + from.offset(), from.size(), {}, from.packed()});
     std::vector<int64_t> dims;
-    RP_ASSIGN(const int64_t count, check_tensor(from, dims, from.size()));
+    RP_ASSIGN(const int64_t count, check_tensor(from, dims, from.size(), from.packed()));
     const auto dtype = static_cast<DType>(from.dtype());
     if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
     to = HostTensor::borrow(dtype, std::move(dims), {}, nullptr);

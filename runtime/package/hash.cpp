@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <new>
 #include <random>
 
 #include "runtime/package/package.h"
@@ -18,11 +19,45 @@ uint64_t random_seed() {
   }
 }
 
+uint64_t process_seed() {
+  static const uint64_t seed = random_seed();
+  return seed;
+}
+
 }  // namespace
 
 std::array<uint64_t, 2> keyed_hash(std::span<const std::byte> bytes) {
-  static const uint64_t seed = random_seed();
-  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), process_seed());
+  return {hash.low64, hash.high64};
+}
+
+struct PieceHash::State {
+  XXH3_state_t* plain = XXH3_createState();
+  XXH3_state_t* keyed = XXH3_createState();
+};
+
+PieceHash::PieceHash() : state_(std::make_unique<State>()) {
+  if (!state_->plain || !state_->keyed) throw std::bad_alloc();
+  XXH3_64bits_reset(state_->plain);
+  XXH3_128bits_reset_withSeed(state_->keyed, process_seed());
+}
+
+PieceHash::~PieceHash() {
+  XXH3_freeState(state_->plain);
+  XXH3_freeState(state_->keyed);
+}
+
+void PieceHash::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(state_->plain, bytes.data(), bytes.size());
+  XXH3_128bits_update(state_->keyed, bytes.data(), bytes.size());
+}
+
+uint64_t PieceHash::plain() const {
+  return XXH3_64bits_digest(state_->plain);
+}
+
+std::array<uint64_t, 2> PieceHash::keyed() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_->keyed);
   return {hash.low64, hash.high64};
 }
 

@@ -10,6 +10,7 @@
 #include "package_generated.h"
 #include "runtime/base/expr.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tensor.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise::package {
@@ -92,6 +93,14 @@ class MetadataReader {
   Status strings(const Strings* from, std::vector<std::string>& to) {
     return list(from, to,
                 [this](const flatbuffers::String& f, std::string& t) { return string(&f, t); });
+  }
+
+  Status string_tensor(const Strings* from, std::vector<int64_t> dims, HostTensor& to) {
+    std::vector<std::string> values;
+    RP_TRY(strings(from, values));
+    to = HostTensor(DType::String, std::move(dims));
+    to.mutable_strings() = std::move(values);
+    return {};
   }
 
   /// Launches share most lists of expressions, so each list is decoded once.

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/probe.h"
 #include "runtime/platform/file.h"
+#include "runtime/platform/file_bytes.h"
 
 namespace reprise::package {
 
@@ -109,6 +111,8 @@ Status verify(const Package& p);
 /// when they are needed, and the code of kernels, which load_kernels() checks. The file stays open
 /// as long as the package exists. If it is changed meanwhile, load_weight() fails.
 Result<std::shared_ptr<const Package>> read(const std::string& path);
+/// Whether the file begins like a package, of this version or another one.
+bool is_package(const std::string& path);
 /// Reads the part of a file that the caller opened: `length` bytes from `offset` on, or up to the
 /// end if it is 0. The caller may close it afterwards.
 Result<std::shared_ptr<const Package>> read_part(platform::NativeFile file, uint64_t offset,
@@ -121,10 +125,21 @@ Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> by
 /// Returns a weight with its bytes, which are in memory as long as the result, and checks their
 /// hash.
 Result<HostTensor> load_weight(const Package& p, size_t index);
+/// A part of the bytes of a weight, from byte `offset` on.
+using UseWeightPiece = std::function<Status(uint64_t offset, std::span<const std::byte> bytes)>;
+/// Calls `use` with the bytes of a weight in order: at once if they are in memory, and otherwise in
+/// pieces of some megabytes that begin at multiples of `unit` bytes and are read into `scratch`,
+/// which the caller keeps for the next weight. Checks their hash: a failure may come after the last
+/// piece.
+Status read_weight(const Package& p, size_t index, uint64_t unit, std::vector<std::byte>& scratch,
+                   const UseWeightPiece& use);
 /// The size of a weight.
 inline uint64_t weight_bytes(const HostTensor& weight) {
   return static_cast<uint64_t>(weight.count()) * size_of(weight.dtype());
 }
+/// Frees the bytes of large weights that files have as well, if that is worth it: load_weight()
+/// reads them again, and fails if the file was changed.
+void leave_in_files(Package& p, const platform::FileBytes& files);
 /// Checks the hashes of all weights.
 Status verify_weights(const Package& p);
 /// Returns the kernels of a plan of a variant with their code, after checking its hash and
@@ -137,5 +152,22 @@ Result<std::shared_ptr<const Package>> unpack(std::shared_ptr<const Package> p);
 std::array<uint64_t, 2> keyed_hash(std::span<const std::byte> bytes);
 /// XXH3 with 64 bits.
 uint64_t hash_bytes(std::span<const std::byte> bytes);
+
+/// Both hashes of bytes that come in pieces.
+class PieceHash {
+ public:
+  PieceHash();
+  ~PieceHash();
+  PieceHash(const PieceHash&) = delete;
+  PieceHash& operator=(const PieceHash&) = delete;
+  void add(std::span<const std::byte> bytes);
+  /// As hash_bytes() and keyed_hash() of all bytes so far.
+  uint64_t plain() const;
+  std::array<uint64_t, 2> keyed() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace reprise::package

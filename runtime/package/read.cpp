@@ -1,5 +1,6 @@
 // Reads a package from a file or from memory.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "runtime/base/file_kind.h"
@@ -32,10 +33,10 @@ Result<Header> read_header(std::span<const std::byte> start, uint64_t size) {
   if (h.header_hash != hash_bytes(start.first(offsetof(Header, header_hash)))) {
     return corrupt_package("is damaged: its header does not match its checksum");
   }
-  if (h.version != kVersion) {
+  if (h.version < kOldestVersion || h.version > kVersion) {
     return incompatible_package("has format version " + number(h.version) +
-                                ", this build reads version " + number(kVersion) +
-                                "; compile the model again");
+                                ", this build reads versions " + number(kOldestVersion) + " to " +
+                                number(kVersion) + "; compile the model again");
   }
   if (size < h.file_bytes) {
     return corrupt_package("is truncated: " + number(size) + " of " + number(h.file_bytes) +
@@ -95,6 +96,13 @@ Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> by
   auto package = read_source(Source(bytes, std::move(owner)), where);
   if (!package.ok()) return package.status().with_context(where);
   return package;
+}
+
+bool is_package(const std::string& path) {
+  const auto file = platform::InputFile::open(path);
+  std::array<std::byte, kMagic.size()> start{};
+  return file.ok() && file->read(0, start).ok() &&
+         std::memcmp(start.data(), kMagic.data(), start.size()) == 0;
 }
 
 }  // namespace reprise::package

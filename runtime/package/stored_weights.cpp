@@ -1,9 +1,10 @@
 #include "runtime/package/stored_weights.h"
 
-#include <cstring>
+#include <algorithm>
 #include <new>
 
 #include "runtime/base/host_memory.h"
+#include "runtime/base/low_bit.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
 
@@ -12,11 +13,13 @@ namespace {
 
 constexpr std::align_val_t kAlignment{kWeightAlignment};
 
-Status check_hash(const Package& p, size_t index, const HostTensor& weight) {
-  if (index >= p.weight_hashes.size() || hash_bytes(weight.bytes()) == p.weight_hashes[index])
-    return {};
+/// The bytes of a weight that are in memory at a time where that is possible.
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+
+Status check_hash(const Package& p, size_t index, uint64_t hash) {
+  if (index >= p.weight_hashes.size() || hash == p.weight_hashes[index]) return {};
   return corrupt_package("weight " + std::to_string(index) + " (" +
-                         describe(weight.dtype(), weight.dims()) +
+                         describe(p.weights[index].dtype(), p.weights[index].dims()) +
                          ") does not match its checksum: the package is damaged, or its file was "
                          "changed while it was open; compile it again");
 }
@@ -35,22 +38,28 @@ AlignedBytes::~AlignedBytes() {
   ::operator delete(bytes_.data(), kAlignment);
 }
 
+Status Source::copy_to(uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size() || out.size() > size() - offset) return corrupt_package("is truncated");
+  if (file_) return file_->read(offset, out);
+  std::copy_n(memory_.data() + offset, out.size(), out.data());
+  return {};
+}
+
 Result<Bytes> Source::copy(uint64_t offset, uint64_t size) const {
   if (offset > this->size() || size > this->size() - offset) return corrupt_package("is truncated");
   auto out = std::make_shared<const AlignedBytes>(size);
-  if (file_) {
-    RP_TRY(file_->read(offset, out->bytes()));
-  } else if (size > 0) {
-    std::memcpy(out->bytes().data(), memory_.data() + offset, size);
-  }
+  RP_TRY(copy_to(offset, out->bytes()));
   return Bytes{out->bytes(), out};
 }
 
-Result<Bytes> Source::get(uint64_t offset, uint64_t size) const {
+bool Source::is_copied(uint64_t offset, uint64_t size) const {
   const bool inside = offset <= memory_.size() && size <= memory_.size() - offset;
-  if (file_ || !inside ||
-      reinterpret_cast<uintptr_t>(memory_.data() + offset) % kWeightAlignment != 0)
-    return copy(offset, size);
+  return file_ || !inside ||
+         reinterpret_cast<uintptr_t>(memory_.data() + offset) % kWeightAlignment != 0;
+}
+
+Result<Bytes> Source::get(uint64_t offset, uint64_t size) const {
+  if (is_copied(offset, size)) return copy(offset, size);
   return Bytes{memory_.subspan(offset, size), owner_};
 }
 
@@ -61,23 +70,58 @@ Result<HostTensor> StoredWeights::read(const Package& package, size_t index) con
     RP_ASSIGN(const HostTensor base, load(package, e.scaled->base));
     return scaled_tensor(base, e.scaled->axis, e.scaled->factors);
   }
-  RP_ASSIGN(Bytes bytes, source_.get(e.offset, e.size));
+  RP_ASSIGN(Bytes bytes, sources_[e.source].get(e.offset, e.size));
+  if (e.packed) {
+    HostTensor out(form.dtype(), form.dims());
+    unpack_elements(form.dtype(), bytes.bytes, out.mutable_bytes());
+    return out;
+  }
   return HostTensor::borrow(form.dtype(), form.dims(), bytes.bytes, std::move(bytes.owner));
 }
 
-Result<HostTensor> StoredWeights::load(const Package& package, size_t index) const {
-  if (package.weights[index].dtype() == DType::String) return package.weights[index];
-  {
-    const std::lock_guard lock(mutex_);
-    known_.resize(entries_.size());
-    if (const auto known = known_[index].lock())
-      return HostTensor::borrow(known->dtype(), known->dims(), known->bytes(), known);
+std::shared_ptr<const HostTensor> StoredWeights::known(size_t index) const {
+  const std::lock_guard lock(mutex_);
+  known_.resize(entries_.size());
+  return known_[index].lock();
+}
+
+Status StoredWeights::read_pieces(const Package& package, size_t index, uint64_t unit,
+                                  std::vector<std::byte>& scratch,
+                                  const UseWeightPiece& use) const {
+  const Entry& e = entries_[index];
+  const bool whole = e.scaled || e.packed || !package.weights[index].bytes().empty() ||
+                     unit > kPieceBytes || !sources_[e.source].is_copied(e.offset, e.size) ||
+                     known(index);
+  if (whole) {
+    RP_ASSIGN(const HostTensor weight, load(package, index));
+    return use(0, weight.bytes());
   }
+  scratch.resize(kPieceBytes);
+  const uint64_t most = kPieceBytes / unit * unit;
+  PieceHash hash;
+  for (uint64_t at = 0; at < e.size; at += most) {
+    const auto bytes = std::span(scratch).first(std::min(most, e.size - at));
+    RP_TRY(sources_[e.source].copy_to(e.offset + at, bytes).with_context(name_of(package)));
+    hash.add(bytes);
+    RP_TRY(use(at, bytes));
+  }
+  return check_hash(package, index, hash.plain()).with_context(name_of(package));
+}
+
+Result<HostTensor> StoredWeights::load(const Package& package, size_t index) const {
+  const HostTensor& given = package.weights[index];
+  if (given.dtype() == DType::String) return given;
+  if (!given.bytes().empty()) {
+    RP_TRY(check_hash(package, index, hash_bytes(given.bytes())).with_context(name_of(package)));
+    return given;
+  }
+  if (const auto held = known(index))
+    return HostTensor::borrow(held->dtype(), held->dims(), held->bytes(), held);
   const HostMemoryPtr heap;
   const HostMemoryScope shared(heap);  // also with sessions of other devices
   auto tensor = read(package, index);
   if (!tensor.ok()) return tensor.status().with_context(name_of(package));
-  RP_TRY(check_hash(package, index, *tensor).with_context(name_of(package)));
+  RP_TRY(check_hash(package, index, hash_bytes(tensor->bytes())).with_context(name_of(package)));
   if (!tensor->keeps_bytes()) return tensor;  // the application does
   const auto held = std::make_shared<const HostTensor>(*std::move(tensor));
   const std::lock_guard lock(mutex_);
@@ -91,8 +135,16 @@ Result<HostTensor> load_weight(const Package& p, size_t index) {
                            std::to_string(p.weights.size()));
   }
   if (p.stored_weights) return p.stored_weights->load(p, index);
-  RP_TRY(check_hash(p, index, p.weights[index]));
+  RP_TRY(check_hash(p, index, hash_bytes(p.weights[index].bytes())));
   return p.weights[index];
+}
+
+Status read_weight(const Package& p, size_t index, uint64_t unit, std::vector<std::byte>& scratch,
+                   const UseWeightPiece& use) {
+  if (p.stored_weights && index < p.weights.size())
+    return p.stored_weights->read_pieces(p, index, unit, scratch, use);
+  RP_ASSIGN(const HostTensor weight, load_weight(p, index));
+  return use(0, weight.bytes());
 }
 
 Status verify_weights(const Package& p) {
@@ -108,6 +160,34 @@ Result<std::shared_ptr<const Package>> with_weights(std::shared_ptr<const Packag
   }
   out->stored_weights = nullptr;
   return std::shared_ptr<const Package>(std::move(out));
+}
+
+void leave_in_files(Package& p, const platform::FileBytes& files) {
+  constexpr uint64_t kLeastTogether = uint64_t{64} << 20;
+  std::vector<Source> sources;
+  std::vector<StoredWeights::Entry> entries(p.weights.size());
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    const auto place = files.find(p.weights[i].bytes());
+    if (!place || p.weights[i].bytes().size() < kLargeWeight) continue;
+    const auto same = [&](const Source& s) { return s.is(place->file); };
+    auto source = std::ranges::find_if(sources, same);
+    if (source == sources.end()) source = sources.emplace(source, place->file);
+    bytes += p.weights[i].bytes().size();
+    entries[i] = {place->offset,
+                  p.weights[i].bytes().size(),
+                  {},
+                  false,
+                  static_cast<uint32_t>(source - sources.begin())};
+  }
+  if (bytes < kLeastTogether || p.weight_hashes.size() != p.weights.size()) return;
+  auto stored = std::make_shared<StoredWeights>(std::move(sources));
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    HostTensor& w = p.weights[i];
+    if (entries[i].size > 0) w = HostTensor::borrow(w.dtype(), w.dims(), {}, nullptr);
+    stored->add(std::move(entries[i]));
+  }
+  p.stored_weights = std::move(stored);
 }
 
 }  // namespace reprise::package

@@ -11,7 +11,7 @@
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
 #include "runtime/package/package.h"
-#include "runtime/package/scaled.h"
+#include "runtime/package/placement.h"
 #include "runtime/package/stored_weights.h"
 #include "runtime/platform/output_file.h"
 
@@ -27,31 +27,6 @@ using Tables = Offset<Vector<Offset<T>>>;
 template <typename T>
 using Shared = std::map<std::vector<T>, Offset<Vector<T>>>;
 
-struct Placement {
-  std::vector<uint64_t> offsets;              // per weight, from Header::weights_offset
-  std::vector<size_t> order;                  // weights by offset
-  std::vector<std::optional<Scaled>> scaled;  // per weight: set if its bytes are not in the file
-  uint64_t end = 0;
-};
-
-/// Places small weights first, close together, and then large ones, each at a page boundary.
-Placement place(const std::vector<HostTensor>& weights, std::vector<std::optional<Scaled>> scaled) {
-  Placement p;
-  p.scaled = std::move(scaled);
-  p.offsets.resize(weights.size());
-  for (const bool large : {false, true}) {
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const uint64_t size = weights[i].bytes().size();
-      if ((size >= kLargeWeight) != large || p.scaled[i]) continue;
-      p.end = align_up(p.end, large ? kSegmentAlignment : kWeightAlignment);
-      p.offsets[i] = p.end;
-      p.order.push_back(i);
-      p.end += size;
-    }
-  }
-  return p;
-}
-
 class Serializer {
  public:
   flatbuffers::FlatBufferBuilder& builder() { return b_; }
@@ -59,7 +34,7 @@ class Serializer {
   Status package(const Package& p, const Placement& weights) {
     std::vector<Offset<fb::Segment>> segments;
     for (size_t i = 0; i < p.weights.size(); ++i) {
-      segments.push_back(segment(p.weights[i], weights.offsets[i], weights.scaled[i]));
+      segments.push_back(segment(p.weights[i], weights, i));
     }
     std::vector<Offset<fb::Variant>> variants;
     for (const Variant& v : p.variants) {
@@ -141,16 +116,17 @@ class Serializer {
     return b_.CreateVector(out);
   }
 
-  Offset<fb::Segment> segment(const HostTensor& t, uint64_t offset,
-                              const std::optional<Scaled>& scaled) {
+  Offset<fb::Segment> segment(const HostTensor& t, const Placement& weights, size_t index) {
+    const std::optional<Scaled>& scaled = weights.scaled[index];
     const auto dims = b_.CreateVector(t.dims());
     Offset<Vector<Offset<String>>> values;
     if (t.dtype() == DType::String) values = strings(t.strings());
     Offset<Vector<float>> factors;
     if (scaled) factors = b_.CreateVector(scaled->factors);
-    return fb::CreateSegment(b_, static_cast<uint8_t>(t.dtype()), dims, offset, t.bytes().size(),
-                             hash_bytes(t.bytes()), values, factors, scaled ? scaled->base : 0,
-                             scaled ? scaled->axis : 0);
+    return fb::CreateSegment(b_, static_cast<uint8_t>(t.dtype()), dims, weights.offsets[index],
+                             weights.bytes(t, index).size(), hash_bytes(t.bytes()), values, factors,
+                             scaled ? scaled->base : 0, scaled ? scaled->axis : 0,
+                             !weights.packed[index].empty());
   }
 
   Offset<fb::Slot> slot(const plan::Slot& s) {
@@ -462,7 +438,7 @@ Status write(const Package& p, const std::string& path) {
   }
   RP_TRY(verify(p).with_context(where));
   RP_TRY(check_size(p).with_context(where));
-  const Placement weights = place(p.weights, find_scaled(p));
+  const Placement weights = place(p);
   Serializer serializer;
   RP_TRY(serializer.package(p, weights).with_context(where));
   const std::span<const std::byte> metadata(
@@ -481,7 +457,7 @@ Status write(const Package& p, const std::string& path) {
             file.write(metadata.data(), metadata.size()) && file.pad_to(header.weights_offset);
   for (size_t i = 0; ok && i < weights.order.size(); ++i) {
     const size_t w = weights.order[i];
-    const auto data = p.weights[w].bytes();
+    const auto data = weights.bytes(p.weights[w], w);
     ok = file.pad_to(header.weights_offset + weights.offsets[w]) &&
          file.write(data.data(), data.size());
   }

@@ -1,6 +1,7 @@
 #include "runtime/plan/bind.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "runtime/base/align.h"
@@ -11,7 +12,7 @@ namespace {
 
 // Kernels count in signed 32-bit integers, and count beyond the last element: invocations that fill
 // up the grid, and the step of a loop. That is less than 2^26.
-constexpr int64_t kMaxElements = (int64_t{1} << 31) - (int64_t{1} << 26);
+constexpr int64_t kMaxKernelElements = (int64_t{1} << 31) - (int64_t{1} << 26);
 
 Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t> dims,
                   std::span<const int64_t> symbols) {
@@ -31,9 +32,13 @@ Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t
 
 Status check_symbol(const Symbol& symbol, int64_t value, const std::string& where) {
   if (value < symbol.min || value > symbol.max) {
+    const std::string least = std::to_string(symbol.min), most = std::to_string(symbol.max);
+    const bool limited = symbol.max < std::numeric_limits<int32_t>::max();
     return invalid_input(where + " ('" + symbol.name + "') is " + std::to_string(value) +
-                         ", expected " + std::to_string(symbol.min) + " to " +
-                         std::to_string(symbol.max));
+                         ", expected " + least + " to " + most +
+                         (limited ? ", the limits with which the model was compiled (--range " +
+                                        symbol.name + "=" + least + ".." + most + ")"
+                                  : std::string()));
   }
   if (symbol.divisor > 1 && value % symbol.divisor != 0) {
     return invalid_input(where + " ('" + symbol.name + "') is " + std::to_string(value) +
@@ -152,9 +157,10 @@ Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
   RP_ASSIGN(std::vector<int64_t> dims, eval_dims(io, buffer.shape, symbols, buffer.name));
   auto elements = checked_element_count(dims, buffer.dtype);
   const std::string what = "tensor '" + buffer.name + "' (" + describe(buffer.dtype, dims) + ")";
-  if (!elements.ok() || *elements > kMaxElements) {
+  if (!elements.ok() || *elements > kMaxKernelElements) {
     return unsupported(what + " has more elements than device kernels index (" +
-                       std::to_string(kMaxElements) + "); use smaller inputs or the host device");
+                       std::to_string(kMaxKernelElements) +
+                       "); use smaller inputs or the host device");
   }
   const uint64_t bytes =
       align_up(static_cast<uint64_t>(*elements) * std::max<size_t>(size_of(buffer.dtype), 1), 4);

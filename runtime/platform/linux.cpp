@@ -1,10 +1,12 @@
 // What Linux and Android have that POSIX has not.
+#include <malloc.h>
 #include <unistd.h>
 
 #include <array>
 #include <string_view>
 
 #include "runtime/platform/library.h"
+#include "runtime/platform/process.h"
 
 namespace reprise::platform {
 
@@ -17,6 +19,12 @@ std::string program_folder() {
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
   const std::string_view name(path.data(), size > 0 ? static_cast<size_t>(size) : 0);
   return std::string(name.substr(0, name.rfind('/') + 1));
+}
+
+void give_back_memory() {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
 }
 
 }  // namespace reprise::platform

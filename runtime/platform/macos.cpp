@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/platform/library.h"
+#include "runtime/platform/process.h"
 
 namespace reprise::platform {
 
@@ -19,5 +20,7 @@ std::string program_folder() {
   const std::string_view name(path.data());
   return std::string(name.substr(0, name.rfind('/') + 1));
 }
+
+void give_back_memory() {}
 
 }  // namespace reprise::platform

@@ -18,6 +18,7 @@
 #include "runtime/platform/file.h"
 #include "runtime/platform/library.h"
 #include "runtime/platform/output_file.h"
+#include "runtime/platform/partial_file.h"
 #include "runtime/platform/path.h"
 #include "runtime/platform/process.h"
 
@@ -176,6 +177,60 @@ Result<std::string> create_temporary_folder() {
 
 namespace {
 
+/// What a handler of signals reads, so it has no pointers to memory that may be freed meanwhile.
+struct NotedPath {
+  std::atomic<int> state;
+  std::array<char, 4096> path;
+};
+enum PathState : int { kUnused, kChanging, kNoted };
+std::array<NotedPath, 16> g_noted_paths;
+
+/// SA_RESETHAND: raising the signal again ends the process, as soon as this returns.
+extern "C" void remove_noted_paths(int signal) {
+  const int error = errno;
+  for (NotedPath& noted : g_noted_paths) {
+    int state = kNoted;
+    if (noted.state.compare_exchange_strong(state, kChanging)) ::unlink(noted.path.data());
+  }
+  errno = error;
+  ::raise(signal);
+}
+
+}  // namespace
+
+void PartialFile::note(const std::string& path) {
+  forget();
+  if (path.size() >= g_noted_paths[0].path.size()) return;
+  for (size_t i = 0; i < g_noted_paths.size() && slot_ < 0; ++i) {
+    int state = kUnused;
+    if (!g_noted_paths[i].state.compare_exchange_strong(state, kChanging)) continue;
+    path.copy(g_noted_paths[i].path.data(), path.size());
+    g_noted_paths[i].path[path.size()] = '\0';
+    g_noted_paths[i].state = kNoted;
+    slot_ = static_cast<int>(i);
+  }
+}
+
+void PartialFile::forget() {
+  int state = kNoted;
+  if (slot_ >= 0)
+    g_noted_paths[static_cast<size_t>(slot_)].state.compare_exchange_strong(state, kUnused);
+  slot_ = -1;
+}
+
+void remove_partial_files_on_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXFSZ}) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) continue;
+    now.sa_handler = signal == SIGXFSZ ? SIG_IGN : remove_noted_paths;
+    now.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigemptyset(&now.sa_mask);
+    ::sigaction(signal, &now, nullptr);
+  }
+}
+
+namespace {
+
 /// While an object of this class lives, writing to a pipe without a reader is an error instead of a
 /// signal, for this thread.
 class WithoutPipeSignal {
@@ -212,6 +267,7 @@ struct OutputFile::Impl {
   WithoutPipeSignal without_pipe_signal;
   std::string target;     // empty: the path is written in place
   std::string temporary;  // the new file
+  PartialFile partial;
   int fd = -1;
   bool kept = false;
   int error = 0;
@@ -224,6 +280,7 @@ struct OutputFile::Impl {
       fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (fd < 0 && errno != EEXIST) break;
     }
+    if (fd >= 0) partial.note(temporary);
   }
 
   void open(const std::string& path) {

@@ -18,6 +18,8 @@ void stay_loaded();
 /// library or device that could not be opened may exist after all. It opens a file itself, so call
 /// it only after a failure.
 Status check_open_files();
+/// Gives memory that was freed back to the system, where the C library keeps it.
+void give_back_memory();
 /// Whether a person reads it.
 bool is_terminal(std::FILE* stream);
 

@@ -17,6 +17,7 @@
 #include "runtime/platform/file.h"
 #include "runtime/platform/library.h"
 #include "runtime/platform/output_file.h"
+#include "runtime/platform/partial_file.h"
 #include "runtime/platform/path.h"
 #include "runtime/platform/process.h"
 #include "runtime/platform/windows.h"
@@ -297,6 +298,7 @@ struct OutputFile::Impl {
   std::wstring target;     // empty: the path is written in place
   std::wstring temporary;  // the new file
   HANDLE file = INVALID_HANDLE_VALUE;
+  bool removed_at_end = false;
   DWORD error = 0;
 
   void close() {
@@ -332,10 +334,20 @@ struct OutputFile::Impl {
     for (int attempt = 0; attempt < 100 && file == INVALID_HANDLE_VALUE; ++attempt) {
       temporary = target + L".tmp" + std::to_wstring(::GetCurrentProcessId()) + L"-" +
                   std::to_wstring(counter++);
-      file = ::CreateFileW(temporary.c_str(), GENERIC_WRITE, FILE_SHARE_READ, nullptr, CREATE_NEW,
-                           FILE_ATTRIBUTE_NORMAL, nullptr);
+      file = ::CreateFileW(temporary.c_str(), GENERIC_WRITE | DELETE, FILE_SHARE_READ, nullptr,
+                           CREATE_NEW, FILE_ATTRIBUTE_NORMAL, nullptr);
       if (file == INVALID_HANDLE_VALUE && ::GetLastError() != ERROR_FILE_EXISTS) break;
     }
+    const DWORD error = ::GetLastError();
+    if (file != INVALID_HANDLE_VALUE) removed_at_end = set_removed_at_end(true);
+    ::SetLastError(error);
+  }
+
+  /// Whether the system removes the new file if this process ends now, however it ends.
+  bool set_removed_at_end(bool removed) const {
+    FILE_DISPOSITION_INFO info{};
+    info.DeleteFile = removed ? TRUE : FALSE;
+    return ::SetFileInformationByHandle(file, FileDispositionInfo, &info, sizeof info) != 0;
   }
 };
 
@@ -372,7 +384,8 @@ bool OutputFile::write(const void* data, uint64_t size) {
 
 bool OutputFile::finish() {
   if (impl_->target.empty()) return true;
-  bool kept = ::FlushFileBuffers(impl_->file) != 0;
+  bool kept = ::FlushFileBuffers(impl_->file) != 0 &&
+              (!impl_->removed_at_end || impl_->set_removed_at_end(false));
   if (kept) {
     impl_->close();
     kept = ::MoveFileExW(impl_->temporary.c_str(), impl_->target.c_str(),
@@ -389,6 +402,8 @@ bool OutputFile::finish() {
 std::string OutputFile::error() const {
   return system_text(impl_->error);
 }
+
+void remove_partial_files_on_signals() {}
 
 Result<Descriptor> Descriptor::duplicate(uint64_t) {
   return unsupported("Windows has handles, not file descriptors");
@@ -451,6 +466,8 @@ void stay_loaded() {
 Status check_open_files() {
   return {};  // a process may have 16 million handles
 }
+
+void give_back_memory() {}
 
 bool is_terminal(std::FILE* stream) {
   return ::_isatty(::_fileno(stream)) != 0;

@@ -54,6 +54,9 @@ constexpr Excuse kExcuses[] = {
     {"SemaphoresOfTheApplicationOrderRuns", "host", "the host has no semaphores"},
     {"ARunIsPartOfACommandBuffer", "host", "the host has no command buffers"},
     {"LateRunsAreErrorsOfTheirOwn", "host", kNoTimeLimit},
+    {"RunsThatNobodyWaitedForAreInOrder", "host", kNoBuffers},
+    {"RunsThatNobodyWaitedForAreInOrder", "cuda",
+     "runs have streams of their own unless the application lends one"},
     {"BranchesShareMemoryWithoutHarm", "host", "its kernel is unknown to the host"},
 };
 

@@ -25,7 +25,10 @@ TEST(Range, OtherSizesAreRefused) {
   EXPECT_EQ(reprise({"run", package, "--device", "host", "--shape", "x=9x3"}).status, 0);
   const ProcessResult refused = reprise({"run", package, "--device", "host", "--shape", "x=10x3"});
   EXPECT_NE(refused.status, 0);
-  EXPECT_NE(refused.err.find("dimension 0 ('n') is 10, expected 2 to 9"), std::string::npos)
+  EXPECT_NE(
+      refused.err.find("dimension 0 ('n') is 10, expected 2 to 9, the limits with which the model "
+                       "was compiled (--range n=2..9)"),
+      std::string::npos)
       << refused.err;
   // Random inputs have sizes that are allowed.
   EXPECT_EQ(reprise({"run", package, "--device", "host"}).status, 0);

@@ -570,6 +570,42 @@ TEST_P(ImagesOnVulkan, MistakesOfLendingAreNamed) {
   refused(given, "`unlock_queue`");
 }
 
+/// This application enables nothing but buffer addresses.
+TEST_P(ImagesOnVulkan, FeaturesThatAreNotLentAreNamed) {
+  reprise_vulkan_device wanted = REPRISE_VULKAN_DEVICE_INIT;
+  reprise_error e{};
+  EXPECT_EQ(reprise_vulkan_wanted_features(nullptr, &e), REPRISE_USAGE);
+  EXPECT_EQ(reprise_vulkan_wanted_features(&wanted, &e), REPRISE_USAGE);
+  const reprise_vulkan_device given = lent();
+  wanted.instance = given.instance;
+  wanted.physical_device = given.physical_device;
+  ASSERT_EQ(reprise_vulkan_wanted_features(&wanted, &e), REPRISE_OK) << e.message;
+  EXPECT_EQ(wanted.no_buffer_addresses, 0);
+  EXPECT_EQ(wanted.device, nullptr);
+
+  std::vector<std::string> log;
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  options.vulkan = &given;
+  options.log = [](void* user, reprise_severity, const char* line) {
+    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
+  };
+  options.log_user = &log;
+  const auto opened = Device::open("vulkan", &options);
+  ASSERT_TRUE(opened) << opened.error().message;
+  const auto s = session(Package(classifier_package({"x=rgba8"})), *opened);
+  ASSERT_TRUE(s);
+  const std::string notes = s->info().notes;
+  const bool all = wanted.shader_int64 && wanted.storage8 && wanted.storage16;
+  EXPECT_EQ(log.size(), all ? 1U : 0U);
+  if (!all) return;
+  EXPECT_NE(notes.find("needs 64-bit integers, 8-bit storage, 16-bit storage"), std::string::npos)
+      << notes;
+  for (const char* feature : {"shader_int64 (", "storage8 (", "storage16 ("}) {
+    EXPECT_NE(notes.find(feature), std::string::npos) << notes;
+    EXPECT_NE(log[0].find(feature), std::string::npos) << log[0];
+  }
+}
+
 TEST(ImagePackages, AreDescribed) {
   const Package package(classifier_package({"x=rgba8,resize=bilinear,mean=0.5"}));
   reprise_slot slot = REPRISE_SLOT_INIT;

@@ -73,12 +73,13 @@ int difference(const uint8_t* a, const uint8_t* b) {
   return std::max({std::abs(a[0] - b[0]), std::abs(a[1] - b[1]), std::abs(a[2] - b[2])});
 }
 
-/// Of the half of two pictures that begins in column `left`, below the text.
+/// Of the half of two pictures that begins in column `left`, below the text and right of the line
+/// between the halves.
 double mean_difference(const Image& a, const Image& b, int left) {
   double sum = 0;
   int count = 0;
   for (int y = a.height / 4; y < a.height; ++y) {
-    for (int x = left; x < left + a.width / 2; ++x, ++count)
+    for (int x = left + 2; x < left + a.width / 2; ++x, ++count)
       sum += difference(a.at(x, y), b.at(x, y));
   }
   return sum / count;
@@ -151,6 +152,16 @@ TEST(Live, FullShowsWhatTheModelReturns) {
   for (int y = 0; y < 40; ++y)
     for (int x = 0; x < 200; ++x) white += screen.at(x, y)[0] == 240;
   EXPECT_GT(white, 100);
+  // Labels and a line tell the halves apart.
+  const auto letters = [&](int left) {
+    int count = 0;
+    for (int y = 40; y < 60; ++y)
+      for (int x = left; x < left + 128; ++x) count += screen.at(x, y)[0] == 240;
+    return count;
+  };
+  EXPECT_GT(letters(0), 100);
+  EXPECT_GT(letters(screen.width / 2 + 2), 50);
+  for (int y = 0; y < screen.height; ++y) EXPECT_EQ(screen.at(screen.width / 2, y)[0], 240) << y;
 }
 
 TEST(Live, FullSaysWhatIsWrong) {

@@ -96,14 +96,14 @@ TEST(Faults, ARunThatIsLostNowAndThenIsSeen) {
   CheckOptions options;
   options.runs = 20;
   {
-    const Faults faults("lost:10");
+    const Faults faults("skip:10");
     const auto checks = check(*device, package->variants[0], options);
     ASSERT_FALSE(checks.empty());
     EXPECT_EQ(checks[0].verdict, KernelVerdict::Varies);
     EXPECT_NE(checks[0].reason.find("differs from that in run 1"), std::string::npos)
         << checks[0].reason;
   }
-  const Faults faults("lost:1");
+  const Faults faults("skip:1");
   const auto checks = check(*device, package->variants[0], options);
   ASSERT_FALSE(checks.empty());
   EXPECT_EQ(checks[0].verdict, KernelVerdict::Wrong) << checks[0].reason;

@@ -47,6 +47,22 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   EXPECT_EQ(all.mismatch(facts), "");
 }
 
+TEST(Predicate, NamesAllFeaturesThatAreMissing) {
+  DeviceFacts facts;
+  facts.api = Api::Vulkan;
+  facts.buffer_address = true;
+  Predicate p;
+  p.needs_int64 = p.needs_storage8 = p.needs_storage16 = p.needs_subgroup_shuffle = true;
+  EXPECT_EQ(p.mismatch(facts),
+            "needs 64-bit integers, 8-bit storage, 16-bit storage, subgroup shuffles");
+  facts.storage8 = true;
+  EXPECT_EQ(p.mismatch(facts), "needs 64-bit integers, 16-bit storage, subgroup shuffles");
+  const std::string lent = p.missing_of_lent(facts);
+  EXPECT_NE(lent.find("shader_int64 ("), std::string::npos) << lent;
+  EXPECT_NE(lent.find("storage16 ("), std::string::npos) << lent;
+  EXPECT_EQ(lent.find("storage8"), std::string::npos) << lent;
+}
+
 TEST(Predicate, AddressesAndDescriptorsAreForDifferentDevices) {
   DeviceFacts facts;
   facts.api = Api::Vulkan;

@@ -2,13 +2,17 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <future>
 #include <thread>
 
+#include "runtime/platform/output_file.h"
+#include "runtime/platform/partial_file.h"
 #include "tests/runtime/sample_package.h"
 #include "tests/support/paths.h"
 
@@ -110,6 +114,29 @@ TEST_F(PackageOutput, TheModeIsKept) {
     ASSERT_EQ(::chmod((dir_ / "file").c_str(), wanted), 0);
     ASSERT_TRUE(save("file").ok());
     EXPECT_EQ(mode("file") & 07777U, wanted);
+    expect_sound("file");
+  }
+}
+
+/// Interrupted while the new file is written, a program leaves what was there before.
+TEST_F(PackageOutput, ASignalLeavesNoPartOfAFile) {
+  ASSERT_TRUE(save("file").ok());
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      platform::remove_partial_files_on_signals();
+      const std::string old = dir_ / "file", other = dir_ / "other";
+      platform::OutputFile first(old), second(other), third(dir_ / "third");
+      first.write("part", 4);
+      third.finish();
+      ::raise(signal);
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    EXPECT_EQ(files(), 2U);
+    EXPECT_TRUE(fs::remove(dir_ / "third"));
     expect_sound("file");
   }
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include "api_support.h"
 #include "reprise/reprise.hpp"
@@ -223,6 +225,31 @@ TEST(ApiRules, ALargerStructKeepsItsOwnMembers) {
   reprise_error error{};
   EXPECT_EQ(reprise_list_devices(&none, 1, &count, &error), REPRISE_USAGE);
   EXPECT_NE(std::string(error.message).find("struct_size 0"), std::string::npos) << error.message;
+}
+
+TEST(CppLayer, DimsAreAnyRange) {
+  const std::vector<float> data(60);
+  const std::vector<int64_t> vector{3, 4, 5};
+  const std::array<int, 3> array{3, 4, 5};
+  const size_t plain[] = {3, 4, 5};
+  const auto expect = [](const Tensor& t) {
+    EXPECT_EQ(t.raw().rank, 3U);
+    EXPECT_EQ(std::vector<int64_t>(t.raw().dims, t.raw().dims + 3),
+              (std::vector<int64_t>{3, 4, 5}));
+    EXPECT_EQ(t.raw().bytes, 60 * sizeof(float));
+  };
+  expect({"x", data.data(), {3, 4, 5}});
+  expect({"x", data.data(), vector});
+  expect({"x", data.data(), array});
+  expect({"x", data.data(), plain});
+  expect({"x", data.data(), std::span(vector)});
+  const Tensor scalar("x", data.data(), {});
+  EXPECT_EQ(scalar.raw().rank, 0U);
+  EXPECT_EQ(scalar.raw().bytes, sizeof(float));
+  EXPECT_EQ(Tensor("x", data.data(), std::vector<int64_t>(17, 1)).raw().rank, 17U);
+  const auto value = Value::tensor(data.data(), vector);
+  ASSERT_TRUE(value) << value.error().message;
+  EXPECT_EQ(value->as_tensor()->dims[2], 5);
 }
 
 }  // namespace

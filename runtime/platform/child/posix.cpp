@@ -184,11 +184,16 @@ std::vector<std::string> utf8_arguments(int argc, char** argv) {
   return {argv, argv + argc};
 }
 
+// The XDG Base Directory Specification says to ignore relative paths: they would depend on the
+// folder in which a program is started.
 std::string user_cache_folder() {
-  const char* const xdg = std::getenv("XDG_CACHE_HOME");
-  if (xdg && *xdg) return xdg;
-  const char* const home = std::getenv("HOME");
-  return home && *home ? std::string(home) + "/.cache" : std::string();
+  const auto absolute = [](const char* name) {
+    const char* const path = std::getenv(name);
+    return path && *path == '/' ? std::string(path) : std::string();
+  };
+  const std::string xdg = absolute("XDG_CACHE_HOME"), home = absolute("HOME");
+  if (!xdg.empty()) return xdg;
+  return home.empty() ? home : home + "/.cache";
 }
 
 }  // namespace reprise::platform

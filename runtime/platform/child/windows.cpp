@@ -4,6 +4,8 @@
 // It needs the types of windows.h.
 #include <shellapi.h>
 
+#include <filesystem>
+
 #include "runtime/platform/child/child.h"
 #include "runtime/platform/child/environment.h"
 #include "runtime/platform/windows.h"
@@ -104,7 +106,7 @@ std::string user_cache_folder() {
   std::wstring folder(32767, L'\0');  // no variable is longer
   folder.resize(
       ::GetEnvironmentVariableW(L"LOCALAPPDATA", folder.data(), static_cast<DWORD>(folder.size())));
-  return to_utf8(folder);
+  return std::filesystem::path(folder).is_absolute() ? to_utf8(folder) : std::string();
 }
 
 }  // namespace reprise::platform

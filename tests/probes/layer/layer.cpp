@@ -20,7 +20,7 @@
 namespace {
 
 struct Fault {
-  enum class Kind : uint8_t { Opcode, Constant, Short, Lost, Hide } kind = Kind::Opcode;
+  enum class Kind : uint8_t { Opcode, Constant, Short, Skip, Lost, Hide } kind = Kind::Opcode;
   uint32_t from = 0, to = 0;  // opcodes, bits of floats; submissions
   std::string kernel;         // empty: any; of Hide: the feature
 };
@@ -41,6 +41,13 @@ struct DeviceTable {
   PFN_vkCmdBindPipeline bind_pipeline = nullptr;
   PFN_vkCmdDispatch dispatch = nullptr;
   PFN_vkQueueSubmit submit = nullptr;
+  PFN_vkQueueWaitIdle queue_wait = nullptr;
+  PFN_vkDeviceWaitIdle device_wait = nullptr;
+  PFN_vkWaitForFences fence_wait = nullptr;
+  PFN_vkGetFenceStatus fence_status = nullptr;
+  PFN_vkWaitSemaphores semaphore_wait = nullptr;
+  PFN_vkGetSemaphoreCounterValue semaphore_value = nullptr;
+  bool is_lost = false;
 };
 
 /// Everything that the layer knows. Dispatchable handles begin with a pointer that all handles of
@@ -105,8 +112,9 @@ bool parse(const std::string& word, Fault& fault) {
     return parts[1] == "buffer-addresses" || parts[1] == "update-after-bind" ||
            parts[1] == "vulkan-1.2";
   }
-  fault.kind = Fault::Kind::Lost;
-  return parts[0] == "lost" && n == 2 && read_number(parts[1], false, fault.from) && fault.from > 0;
+  fault.kind = parts[0] == "skip" ? Fault::Kind::Skip : Fault::Kind::Lost;
+  return (parts[0] == "skip" || parts[0] == "lost") && n == 2 &&
+         read_number(parts[1], false, fault.from) && fault.from > 0;
 }
 
 bool parse_all(const char* text, std::vector<Fault>& faults) {
@@ -242,19 +250,59 @@ VKAPI_ATTR void VKAPI_CALL dispatch(VkCommandBuffer commands, uint32_t x, uint32
 
 VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t n, const VkSubmitInfo* infos,
                                       VkFence fence) {
-  const DeviceTable table = table_of(queue);
   std::vector<VkSubmitInfo> own(infos, infos + n);
   State& s = state();
+  DeviceTable table;
   {
     const std::lock_guard lock(s.mutex);
-    ++s.submissions;
+    DeviceTable& device = s.devices[key_of(queue)];
+    if (!device.is_lost) ++s.submissions;
     for (const Fault& f : s.faults) {
-      if (f.kind != Fault::Kind::Lost || s.submissions % f.from != 0) continue;
-      for (VkSubmitInfo& info : own) info.commandBufferCount = 0;
-      ++s.count;
+      if (device.is_lost || f.from == 0 || s.submissions % f.from != 0) continue;
+      if (f.kind == Fault::Kind::Skip)
+        for (VkSubmitInfo& info : own) info.commandBufferCount = 0;
+      if (f.kind == Fault::Kind::Lost) device.is_lost = true;
+      if (f.kind == Fault::Kind::Skip || f.kind == Fault::Kind::Lost) ++s.count;
     }
+    table = device;
   }
-  return table.submit(queue, n, own.data(), fence);
+  if (!table.is_lost) return table.submit(queue, n, own.data(), fence);
+  table.queue_wait(queue);  // what was submitted before ends, so that memory can be freed
+  return VK_ERROR_DEVICE_LOST;
+}
+
+// Nothing is waited for on a lost device: it may never have been submitted.
+VKAPI_ATTR VkResult VKAPI_CALL queue_wait(VkQueue queue) {
+  const DeviceTable table = table_of(queue);
+  return table.is_lost ? VK_ERROR_DEVICE_LOST : table.queue_wait(queue);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL device_wait(VkDevice device) {
+  const DeviceTable table = table_of(device);
+  return table.is_lost ? VK_ERROR_DEVICE_LOST : table.device_wait(device);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL fence_wait(VkDevice device, uint32_t n, const VkFence* fences,
+                                          VkBool32 all, uint64_t timeout) {
+  const DeviceTable table = table_of(device);
+  return table.is_lost ? VK_ERROR_DEVICE_LOST : table.fence_wait(device, n, fences, all, timeout);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL fence_status(VkDevice device, VkFence fence) {
+  const DeviceTable table = table_of(device);
+  return table.is_lost ? VK_ERROR_DEVICE_LOST : table.fence_status(device, fence);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL semaphore_wait(VkDevice device, const VkSemaphoreWaitInfo* info,
+                                              uint64_t timeout) {
+  const DeviceTable table = table_of(device);
+  return table.is_lost ? VK_ERROR_DEVICE_LOST : table.semaphore_wait(device, info, timeout);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL semaphore_value(VkDevice device, VkSemaphore semaphore,
+                                               uint64_t* value) {
+  const DeviceTable table = table_of(device);
+  return table.is_lost ? VK_ERROR_DEVICE_LOST : table.semaphore_value(device, semaphore, value);
 }
 
 /// What the loader put into the chain of a create info.
@@ -377,6 +425,14 @@ VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
   load(t.bind_pipeline, "vkCmdBindPipeline");
   load(t.dispatch, "vkCmdDispatch");
   load(t.submit, "vkQueueSubmit");
+  load(t.queue_wait, "vkQueueWaitIdle");
+  load(t.device_wait, "vkDeviceWaitIdle");
+  load(t.fence_wait, "vkWaitForFences");
+  load(t.fence_status, "vkGetFenceStatus");
+  load(t.semaphore_wait, "vkWaitSemaphores");
+  load(t.semaphore_value, "vkGetSemaphoreCounterValue");
+  if (!t.semaphore_wait) load(t.semaphore_wait, "vkWaitSemaphoresKHR");
+  if (!t.semaphore_value) load(t.semaphore_value, "vkGetSemaphoreCounterValueKHR");
   State& s = state();
   const std::lock_guard lock(s.mutex);
   s.devices[key_of(*out)] = t;
@@ -421,6 +477,14 @@ PFN_vkVoidFunction own_function(const char* name, bool of_instance) {
       ENTRY("vkCmdBindPipeline", bind_pipeline, false),
       ENTRY("vkCmdDispatch", dispatch, false),
       ENTRY("vkQueueSubmit", submit, false),
+      ENTRY("vkQueueWaitIdle", queue_wait, false),
+      ENTRY("vkDeviceWaitIdle", device_wait, false),
+      ENTRY("vkWaitForFences", fence_wait, false),
+      ENTRY("vkGetFenceStatus", fence_status, false),
+      ENTRY("vkWaitSemaphores", semaphore_wait, false),
+      ENTRY("vkWaitSemaphoresKHR", semaphore_wait, false),
+      ENTRY("vkGetSemaphoreCounterValue", semaphore_value, false),
+      ENTRY("vkGetSemaphoreCounterValueKHR", semaphore_value, false),
   };
 #undef ENTRY
   for (const Entry& e : kEntries) {
@@ -430,8 +494,9 @@ PFN_vkVoidFunction own_function(const char* name, bool of_instance) {
 }
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc_addr(VkDevice device, const char* name) {
+  const PFN_vkVoidFunction driver = table_of(device).get(device, name);
   const PFN_vkVoidFunction own = own_function(name, false);
-  return own ? own : table_of(device).get(device, name);
+  return own && driver ? own : driver;  // what the device lacks stays missing
 }
 
 VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc_addr(VkInstance instance,

@@ -1,0 +1,179 @@
+// Weights that come to a device by pieces, and weights of few bits, which share bytes in files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+
+#include "runtime/base/low_bit.h"
+#include "runtime/package/package.h"
+#include "runtime/weights.h"
+#include "tests/runtime/sample_package.h"
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+std::vector<std::byte> random_bytes(size_t count, std::mt19937& random) {
+  std::vector<std::byte> out(count);
+  for (std::byte& b : out) b = static_cast<std::byte>(random());
+  return out;
+}
+
+int64_t pick(std::mt19937& random, int64_t most) {
+  return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most));
+}
+
+/// What the recipe of tiles means, element by element.
+std::vector<std::byte> tiles_by_definition(const plan::Weight& w, const HostTensor& raw) {
+  const size_t size = size_of(raw.dtype());
+  const int64_t tiles = (w.n + w.tile_n - 1) / w.tile_n;
+  std::vector<std::byte> out(w.packed_bytes(raw.bytes().size(), size));
+  for (int64_t b = 0; b < w.batch; ++b) {
+    for (int64_t k = 0; k < w.k; ++k) {
+      for (int64_t n = 0; n < w.n; ++n) {
+        const int64_t from = b * w.k * w.n + (w.transposed ? n * w.k + k : k * w.n + n);
+        const int64_t to =
+            ((b * tiles + n / w.tile_n) * w.k + k) * w.tile_n + n % int64_t{w.tile_n};
+        std::copy_n(raw.bytes().data() + from * static_cast<int64_t>(size), size,
+                    out.data() + to * static_cast<int64_t>(size));
+      }
+    }
+  }
+  return out;
+}
+
+TEST(WeightPieces, GiveTheSameAsTheWhole) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 400; ++round) {
+    plan::Weight w;
+    w.batch = pick(random, 3);
+    w.k = pick(random, 40);
+    w.n = pick(random, 40);
+    w.tile_n = static_cast<uint32_t>(4 * pick(random, 8));
+    w.transposed = round % 2 == 1;
+    const DType types[] = {DType::U8, DType::F16, DType::F32, DType::I64, DType::U4};
+    const DType dtype = types[round % 5];
+    w.packing = dtype == DType::U4 ? plan::Weight::Packing::Nibbles
+                : round % 7 == 0   ? plan::Weight::Packing::Raw
+                                   : plan::Weight::Packing::Tiles;
+    const std::vector<std::byte> bytes =
+        random_bytes(static_cast<size_t>(w.batch * w.k * w.n) * size_of(dtype), random);
+    const HostTensor raw = HostTensor::borrow(dtype, {w.batch, w.k, w.n}, bytes, nullptr);
+    std::vector<std::byte> whole(w.packed_bytes(bytes.size(), size_of(dtype))), parts = whole;
+    ASSERT_TRUE(pack_weight(w, raw, whole).ok());
+    if (w.packing == plan::Weight::Packing::Tiles) {
+      ASSERT_EQ(whole, tiles_by_definition(w, raw)) << round;
+    }
+    std::ranges::fill(parts, std::byte{0});
+    const WeightPacker packer(w, raw);
+    const uint64_t unit = WeightPacker::unit(w, raw);
+    for (uint64_t at = 0; at < bytes.size();) {
+      const uint64_t size =
+          std::min(unit * static_cast<uint64_t>(pick(random, 9)), bytes.size() - at);
+      packer.add(at, std::span(bytes).subspan(at, size), parts);
+      at += size;
+    }
+    ASSERT_EQ(parts, whole) << round;
+  }
+}
+
+class StoredPieces : public testing::Test {
+ protected:
+  std::shared_ptr<const package::Package> write_and_read(std::vector<HostTensor> weights) {
+    package::Package p = package::sample_package();
+    for (HostTensor& w : weights) p.weights.push_back(std::move(w));
+    p.weight_hashes.clear();
+    for (const HostTensor& w : p.weights) p.weight_hashes.push_back(package::hash_bytes(w.bytes()));
+    own_ = package::sample_package().weights.size();
+    const Status written = package::write(p, path_);
+    EXPECT_TRUE(written.ok()) << written.message();
+    auto read = package::read(path_);
+    EXPECT_TRUE(read.ok()) << read.status().message();
+    return read.ok() ? *read : nullptr;
+  }
+  TempDir dir_;
+  const std::string path_ = dir_ / "p.rpk";
+  size_t own_ = 0;  // index of the first added weight
+  std::vector<std::byte> scratch_;
+};
+
+TEST_F(StoredPieces, AreReadInOrderAndChecked) {
+  std::mt19937 random(3);
+  constexpr size_t kBytes = (11U << 20) + 8;
+  const std::vector<std::byte> bytes = random_bytes(kBytes, random);
+  const auto p = write_and_read({HostTensor::from(DType::I64, {kBytes / 8}, bytes)});
+  ASSERT_TRUE(p);
+  for (const uint64_t unit : {uint64_t{8}, uint64_t{3000}, uint64_t{kBytes}}) {
+    std::vector<std::byte> found;
+    size_t pieces = 0;
+    const auto use = [&](uint64_t offset, std::span<const std::byte> piece) {
+      EXPECT_EQ(offset, found.size());
+      EXPECT_EQ(offset % unit, 0U);
+      found.insert(found.end(), piece.begin(), piece.end());
+      ++pieces;
+      return Status();
+    };
+    ASSERT_TRUE(package::read_weight(*p, own_, unit, scratch_, use).ok());
+    EXPECT_TRUE(found == bytes);
+    EXPECT_EQ(pieces, unit == kBytes ? 1U : 3U);
+  }
+  const auto stop = [](uint64_t, std::span<const std::byte>) {
+    return Status(Code::OutOfMemory, "full");
+  };
+  EXPECT_EQ(package::read_weight(*p, own_, 8, scratch_, stop).code(), Code::OutOfMemory);
+  EXPECT_EQ(package::read_weight(*p, 99, 8, scratch_, stop).code(), Code::CorruptPackage);
+
+  // Another process changes a byte.
+  std::string file = read_file(path_);
+  file[file.size() - kBytes / 2] = static_cast<char>(file[file.size() - kBytes / 2] ^ 1);
+  {
+    const auto out = platform::open_stream(path_, "r+b");
+    ASSERT_EQ(std::fwrite(file.data(), 1, file.size(), out.get()), file.size());
+  }
+  const auto ignore = [](uint64_t, std::span<const std::byte>) { return Status(); };
+  const Status changed = package::read_weight(*p, own_, 8, scratch_, ignore);
+  EXPECT_EQ(changed.code(), Code::CorruptPackage);
+  EXPECT_NE(changed.message().find(path_), std::string::npos) << changed.message();
+}
+
+TEST_F(StoredPieces, ElementsOfFewBitsShareBytes) {
+  constexpr int64_t kCount = 100001;
+  std::vector<HostTensor> weights;
+  for (const DType t : {DType::I4, DType::U4, DType::I2, DType::U2, DType::F4E2M1}) {
+    std::vector<uint8_t> codes(kCount);
+    for (size_t i = 0; i < codes.size(); ++i) {
+      const auto code = static_cast<uint8_t>(i * 7 % (size_t{1} << bits_of(t)));
+      codes[i] = is_low_bit_int(t) ? low_bit_from_int(t, code) : code;
+    }
+    weights.push_back(HostTensor::from(t, {kCount}, codes));
+  }
+  const auto wide = write_and_read({HostTensor(DType::U8, {5 * kCount})});
+  const auto wide_bytes = std::filesystem::file_size(path_);
+  const auto p = write_and_read(weights);
+  ASSERT_TRUE(p && wide);
+  EXPECT_LT(std::filesystem::file_size(path_), wide_bytes - 5 * kCount / 2);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const auto loaded = package::load_weight(*p, own_ + i);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+    EXPECT_EQ(loaded->dtype(), weights[i].dtype());
+    EXPECT_TRUE(std::ranges::equal(loaded->bytes(), weights[i].bytes())) << i;
+  }
+  // Saved again, it is the same.
+  const std::string again = dir_ / "again.rpk";
+  ASSERT_TRUE(package::write(*p, again).ok());
+  EXPECT_EQ(std::filesystem::file_size(again), std::filesystem::file_size(path_));
+}
+
+/// Bits that do not count are kept as well.
+TEST_F(StoredPieces, OtherCodesOfFewBitsKeepTheirBytes) {
+  const HostTensor odd = HostTensor::from(DType::U4, {3}, std::vector<uint8_t>{1, 0xFD, 15});
+  const auto p = write_and_read({odd});
+  ASSERT_TRUE(p);
+  const auto loaded = package::load_weight(*p, own_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_TRUE(std::ranges::equal(loaded->bytes(), odd.bytes()));
+}
+
+}  // namespace
+}  // namespace reprise::test
