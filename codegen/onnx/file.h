@@ -35,17 +35,19 @@ struct Mapped {
   std::shared_ptr<const void> owner;
 };
 
-/// Opens external data inside one folder and nowhere else. Each file is mapped once.
+/// Opens external data inside the folder of a file and nowhere else. If the file is a symbolic
+/// link, as in caches that keep all files of many models in one folder, the folder of the file that
+/// it leads to counts as well. Each file is mapped once.
 class ExternalData {
  public:
   ExternalData() = default;  // for a model in memory: open() fails
-  explicit ExternalData(std::string folder) : folder_(std::move(folder)) {}
+  explicit ExternalData(std::string file) : file_(std::move(file)) {}
   /// Maps the whole file at a relative path. Refuses absolute paths, "..", and symbolic links that
-  /// leave the folder.
+  /// leave the folders.
   Result<Mapped> open(const std::string& location);
 
  private:
-  std::string folder_;
+  std::string file_;
   std::map<std::string, Mapped> files_;
 };
 
