@@ -155,7 +155,9 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
     if (v != kNone) scope.names.insert_or_assign(name, v);
   }
   graph::Node* added = scope.graph->add_node(std::move(node));
-  RP_TRY(ops::infer(*scope.graph, *added));
+  const Status inferred = ops::infer(*scope.graph, *added);
+  types_failed_ = !inferred.ok();
+  RP_TRY(inferred);
   return check_outputs(scope, n, *added);
 }
 
