@@ -130,6 +130,8 @@ template <>
 inline constexpr std::array kStructEnds<reprise_vulkan_device>{
     offsetof(reprise_vulkan_device, upload_queue)};
 template <>
+inline constexpr std::array kStructEnds<reprise_slot>{offsetof(reprise_slot, has_value)};
+template <>
 inline constexpr std::array kStructEnds<reprise_session_options>{
     offsetof(reprise_session_options, arena)};
 

@@ -24,6 +24,7 @@ Status describe_slot(const plan::Slot& slot, const std::string& shape, reprise_s
     s.dims[a] = slot.shape[a].is_const() ? slot.shape[a].value() : -1;
   s.image = static_cast<reprise_image_format>(slot.image);
   s.processing = slot.processing.c_str();
+  s.has_value = slot.initial != plan::Slot::kNone ? 1 : 0;
   write_struct(s, out);
   return {};
 }

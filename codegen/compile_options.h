@@ -36,6 +36,12 @@ struct StateOption {
   std::optional<HostTensor> initial = std::nullopt;  // by default zeros; the importer sets it
 };
 
+/// An input that runs may leave out. It has the value of the model then.
+struct OptionalInput {
+  std::string name;
+  std::optional<HostTensor> value = std::nullopt;  // the importer sets it
+};
+
 /// Parses "INPUT=OUTPUT", as --state takes it, several times. Code::Usage says what is wrong.
 Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts);
 
@@ -53,6 +59,12 @@ struct CompileOptions {
   /// architecture.
   std::optional<DeviceFacts> device;
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
+  /// Inputs to which the model gives values and that runs may give or leave out. Other inputs with
+  /// values are constants.
+  std::vector<OptionalInput> optional_inputs;
+  /// The elements of small inputs of integers (onnx::kMostValues) that every run has. They may
+  /// decide ranks; a run with others is refused.
+  InputValues values;
   /// Limits the sizes of dynamic dims; a run with another size is refused.
   SizeRanges ranges;
   std::vector<StateOption> states;

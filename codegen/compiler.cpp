@@ -6,6 +6,7 @@
 #include "codegen/compile_context.h"
 #include "codegen/compile_model.h"
 #include "codegen/images.h"
+#include "codegen/input_values.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
@@ -166,6 +167,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   ops::resolve_guards(g);
   p.io = make_interface(g, context.state_count);
   RP_TRY(finish_states(g, options.states, context.weights, p.io));
+  RP_TRY(store_input_values(options, context.weights, p.io));
   describe_images(options.images, p.io);
   adopt_interface(p.io, p.host_plan);
   const lower::FusionOptions fusing = fusion_options(context);
@@ -205,16 +207,19 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   RP_TRY(check_options(options));
   const auto start = Clock::now();
   CompileOptions with_values = options;
-  std::map<std::string, std::optional<HostTensor>> states;
+  std::map<std::string, std::optional<HostTensor>> states, optional;
   for (const StateOption& s : options.states) states[s.input] = {};
   std::optional<platform::FileBytes> files(std::in_place);
-  onnx::ImportOptions import_options{options.shapes, options.ranges, refusals, &states, &*files};
+  for (const OptionalInput& i : options.optional_inputs) optional[i.name] = {};
+  onnx::ImportOptions import_options{options.shapes, options.ranges, refusals, &states,
+                                     &optional,      options.values, &*files};
   std::erase_if(import_options.ranges,
                 [&](const auto& r) { return is_image_size(options.images, r.first); });
   RP_ASSIGN(auto model, from.path ? onnx::import_file(*from.path, import_options)
                                   : onnx::import_bytes(from.bytes, import_options));
   for (StateOption& s : with_values.states)
     if (!s.initial) s.initial = states[s.input];
+  for (OptionalInput& i : with_values.optional_inputs) i.value = optional[i.name];
   const double import_ms = ms_since(start);
   if (model->outputs.empty()) return package::Package();  // everything was refused
   auto compiled = compile(std::move(model), with_values, report);

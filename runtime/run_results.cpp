@@ -17,7 +17,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   const Binding* input = buffer.kind == plan::BufferKind::Input
                              ? run.io.inputs[static_cast<size_t>(buffer.index)]
                              : nullptr;
-  if (input && input->host) return dense_tensor(*input);
+  if (input && input->host) return dense_tensor(*input, buffer.shape.size());
   RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), buffer.shape, run.symbols, buffer.name));
   RP_TRY(checked_element_count(dims, buffer.dtype).status());
   HostTensor t(buffer.dtype, std::move(dims));

@@ -64,6 +64,7 @@ Status DeviceSession::load(Verdict& verdict) {
     if (!verdict.right) return {};
   }
   RP_ASSIGN(base_.host_bodies, HostBodies::load(*base_.package));
+  RP_TRY(binder_.load_defaults(*base_.package));
   for (SessionShared* plan : plans) RP_TRY(plan->load_weights());
   RP_ASSIGN(base_.states, StateMemory::create(*base_.package, variant_.plan, *base_.device,
                                               base_.options.isolate_tensors));

@@ -82,6 +82,7 @@ Status HostSession::load() {
   const auto start = Clock::now();
   RP_ASSIGN(program_, HostProgram::load(*package_, package_->host_plan, package_->io));
   RP_ASSIGN(bodies_, HostBodies::load(*package_));
+  RP_TRY(binder_.load_defaults(*package_));
   const HostMemoryScope memory(host_memory_);
   for (const plan::StateSlot& slot : package_->io.states) {
     RP_ASSIGN(HostTensor value, initial_state(*package_, slot));
@@ -112,7 +113,8 @@ Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound, const Cance
   if (!states_.empty()) lock.lock();
   std::vector<HostTensor> inputs;
   inputs.reserve(bound.inputs.size());
-  for (const Binding* input : bound.inputs) inputs.push_back(dense_tensor(*input));
+  for (size_t i = 0; i < bound.inputs.size(); ++i)
+    inputs.push_back(dense_tensor(*bound.inputs[i], package_->io.inputs[i].shape.size()));
   std::vector<const HostTensor*> values;
   values.reserve(bound.inputs.size() + states_.size());
   for (const HostTensor& input : inputs) values.push_back(&input);

@@ -23,8 +23,13 @@ std::string names_of(const std::vector<plan::Slot>& slots) {
 
 Status unknown_name(const std::string& kind, const std::string& name,
                     const std::vector<plan::Slot>& declared) {
+  const char* hint =
+      kind == "input"
+          ? " (one to which the model gives a value is a constant, unless it is compiled "
+            "as an optional input)"
+          : "";
   return invalid_input("the model has no " + kind + " '" + name + "'; its " + kind + "s are " +
-                       names_of(declared));
+                       names_of(declared) + hint);
 }
 
 std::span<const int64_t> dims_of(const Binding& b) {
@@ -38,6 +43,54 @@ std::span<const int64_t> dims_of(const plan::Slot& slot, const DeviceImage& imag
   dims = {planes ? int64_t{image.height / 2} * 3 : int64_t{image.height}, image.width,
           slot.image == ImageFormat::R8 ? 1 : 4};
   return std::span(dims).first(planes ? 2 : 3);
+}
+
+/// As for ONNX Runtime, a tensor of one element is a scalar where the model has one.
+std::span<const int64_t> dims_for(const plan::Slot& slot, const Binding& b) {
+  const std::span<const int64_t> dims = dims_of(b);
+  const bool one = std::ranges::all_of(dims, [](int64_t d) { return d == 1; });
+  return slot.shape.empty() && one ? std::span<const int64_t>() : dims;
+}
+
+HostTensor without_pitch(const Binding& b) {
+  if (b.row_pitch == 0) return *b.host;
+  HostTensor t(b.host->dtype(), b.host->dims());
+  pack_rows(rows_of(t.dims(), t.dtype(), b.row_pitch), b.host->bytes().data(),
+            t.mutable_bytes().data());
+  return t;
+}
+
+template <typename T>
+std::vector<int64_t> integers_of(const HostTensor& t) {
+  const T* first = t.data<T>();
+  return {first, first + t.count()};
+}
+
+/// The elements of a small tensor of integers. Nothing for other dtypes.
+std::optional<std::vector<int64_t>> elements_of(const HostTensor& t) {
+  if (t.dtype() == DType::I64) return integers_of<int64_t>(t);
+  if (t.dtype() == DType::I32) return integers_of<int32_t>(t);
+  if (t.dtype() == DType::Bool) return integers_of<uint8_t>(t);
+  return std::nullopt;
+}
+
+std::string list_of(const std::vector<int64_t>& values) {
+  std::string text;
+  for (const int64_t v : values) text += (text.empty() ? "" : ", ") + std::to_string(v);
+  return "[" + text + "]";
+}
+
+/// Whether an input has the elements for which the model was compiled.
+Status check_expected(const plan::Slot& slot, const Binding& b) {
+  if (slot.expected.empty()) return {};
+  const std::string subject = "input '" + slot.name + "'";
+  const std::string wanted = "was compiled for the values " + list_of(slot.expected);
+  if (!b.host)
+    return invalid_input(subject + " " + wanted + "; pass it in host memory, where it is compared");
+  const auto given = elements_of(without_pitch(b));
+  if (given == slot.expected) return {};
+  return invalid_input(subject + " is " + (given ? list_of(*given) : "not of integers") + ", but " +
+                       wanted + "; compile the model for other values, or without values");
 }
 
 constexpr uint64_t kMostPitch = uint64_t{1} << 32;
@@ -169,9 +222,10 @@ Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Dev
   for (const int64_t d : dims_of(b)) {
     if (d < 0) return invalid_input(subject() + " has a negative dimension, " + std::to_string(d));
   }
-  RP_TRY(check_input_rows(b.name, dims_of(b), slot.dtype, b.row_pitch));
+  RP_TRY(check_input_rows(b.name, dims_for(slot, b), slot.dtype, b.row_pitch));
   if (b.host) RP_TRY(check_bytes(b.name, *b.host, b.row_pitch));
-  if (b.device && !rows_of(dims_of(b), slot.dtype, b.row_pitch).dense())
+  RP_TRY(check_expected(slot, b));
+  if (b.device && !rows_of(dims_for(slot, b), slot.dtype, b.row_pitch).dense())
     return device->check_rows().with_context(subject());
   return {};
 }
@@ -273,6 +327,38 @@ Status IoBinder::bind_symbols(BoundIo& bound) const {
   return {};
 }
 
+Status IoBinder::load_defaults(const package::Package& package) {
+  default_values_.assign(io_.inputs.size(), std::nullopt);
+  defaults_.assign(io_.inputs.size(), {});
+  for (size_t i = 0; i < io_.inputs.size(); ++i) {
+    const plan::Slot& slot = io_.inputs[i];
+    if (slot.initial == plan::Slot::kNone) continue;
+    auto value = package::load_weight(package, slot.initial);
+    if (!value.ok())
+      return value.status().with_context("input '" + slot.name + "': the value of the model");
+    default_values_[i] = *std::move(value);
+    defaults_[i].name = slot.name;
+    defaults_[i].host = &*default_values_[i];
+  }
+  return {};
+}
+
+Status IoBinder::add_input(size_t i, const Device* device, BoundIo& bound) const {
+  const plan::Slot& slot = io_.inputs[i];
+  const Binding* given = bound.inputs[i];
+  const bool left_out = !given || (!given->host && !given->device && !given->image);
+  if (left_out && i < defaults_.size() && defaults_[i].host) bound.inputs[i] = &defaults_[i];
+  if (!bound.inputs[i]) {
+    return invalid_input("input '" + slot.name + "' (" + std::string(name_of(slot.dtype)) + " " +
+                         shape_str(slot.shape, io_.symbols) + ") is missing");
+  }
+  RP_TRY(check_input(slot, *bound.inputs[i], device));
+  const DeviceImage* image = bound.inputs[i]->image;
+  bound.dims_.push_back(image ? dims_of(slot, *image, bound.image_dims_[i])
+                              : dims_for(slot, *bound.inputs[i]));
+  return {};
+}
+
 Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
                       const Device* device, BoundIo& bound) const {
   static std::atomic<uint64_t> bindings = 0;
@@ -281,17 +367,7 @@ Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> 
   RP_TRY(place(outputs, false, bound.outputs));
   bound.dims_.clear();
   bound.image_dims_.resize(io_.inputs.size());
-  for (size_t i = 0; i < io_.inputs.size(); ++i) {
-    const plan::Slot& slot = io_.inputs[i];
-    if (!bound.inputs[i]) {
-      return invalid_input("input '" + slot.name + "' (" + std::string(name_of(slot.dtype)) + " " +
-                           shape_str(slot.shape, io_.symbols) + ") is missing");
-    }
-    RP_TRY(check_input(slot, *bound.inputs[i], device));
-    const DeviceImage* image = bound.inputs[i]->image;
-    bound.dims_.push_back(image ? dims_of(slot, *image, bound.image_dims_[i])
-                                : dims_of(*bound.inputs[i]));
-  }
+  for (size_t i = 0; i < io_.inputs.size(); ++i) RP_TRY(add_input(i, device, bound));
   for (size_t o = 0; o < io_.outputs.size(); ++o) {
     const Binding* b = bound.outputs[o];
     if (b) RP_TRY(check_output(io_.outputs[o], *b, device));
@@ -349,12 +425,9 @@ void unpack_rows(const Rows& rows, const std::byte* dense, std::byte* to) {
     std::memcpy(to + i * rows.pitch, dense + i * rows.bytes, rows.bytes);
 }
 
-HostTensor dense_tensor(const Binding& b) {
-  if (b.row_pitch == 0) return *b.host;
-  HostTensor t(b.host->dtype(), b.host->dims());
-  pack_rows(rows_of(t.dims(), t.dtype(), b.row_pitch), b.host->bytes().data(),
-            t.mutable_bytes().data());
-  return t;
+HostTensor dense_tensor(const Binding& b, size_t rank) {
+  HostTensor t = without_pitch(b);
+  return t.dims().size() == rank ? t : t.reshaped({});
 }
 
 }  // namespace reprise

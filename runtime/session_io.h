@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
@@ -42,6 +43,8 @@ class IoBinder {
  public:
   /// `io` must outlive the binder.
   explicit IoBinder(const plan::Interface& io);
+  /// Loads the values of inputs that runs may leave out. A binding without memory leaves one out.
+  Status load_defaults(const package::Package& package);
   /// Checks the bindings and computes the symbols. `device` is the device of the session, whose
   /// buffers may be bound; null for the host.
   Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
@@ -58,6 +61,7 @@ class IoBinder {
   };
   static std::vector<Size> sizes_of(const std::vector<plan::Slot>& slots);
   Status check_input(const plan::Slot& slot, const Binding& b, const Device* device) const;
+  Status add_input(size_t i, const Device* device, BoundIo& bound) const;
   Status check_output(const plan::Slot& slot, const Binding& b, const Device* device) const;
   Status check_image(const plan::Slot& slot, const Binding& b, const Device* device,
                      bool written) const;
@@ -68,6 +72,9 @@ class IoBinder {
   const plan::Interface& io_;
   std::unordered_map<std::string_view, size_t> inputs_, outputs_;
   std::vector<Size> input_sizes_, output_sizes_;
+  /// By input. A default is a binding to the tensor.
+  std::vector<std::optional<HostTensor>> default_values_;
+  std::vector<Binding> defaults_;
 };
 
 /// Code::InvalidInput unless the container holds what its type says, on which host kernels rely.
@@ -95,7 +102,8 @@ Status check_rows(const Binding& b, const Rows& rows, uint64_t bytes);
 /// Copy between dense bytes and rows.
 void pack_rows(const Rows& rows, const std::byte* from, std::byte* dense);
 void unpack_rows(const Rows& rows, const std::byte* dense, std::byte* to);
-/// The tensor of an input in host memory. Copies it if its rows have a pitch.
-HostTensor dense_tensor(const Binding& b);
+/// The tensor of an input in host memory. Copies it if its rows have a pitch. `rank` is that of the
+/// model: a tensor of one element may be bound to a scalar.
+HostTensor dense_tensor(const Binding& b, size_t rank);
 
 }  // namespace reprise

@@ -104,7 +104,8 @@ Status check_name(const plan::Interface& io, const std::string& name) {
     if (slot.name == name) return {};
   }
   return invalid_input("the model has no input '" + name + "'; it has: " + input_list(io) +
-                       " (inputs to which the file gives a value are compiled as constants)");
+                       " (inputs to which the file gives a value are compiled as constants, unless "
+                       "--optional-input names them)");
 }
 
 /// Assigns the symbols whose values follow from the dims of one input. The session reports
@@ -159,6 +160,18 @@ Status check_made_up(const plan::Slot& slot, const Dims& dims) {
   }
   return invalid_input("input '" + slot.name + "' would be " + describe(slot.dtype, dims) +
                        ": random inputs may not exceed 4 GB; give smaller dims with --shape");
+}
+
+/// The only value that runs may give.
+HostTensor expected_tensor(const plan::Slot& slot) {
+  HostTensor t(slot.dtype, static_dims(slot.shape));
+  for (size_t i = 0; i < slot.expected.size(); ++i) {
+    const int64_t v = slot.expected[i];
+    if (slot.dtype == DType::I64) t.mutable_data<int64_t>()[i] = v;
+    if (slot.dtype == DType::I32) t.mutable_data<int32_t>()[i] = static_cast<int32_t>(v);
+    if (slot.dtype == DType::Bool) t.mutable_data<uint8_t>()[i] = v != 0 ? 1 : 0;
+  }
+  return t;
 }
 
 fs::path numbered_file(const std::string& dir, const std::string& stem, size_t i) {
@@ -313,8 +326,16 @@ Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sour
       out.tensors.push_back(given->second);
       continue;
     }
-    Dims dims;
     const auto shape = sources.shapes.find(slot.name);
+    if (slot.initial != plan::Slot::kNone && shape == sources.shapes.end()) {
+      out.names.pop_back();  // the model gives it a value
+      continue;
+    }
+    if (!slot.expected.empty()) {
+      out.tensors.push_back(expected_tensor(slot));
+      continue;
+    }
+    Dims dims;
     if (shape != sources.shapes.end()) {
       dims = shape->second;
     } else {
@@ -336,10 +357,7 @@ Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& d
     RP_ASSIGN(onnx::NamedTensor named,
               onnx::read_value_file(utf8_text(files[i]), type_at(io.inputs, i)));
     RP_ASSIGN(const plan::Slot* slot, slot_of(io, named.name, i, files[i], notes));
-    // Recorded data may store a scalar as a tensor of one element, which other runtimes accept.
-    const bool scalar = slot->shape.empty() && named.tensor.count() == 1;
-    HostTensor tensor = scalar ? named.tensor.reshaped({}) : std::move(named.tensor);
-    if (!out.emplace(slot->name, std::move(tensor)).second) {
+    if (!out.emplace(slot->name, std::move(named.tensor)).second) {
       return invalid_input("'" + utf8_text(files[i]) + "' is for input '" + slot->name +
                            "', as another file of the folder is");
     }
@@ -357,7 +375,7 @@ Status check_complete(const std::string& dir, const plan::Interface& io,
                       const std::map<std::string, HostTensor>& given) {
   for (size_t i = 0; i < io.inputs.size(); ++i) {
     const std::string& name = io.inputs[i].name;
-    if (!given.contains(name))
+    if (!given.contains(name) && io.inputs[i].initial == plan::Slot::kNone)
       return missing_input(utf8_text(numbered_file(dir, "input_", i)), name);
   }
   return {};

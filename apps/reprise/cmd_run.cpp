@@ -6,6 +6,7 @@
 #include "apps/common/compare.h"
 #include "apps/common/values.h"
 #include "apps/reprise/command.h"
+#include "apps/reprise/input_plans.h"
 #include "runtime/platform/path.h"
 
 namespace reprise::app {
@@ -93,22 +94,27 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
 Status run_model(const RunOptions& o) {
   const Output out(o.common.json);
   RP_ASSIGN(OpenedDevice device, open_selected(o.common, {o.model}));
-  RP_ASSIGN(Model model, load_for(o.model, o.common, device));
-  RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, false));
-  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
-  RunStats stats;
-  RP_ASSIGN(std::vector<HostTensor> outputs, run_session(*session, inputs, &stats));
-  RP_ASSIGN(Json list, write_outputs(o, *session, outputs, out));
-  const SessionStats totals = session->stats();
-  return out.json({{"model", o.model},
-                   {"device", device.info.id},
-                   {"mode", o.common.mode},
-                   {"variant", session->variant()},
-                   {"outputs", std::move(list)},
-                   {"total_ms", stats.total_us / 1000},
-                   {"compiles", totals.compiles + (model.compiled ? 1 : 0)},
-                   {"recordings", totals.recordings},
-                   {"submits", totals.submits}});
+  Json document;
+  const auto run_once = [&](InputPlans::Loaded& loaded) -> Status {
+    RP_ASSIGN(InputSet inputs, collect_inputs(loaded.model, o.common, o.inputs, false));
+    RunStats stats;
+    RP_ASSIGN(std::vector<HostTensor> outputs, run_session(*loaded.session, inputs, &stats));
+    RP_ASSIGN(Json list, write_outputs(o, *loaded.session, outputs, out));
+    const SessionStats totals = loaded.session->stats();
+    document = {{"model", o.model},
+                {"device", device.info.id},
+                {"mode", o.common.mode},
+                {"variant", loaded.session->variant()},
+                {"outputs", std::move(list)},
+                {"total_ms", stats.total_us / 1000},
+                {"compiles", totals.compiles + (loaded.model.compiled ? 1 : 0)},
+                {"recordings", totals.recordings},
+                {"submits", totals.submits}};
+    return {};
+  };
+  InputPlans plans(o.model, o.common, device);
+  RP_TRY(plans.run(given_inputs(o.model, o.common, o.inputs, false), run_once));
+  return out.json(document);
 }
 
 }  // namespace

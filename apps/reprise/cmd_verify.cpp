@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "apps/common/replays.h"
+#include "apps/reprise/input_plans.h"
 #include "apps/reprise/measure.h"
 
 namespace reprise::app {
@@ -57,11 +58,20 @@ std::string bisect_line(const VerifyOptions& o, const OpenedDevice& device) {
 Result<int> run_verify(const VerifyOptions& o) {
   const Output out(o.common.json);
   RP_ASSIGN(OpenedDevice device, open_selected(o.common, {o.model}));
-  RP_ASSIGN(Model model, load_for(o.model, o.common, device));
-  RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
-  RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs, o.common));
-  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
-  RP_ASSIGN(std::vector<HostTensor> actual, run_from_start(*session, inputs));
+  InputSet inputs;
+  std::vector<HostTensor> expected, actual;
+  Model model;
+  std::unique_ptr<Session> session;
+  const auto run_once = [&](InputPlans::Loaded& loaded) -> Status {
+    RP_ASSIGN(inputs, collect_inputs(loaded.model, o.common, o.inputs, true));
+    RP_ASSIGN(expected, reference_outputs(loaded.model, inputs, o.common));
+    RP_ASSIGN(actual, run_from_start(*loaded.session, inputs));
+    model = loaded.model;
+    session = std::move(loaded.session);
+    return {};
+  };
+  InputPlans plans(o.model, o.common, device);
+  RP_TRY(plans.run(given_inputs(o.model, o.common, o.inputs, true), run_once));
   RP_ASSIGN(const std::vector<Replays> replays, replay(*session, inputs, o.runs, actual));
   Table table({"output", "max error", "relative", "verdict"});
   Json list = Json::array();

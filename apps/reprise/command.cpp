@@ -40,6 +40,12 @@ Json number(double v) {
 Result<CompileOptions> CommonOptions::compile_options() const {
   CompileOptions o;
   RP_ASSIGN(o.shapes, parse_shapes(shapes));
+  o.shapes.insert(facts.shapes.begin(), facts.shapes.end());
+  RP_ASSIGN(o.values, parse_values(values));
+  o.values.insert(facts.values.begin(), facts.values.end());
+  std::set<std::string> optional(optional_inputs.begin(), optional_inputs.end());
+  optional.insert(facts.optional_inputs.begin(), facts.optional_inputs.end());
+  for (const std::string& name : optional) o.optional_inputs.push_back({name});
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
   RP_ASSIGN(o.precision, parse_precision(precision));
   RP_ASSIGN(o.states, parse_states(states));
@@ -124,6 +130,16 @@ void add_interface(CLI::App& command, CommonOptions& o) {
       .add_option("--range", o.ranges,
                   "NAME=MIN..MAX: limits the size of the dynamic dims of this name, as in "
                   "batch=1..64. Runs with other sizes are refused")
+      ->allow_extra_args(false);
+  command
+      .add_option("--optional-input", o.optional_inputs,
+                  "An input to which the file gives a value and that runs may give or leave out. "
+                  "Other inputs with values are constants")
+      ->allow_extra_args(false);
+  command
+      .add_option("--value", o.values,
+                  "NAME=2,-1,3: the elements of a small input of integers in every run. They may "
+                  "decide the ranks of results; runs with others are refused")
       ->allow_extra_args(false);
   command
       .add_option("--state", o.states,
@@ -213,9 +229,6 @@ void add_inputs(CLI::App& command, InputOptions& o) {
       ->capture_default_str();
 }
 
-namespace {
-
-/// The folder of --data, or test_data_set_0 beside the model if it has inputs. Empty for none.
 Result<std::string> data_folder(const std::string& path, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data,
                                 std::vector<std::string>& notes) {
@@ -231,8 +244,6 @@ Result<std::string> data_folder(const std::string& path, const CommonOptions& co
   notes.push_back("'" + beside + "' has no input_0.pb, so the inputs are random");
   return std::string();
 }
-
-}  // namespace
 
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data) {
@@ -264,12 +275,14 @@ Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& pa
 }
 
 Status check_package_options(const Model& model, const CommonOptions& options) {
-  const char* option = !options.disabled_passes.empty() ? "--disable-pass"
-                       : !options.pass_options.empty()  ? "--pass-option"
-                       : !options.states.empty()        ? "--state"
-                       : !options.images.empty()        ? "--image"
-                       : options.precision != "fp32"    ? "--precision"
-                                                        : nullptr;
+  const char* option = !options.disabled_passes.empty()   ? "--disable-pass"
+                       : !options.pass_options.empty()    ? "--pass-option"
+                       : !options.states.empty()          ? "--state"
+                       : !options.optional_inputs.empty() ? "--optional-input"
+                       : !options.values.empty()          ? "--value"
+                       : !options.images.empty()          ? "--image"
+                       : options.precision != "fp32"      ? "--precision"
+                                                          : nullptr;
   if (model.compiled || option == nullptr) return {};
   return {Code::Usage, "'" + model.path + "' is compiled already, so " + option +
                            " cannot change it; pass the .onnx file"};

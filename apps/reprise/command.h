@@ -32,6 +32,13 @@ class Output {
 /// A number as JSON; NaN and infinities, which JSON lacks, become strings.
 Json number(double v);
 
+/// What is known of a run's inputs before the model is compiled.
+struct InputFacts {
+  std::vector<std::string> optional_inputs;  // that the run gives
+  InputShapes shapes;
+  InputValues values;
+};
+
 struct CommonOptions {
   std::string device = "auto";
   std::string mode = "reduce-overhead";
@@ -42,6 +49,9 @@ struct CommonOptions {
   std::vector<std::string> shapes;
   std::vector<std::string> ranges;  // codegen/graph/size_options.h
   std::vector<std::string> states;  // "INPUT=OUTPUT"
+  std::vector<std::string> optional_inputs;
+  std::vector<std::string> values;  // codegen/graph/size_options.h
+  InputFacts facts;                 // added to what the options say
   std::vector<std::string> images;  // codegen/graph/image_option.h
   std::vector<std::string> disabled_passes, pass_options;
   std::vector<std::string> without;  // features of devices to hide
@@ -81,6 +91,10 @@ struct InputOptions {
   uint64_t seed = 0;
 };
 void add_inputs(CLI::App& command, InputOptions& options);
+/// The folder of --data, or test_data_set_0 beside the model if it has inputs. Empty for none.
+Result<std::string> data_folder(const std::string& path, const CommonOptions& common,
+                                const InputOptions& options, bool use_test_data,
+                                std::vector<std::string>& notes);
 /// A folder of inputs must have one for each input that --input does not give. `use_test_data`: if
 /// no option names inputs, take test_data_set_0 beside the model.
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,

@@ -5,6 +5,7 @@
 
 #include "apps/common/compare.h"
 #include "apps/common/replays.h"
+#include "apps/reprise/input_plans.h"
 #include "runtime/platform/path.h"
 
 namespace reprise::app {
@@ -93,8 +94,10 @@ Status run_set(const std::string& set, Session& session, Rule rule, DType precis
   RP_ASSIGN(sources.given, read_input_folder(set, session.io(), notes));
   RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set, session.io().outputs));
   RP_TRY(check_complete(set, session.io(), sources.given));
-  for (const plan::Slot& slot : session.io().inputs)
-    reinterpret_bfloat16(sources.given.at(slot.name), slot.dtype);
+  for (const plan::Slot& slot : session.io().inputs) {
+    const auto given = sources.given.find(slot.name);
+    if (given != sources.given.end()) reinterpret_bfloat16(given->second, slot.dtype);
+  }
   RP_ASSIGN(InputSet inputs, make_inputs(session.io(), sources, notes));
   RP_ASSIGN(std::vector<HostTensor> actual, session.run(inputs.bindings()));
   if (expected.empty() || expected.size() > actual.size()) {
@@ -122,14 +125,20 @@ Status run_sets(const std::string& dir, OpenedDevice& device, const CommonOption
                 CaseResult& result) {
   const std::vector<std::string> sets = data_sets(dir);
   if (sets.empty()) return invalid_input("'" + dir + "' has no test_data_set_0");
-  RP_ASSIGN(Model model, load_for(utf8_text(utf8_path(dir) / "model.onnx"), common, device));
-  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common));
-  const StepCounts counts = count_steps(session->plan());
-  result.device_nodes = counts.device_nodes;
-  result.host_nodes = counts.host_calls;
-  const Rule rule = rule_for(result.name, *model.package);
-  const DType precision = rule == Rule::Model ? model.computes_in() : model.precision();
-  for (const std::string& set : sets) RP_TRY(run_set(set, *session, rule, precision, result));
+  const std::string path = utf8_text(utf8_path(dir) / "model.onnx");
+  InputPlans plans(path, common, device);
+  for (const std::string& set : sets) {
+    const auto run_loaded = [&](InputPlans::Loaded& loaded) {
+      const StepCounts counts = count_steps(loaded.session->plan());
+      result.device_nodes = counts.device_nodes;
+      result.host_nodes = counts.host_calls;
+      const Rule rule = rule_for(result.name, *loaded.model.package);
+      const DType precision =
+          rule == Rule::Model ? loaded.model.computes_in() : loaded.model.precision();
+      return run_set(set, *loaded.session, rule, precision, result);
+    };
+    RP_TRY(plans.run(given_in_folder(set, path), run_loaded));
+  }
   return {};
 }
 

@@ -81,6 +81,26 @@ Result<InputShapes> parse_shapes(const std::vector<std::string>& texts) {
   return out;
 }
 
+Result<InputValues> parse_values(const std::vector<std::string>& texts) {
+  InputValues out;
+  for (const std::string& text : texts) {
+    const size_t at = text.rfind('=');
+    std::vector<int64_t> values;
+    const char* p = text.data() + std::min(at, text.size() - 1) + 1;
+    const char* const end = text.data() + text.size();
+    bool good = at != std::string::npos && at > 0 && p < end;
+    while (good && p < end) {
+      const auto [next, error] = std::from_chars(p, end, values.emplace_back());
+      good = error == std::errc() && (next == end || (*next == ',' && next + 1 < end));
+      p = next == end ? end : next + 1;
+    }
+    if (!good) return usage("'" + text + "' is not NAME=NUMBER,NUMBER,..., such as shape=2,-1,3");
+    if (!out.emplace(text.substr(0, at), std::move(values)).second)
+      return usage("the values of '" + text.substr(0, at) + "' are given twice");
+  }
+  return out;
+}
+
 Status graph::apply_ranges(Graph& g, const SizeRanges& ranges) {
   for (const auto& [name, range] : ranges) {
     if (range.min < 0 || range.max > kLargest || range.min > range.max)

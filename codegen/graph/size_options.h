@@ -28,6 +28,12 @@ Result<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::stri
 /// Parses several of them; each name may occur once.
 Result<InputShapes> parse_shapes(const std::vector<std::string>& texts);
 
+/// The elements of integer inputs by the name of the input.
+using InputValues = std::map<std::string, std::vector<int64_t>>;
+
+/// Parses several "NAME=2,-1,3", as --value takes them; each name may occur once.
+Result<InputValues> parse_values(const std::vector<std::string>& texts);
+
 namespace graph {
 
 /// Limits the symbols of these names. Code::Usage if there is no such symbol, or no such size.

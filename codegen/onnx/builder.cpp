@@ -123,6 +123,10 @@ Status Builder::define(Scope& scope, const std::string& name, ValueId v) {
 Status Builder::add_constant(Scope& scope, const std::string& name, HostTensor t) {
   const bool is_model = scope.outer == nullptr && scope.frame->calls.empty();
   if (is_model && options_.is_state(name)) return add_state(scope, name, std::move(t));
+  if (is_model && options_.is_optional(name) && scope.names.contains(name)) {
+    (*options_.optional_inputs)[name] = std::move(t);
+    return {};
+  }
   const ValueId v = scope.graph->add_constant(name_in(scope, name), std::move(t));
   return define(scope, name, v);
 }
@@ -267,7 +271,16 @@ Result<std::unique_ptr<Graph>> Builder::run() {
   Scope scope;
   scope.graph = g.get();
   scope.frame = &frame;
-  for (ValueId v : g->inputs) RP_TRY(define(scope, g->value(v).name, v));
+  for (ValueId v : g->inputs) {
+    const std::string name = g->value(v).name;
+    const auto values = options_.values.find(name);
+    ValueId known = v;
+    if (values != options_.values.end()) {
+      RP_ASSIGN(HostTensor t, known_value(g->value(v), values->second));
+      known = g->add_constant(name + "_value", std::move(t));
+    }
+    RP_TRY(define(scope, name, known));
+  }
   for (const std::string& name : refused_inputs) {
     RP_TRY(define(scope, name, g->add_unknown(name)));
   }

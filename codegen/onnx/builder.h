@@ -55,6 +55,7 @@ struct Fork {
   std::string text, advice;
   struct Branch {
     std::shared_ptr<Graph> body;
+    Status invalid;  // why it cannot run; its body is not imported any further then
     std::vector<Scope::Capture> captures;
     std::map<ValueId, ValueId> inner;  // values of the graph, in the body
   };
@@ -110,7 +111,7 @@ class Builder {
   void collect_unknown(const NodeList& nodes, std::set<std::string>& out) const;
 
   // refusals.cpp: with ImportOptions::refusals, nodes that are refused are left out.
-  bool keeps_on() const { return options_.refusals != nullptr; }
+  bool keeps_on() const { return options_.refusals != nullptr && trials_ == 0; }
   /// Lists the refusal of a node and leaves the node out: removes the nodes of its graph that
   /// follow `last`. Returns the error if the import cannot go on.
   Status refuse(Scope& scope, const wire::Node& n, const Status& why, const graph::Node* last);
@@ -140,7 +141,7 @@ class Builder {
   // control_flow.cpp
   using Branches = std::array<const wire::Graph*, 2>;  // taken if true, and if false
   Status add_if(Scope& scope, const wire::Node& n);
-  /// Imports the bodies of an If in these scopes.
+  /// Imports the bodies of an If in these scopes. If one of them is invalid, its body only fails.
   Status import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
                          graph::NodeSpec& node, std::array<Scope, 2>& scopes);
   /// If the condition is that two dims are equal, adds a guard for it and returns true.
@@ -149,6 +150,16 @@ class Builder {
   std::string advice_for(const Scope& scope, graph::ValueId condition) const;
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
 
+  // invalid_branches.cpp: a branch whose types do not fit fails when a run takes it.
+  /// Whether the last error came from inference, so that it is one of the branch alone.
+  bool is_fault_of_types(const Status& s) const;
+  /// Imports a body of an If without listing refusals.
+  Result<std::shared_ptr<Graph>> try_branch(Scope& scope, const wire::Graph& body, Scope& inner);
+  /// A body that fails with this error. Its results have the types of these values of `other`.
+  Result<std::shared_ptr<Graph>> failing_body(const Graph& outer, const Graph& other,
+                                              const std::vector<ValueId>& results,
+                                              const Status& why);
+
   // forks.cpp
   Fork* fork_of(const Graph& g);
   Status start_fork(Scope& scope, const wire::Node& n, graph::NodeSpec node,
@@ -156,12 +167,17 @@ class Builder {
   /// Whether the node reads what the branches of a fork compute.
   bool reads_fork(Scope& scope, const wire::Node& n, const Fork& fork);
   Status add_to_fork(Fork& fork, Scope& scope, const wire::Node& n);
+  /// The node's results in one branch. None if the branch is invalid, perhaps from this node on.
+  Result<std::vector<ValueId>> add_to_branch(Fork& fork, size_t b, Scope& scope,
+                                             const wire::Node& n);
   /// Ends the fork if none of the nodes that are still to come needs a rank that is unknown.
   Status end_fork_after(Scope& scope, const NodeList& nodes, std::span<const int> rest);
   /// Ends the fork of the scope's graph, if there is one. Its results that have these names become
   /// results of the If.
   Status end_fork(Scope& scope, const std::unordered_set<std::string>& names);
   Status end_fork(Graph& g, const std::vector<ValueId>& exports);
+  /// Makes these values of `g` the results of a branch.
+  Status end_branch(Graph& g, Fork::Branch& branch, const std::vector<ValueId>& exports);
   /// The same in a branch, whose results need not depend on the fork.
   Status end_fork_within(Graph& g, const std::vector<ValueId>& results);
   /// Forgets the fork of a graph that is given up.
@@ -221,6 +237,8 @@ class Builder {
   std::map<const Graph*, Fork> forks_;  // those that have not ended, by graph
   /// What the branches of such forks know of their graphs, by body.
   std::map<const Graph*, Fork::Branch*> branches_;
+  int trials_ = 0;                     // branches that are being imported without listing refusals
+  bool types_failed_ = false;          // since the last branch was begun
   std::map<const Graph*, int> lists_;  // how many lists of nodes are being added to a graph
   /// While an error passes through calls of functions: the calls, innermost first.
   std::vector<std::string> failed_calls_;
@@ -263,6 +281,8 @@ inline bool is_typed(const graph::Value& v) {
   return v.has_shape && v.dtype != DType::Invalid;
 }
 
+/// inputs.cpp: the tensor of an input whose elements are known.
+Result<HostTensor> known_value(const graph::Value& v, const std::vector<int64_t>& values);
 /// inputs.cpp: makes the model's inputs without initialisers graph inputs. Dynamic dims become
 /// symbols, unless the options fix them. With ImportOptions::refusals, inputs that are refused are
 /// added to `refused`.

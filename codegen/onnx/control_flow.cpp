@@ -149,19 +149,40 @@ Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Gra
 
 Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
                                 graph::NodeSpec& node, std::array<Scope, 2>& scopes) {
+  std::array<std::shared_ptr<Graph>, 2> bodies;
+  std::array<Status, 2> invalid;
   for (size_t b = 0; b < 2; ++b) {
-    Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], {}, scopes[b]);
-    if (!body.ok()) {
-      return body.status().with_context("in the " + std::string(kBranches[b]) + " of " +
-                                        node_text(n));
+    const std::string where = "in the " + std::string(kBranches[b]) + " of " + node_text(n);
+    Result<std::shared_ptr<Graph>> body = try_branch(scope, *branches[b], scopes[b]);
+    const bool fails = !body.ok() && is_fault_of_types(body.status()) && invalid[0].ok();
+    if (fails) {
+      invalid[b] = body.status().with_context(where);
+      scopes[b].captures.clear();
+      failed_calls_.clear();
+      continue;
     }
+    if (!body.ok() && keeps_on()) {  // once more, to list what is refused
+      scopes[b] = {};
+      body = import_body(scope, *branches[b], {}, scopes[b]);
+    }
+    if (!body.ok()) return (invalid[0].ok() ? body.status().with_context(where) : invalid[0]);
     if ((*body)->outputs.size() != static_cast<size_t>(n.output_size())) {
       return invalid_model(node_text(n) + " has " + std::to_string(n.output_size()) +
                            " outputs, but its " + kBranches[b] + " has " +
                            std::to_string((*body)->outputs.size()));
     }
     RP_TRY(omit_if_untyped(**body, (*body)->outputs));
-    node.subgraphs.emplace_back(kBranches[b], *std::move(body));
+    bodies[b] = *std::move(body);
+  }
+  for (size_t b = 0; b < 2; ++b) {
+    if (!invalid[b].ok()) {
+      const Graph& other = *bodies[1 - b];
+      const std::vector<ValueId> results(other.outputs.begin(), other.outputs.end());
+      RP_ASSIGN(bodies[b], failing_body(*scope.graph, other, results, invalid[b]));
+      share_symbols(*bodies[b], *scope.graph);
+      bodies[b]->inherited_symbols = bodies[b]->symbols.size();
+    }
+    node.subgraphs.emplace_back(kBranches[b], bodies[b]);
   }
   return {};
 }
@@ -173,6 +194,8 @@ bool Builder::assume_equality(Scope& scope, const wire::Node& n, ValueId conditi
   guard.a = equal->first;
   guard.b = equal->second;
   guard.node = scope.frame->prefix + (n.name().empty() ? "If(" + n.output(0) + ")" : n.name());
+  if (guard.b.is_const())
+    guard.b_is = "the size for which the then_branch was chosen (other sizes with --shape)";
   std::set<std::string> dims = input_dims_of(*scope.graph, guard.a);
   dims.merge(input_dims_of(*scope.graph, guard.b));
   const std::vector<Symbol>& symbols = scope.graph->symbols;

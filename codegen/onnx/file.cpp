@@ -171,8 +171,45 @@ Result<std::shared_ptr<const wire::Tensor>> parse_tensor(std::span<const std::by
   return parse_message<wire::Tensor>(bytes, "tensor", "a tensor (TensorProto)");
 }
 
+namespace {
+
+bool is_inside(const fs::path& folder, const fs::path& file) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
+         folder.end();
+}
+
+/// The folder of a file, and that of the file to which it leads.
+Result<std::vector<fs::path>> folders_of(const std::string& file) {
+  const fs::path given = utf8_path(file);
+  std::error_code error;
+  const fs::path parent = given.has_parent_path() ? given.parent_path() : utf8_path(".");
+  std::vector<fs::path> folders{fs::canonical(parent, error)};
+  if (error) return Status(Code::Io, utf8_text(parent) + ": " + error.message());
+  const fs::path real = fs::canonical(given, error);
+  if (!error && real.parent_path() != folders[0]) folders.push_back(real.parent_path());
+  return folders;
+}
+
+/// The file at a relative path in one of the folders, without links.
+Result<fs::path> find_inside(const std::vector<fs::path>& folders, const std::string& location) {
+  std::error_code first;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    fs::path target = fs::canonical(folder / utf8_path(location), error);
+    if (error && !first) first = error;
+    if (error) continue;
+    if (std::ranges::any_of(folders, [&](const auto& f) { return is_inside(f, target); }))
+      return target;
+    return invalid_model("external data " + shown(location) +
+                         " is a link that leaves the model's folder; copy the file there");
+  }
+  return Status(Code::Io, "external data " + shown(location) + ": " + first.message());
+}
+
+}  // namespace
+
 Result<Mapped> ExternalData::open(const std::string& location) {
-  if (folder_.empty()) {
+  if (file_.empty()) {
     return invalid_model("external data " + shown(location) +
                          " of a model in memory; import the model from its file");
   }
@@ -185,16 +222,8 @@ Result<Mapped> ExternalData::open(const std::string& location) {
     return invalid_model("external data " + shown(location) +
                          ": only files inside the model's folder are read");
   }
-  std::error_code error;
-  const fs::path folder = fs::canonical(utf8_path(folder_), error);
-  if (error) return Status(Code::Io, folder_ + ": " + error.message());
-  const fs::path target = fs::canonical(folder / relative, error);
-  if (error) return Status(Code::Io, "external data " + shown(location) + ": " + error.message());
-  if (std::mismatch(folder.begin(), folder.end(), target.begin(), target.end()).first !=
-      folder.end()) {
-    return invalid_model("external data " + shown(location) +
-                         " is a link that leaves the model's folder; copy the file there");
-  }
+  RP_ASSIGN(const std::vector<fs::path> folders, folders_of(file_));
+  RP_ASSIGN(const fs::path target, find_inside(folders, location));
   RP_ASSIGN(InputFile file, open_file(utf8_text(target)));
   auto bytes = file.map();
   if (!bytes.ok()) return bytes.status().with_context(utf8_text(target));

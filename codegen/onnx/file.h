@@ -38,18 +38,20 @@ struct Mapped {
   std::shared_ptr<const void> owner;
 };
 
-/// Opens external data inside one folder and nowhere else. Each file is mapped once.
+/// Opens external data inside the folder of a file and nowhere else. If the file is a symbolic
+/// link, as in caches that keep all files of many models in one folder, the folder of the file that
+/// it leads to counts as well. Each file is mapped once.
 class ExternalData {
  public:
   ExternalData() = default;  // for a model in memory: open() fails
-  explicit ExternalData(std::string folder, platform::FileBytes* files = nullptr)
-      : folder_(std::move(folder)), noted_(files) {}
+  explicit ExternalData(std::string file, platform::FileBytes* files = nullptr)
+      : file_(std::move(file)), noted_(files) {}
   /// Maps the whole file at a relative path. Refuses absolute paths, "..", and symbolic links that
-  /// leave the folder.
+  /// leave the folders.
   Result<Mapped> open(const std::string& location);
 
  private:
-  std::string folder_;
+  std::string file_;
   platform::FileBytes* noted_ = nullptr;
   std::map<std::string, Mapped> files_;
 };

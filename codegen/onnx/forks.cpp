@@ -24,6 +24,7 @@ std::optional<size_t> Builder::rank_of(const Graph& g, ValueId v) {
   if (fork == nullptr || !fork->results.contains(v)) return std::nullopt;
   std::optional<size_t> rank;
   for (const Fork::Branch& b : fork->branches) {
+    if (!b.invalid.ok()) continue;
     const auto own = rank_of(*b.body, b.inner.at(v));
     if (!own || (rank && *rank != *own)) return std::nullopt;
     rank = own;
@@ -69,35 +70,54 @@ bool Builder::reads_fork(Scope& scope, const wire::Node& n, const Fork& fork) {
   });
 }
 
+Result<std::vector<ValueId>> Builder::add_to_branch(Fork& fork, size_t b, Scope& scope,
+                                                    const wire::Node& n) {
+  Fork::Branch& branch = fork.branches[b];
+  if (!branch.invalid.ok()) return std::vector<ValueId>();
+  Scope inner;
+  inner.graph = branch.body.get();
+  inner.outer = &scope;
+  inner.frame = scope.frame;
+  share_symbols(*scope.graph, *branch.body);
+  const auto& before = branch.body->nodes();
+  const graph::Node* const last = before.empty() ? nullptr : before.back().get();
+  types_failed_ = false;
+  Status added = add_node(inner, n);
+  const std::string where =
+      "after the " + std::string(b == 0 ? "then" : "else") + "_branch of " + fork.text;
+  if (!added.ok() && is_fault_of_types(added) && fork.branches[1 - b].invalid.ok()) {
+    branch.invalid = added.with_context(where);
+    failed_calls_.clear();
+    return std::vector<ValueId>();
+  }
+  if (!added.ok()) added = refuse(inner, n, added, last);
+  RP_TRY(added.with_context(where));
+  branch.captures.insert(branch.captures.end(), inner.captures.begin(), inner.captures.end());
+  share_symbols(*branch.body, *scope.graph);
+  std::vector<ValueId> results;
+  for (const std::string& name : n.output()) {
+    const auto at = inner.names.find(name);
+    if (!name.empty() && at == inner.names.end())
+      return internal_error(node_text(n) + ": output " + shown(name) + " was not added");
+    results.push_back(name.empty() ? kNone : at->second);
+  }
+  return results;
+}
+
 Status Builder::add_to_fork(Fork& fork, Scope& scope, const wire::Node& n) {
-  std::array<Scope, 2> inner;
+  std::array<std::vector<ValueId>, 2> results;
   for (size_t b = 0; b < 2; ++b) {
-    Fork::Branch& branch = fork.branches[b];
-    inner[b].graph = branch.body.get();
-    inner[b].outer = &scope;
-    inner[b].frame = scope.frame;
-    share_symbols(*scope.graph, *branch.body);
-    const auto& before = branch.body->nodes();
-    const graph::Node* const last = before.empty() ? nullptr : before.back().get();
-    Status added = add_node(inner[b], n);
-    if (!added.ok()) added = refuse(inner[b], n, added, last);
-    RP_TRY(added.with_context("after the " + std::string(b == 0 ? "then" : "else") + "_branch of " +
-                              fork.text));
-    branch.captures.insert(branch.captures.end(), inner[b].captures.begin(),
-                           inner[b].captures.end());
-    share_symbols(*branch.body, *scope.graph);
+    RP_ASSIGN(results[b], add_to_branch(fork, b, scope, n));
   }
   fork.changed = true;
-  for (const std::string& name : n.output()) {
+  for (int i = 0; i < n.output_size(); ++i) {
+    const std::string& name = n.output(i);
     if (name.empty()) continue;
     const ValueId v = scope.graph->add_unknown(name_in(scope, name));
     fork.results.insert(v);
-    for (size_t b = 0; b < 2; ++b) {
-      const auto at = inner[b].names.find(name);
-      if (at == inner[b].names.end())
-        return internal_error(node_text(n) + ": output " + shown(name) + " was not added");
-      fork.branches[b].inner.emplace(v, at->second);
-    }
+    for (size_t b = 0; b < 2; ++b)
+      if (fork.branches[b].invalid.ok())
+        fork.branches[b].inner.emplace(v, results[b][static_cast<size_t>(i)]);
     scope.names.insert_or_assign(name, v);
   }
   return {};
@@ -154,23 +174,39 @@ Status Builder::end_fork_within(Graph& g, const std::vector<ValueId>& results) {
   return end_fork(g, std::vector<ValueId>(exports.begin(), exports.end()));
 }
 
+Status Builder::end_branch(Graph& g, Fork::Branch& branch, const std::vector<ValueId>& exports) {
+  share_symbols(g, *branch.body);
+  std::vector<ValueId> results;
+  results.reserve(exports.size());
+  for (const ValueId v : exports) results.push_back(branch.inner.at(v));
+  RP_TRY(end_fork_within(*branch.body, results));
+  branch.body->set_outputs(results);
+  branch.body->output_names.clear();
+  for (const ValueId v : exports) branch.body->output_names.push_back(g.value(v).name);
+  share_symbols(*branch.body, g);
+  return {};
+}
+
 Status Builder::end_fork(Graph& g, const std::vector<ValueId>& exports) {
   const auto at = forks_.find(&g);
   if (at == forks_.end()) return {};
   Fork fork = std::move(at->second);
   forks_.erase(at);
+  for (Fork::Branch& branch : fork.branches) {
+    branches_.erase(branch.body.get());
+    if (branch.invalid.ok()) RP_TRY(end_branch(g, branch, exports));
+  }
   std::array<Scope, 2> scopes;
   for (size_t b = 0; b < 2; ++b) {
     Fork::Branch& branch = fork.branches[b];
-    branches_.erase(branch.body.get());
-    std::vector<ValueId> results;
-    results.reserve(exports.size());
-    for (const ValueId v : exports) results.push_back(branch.inner.at(v));
-    RP_TRY(end_fork_within(*branch.body, results));
-    branch.body->set_outputs(results);
-    branch.body->output_names.clear();
-    for (const ValueId v : exports) branch.body->output_names.push_back(g.value(v).name);
-    share_symbols(*branch.body, g);
+    if (!branch.invalid.ok()) {
+      drop_fork(*branch.body);
+      const Graph& other = *fork.branches[1 - b].body;
+      const std::vector<ValueId> results(other.outputs.begin(), other.outputs.end());
+      RP_ASSIGN(branch.body, failing_body(g, other, results, branch.invalid));
+      share_symbols(*branch.body, g);
+      branch.captures.clear();
+    }
     scopes[b].captures = std::move(branch.captures);
     fork.node.subgraphs.emplace_back(b == 0 ? "then_branch" : "else_branch", branch.body);
   }

@@ -1,17 +1,12 @@
 #include "codegen/onnx/importer.h"
 
-#include <filesystem>
-
 #include "codegen/onnx/builder.h"
-#include "runtime/platform/path.h"
 
 namespace reprise::onnx {
 
 Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path, const ImportOptions& o) {
   RP_ASSIGN(std::shared_ptr<const wire::Model> model, read_model(path, o.files));
-  std::string folder = utf8_text(utf8_path(path).parent_path());
-  if (folder.empty()) folder = ".";
-  Builder builder(model, ExternalData(std::move(folder), o.files), path, o);
+  Builder builder(model, ExternalData(path, o.files), path, o);
   Result<std::unique_ptr<graph::Graph>> g = builder.run();
   if (!g.ok() && g.status().message().find(" of " + path + " ") == std::string::npos) {
     return g.status().with_context(path);
@@ -41,8 +36,7 @@ Result<NamedTensor> named_tensor(const std::shared_ptr<const wire::Tensor>& tens
 
 Result<NamedTensor> read_tensor_file(const std::string& path) {
   RP_ASSIGN(const std::shared_ptr<const wire::Tensor> tensor, read_tensor(path));
-  const std::string folder = utf8_text(utf8_path(path).parent_path());
-  auto named = named_tensor(tensor, ExternalData(folder.empty() ? "." : folder));
+  auto named = named_tensor(tensor, ExternalData(path));
   if (!named.ok()) return named.status().with_context(path);
   return named;
 }

@@ -29,12 +29,24 @@ struct ImportOptions {
   /// Names that become inputs of the graph even if the model gives them initialisers, which the
   /// importer stores here.
   std::map<std::string, std::optional<HostTensor>>* states = nullptr;
+  /// Inputs that stay inputs of the graph although the model gives them initialisers, which the
+  /// importer stores here. Other names have no effect.
+  std::map<std::string, std::optional<HostTensor>>* optional_inputs = nullptr;
+  /// The elements of inputs that every run has (--value). The graph uses them as constants. Those
+  /// of a vector fix its length.
+  InputValues values = {};
 
   /// If set, the importer notes which memory of constants has bytes of files.
   platform::FileBytes* files = nullptr;
 
   bool is_state(const std::string& name) const { return states && states->contains(name); }
+  bool is_optional(const std::string& name) const {
+    return optional_inputs && optional_inputs->contains(name);
+  }
 };
+
+/// The most elements of a tensor in ImportOptions::values.
+inline constexpr size_t kMostValues = 64;
 
 /// Reads a model file. External data is read only inside the model's folder. Model-local functions
 /// are inlined, Constant nodes become constants, and every value gets a dtype and shape
@@ -44,6 +56,14 @@ Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path,
 /// Reads a model from memory, in which external data is an error.
 Result<std::unique_ptr<graph::Graph>> import_bytes(std::span<const std::byte> bytes,
                                                    const ImportOptions& o = {});
+
+/// An input that a model file declares.
+struct DeclaredInput {
+  std::string name;
+  DType dtype = DType::Invalid;  // if it is not known
+  bool has_value = false;        // from an initialiser, so that runs may leave it out
+};
+Result<std::vector<DeclaredInput>> declared_inputs(const std::string& path);
 
 /// A TensorProto file (.pb), as the ONNX suite stores inputs and outputs. `name` may be empty.
 struct NamedTensor {

@@ -73,20 +73,25 @@ Status refuse_input(const std::string& name, const Status& why, const ImportOpti
   return {};
 }
 
+std::set<std::string> names_of_initialisers(const wire::Graph& model) {
+  std::set<std::string> names;
+  for (const wire::Tensor& t : model.initializer()) names.insert(t.name());
+  for (const wire::SparseTensor& t : model.sparse_initializer()) names.insert(t.values().name());
+  return names;
+}
+
 Result<std::vector<Input>> read_inputs(const wire::Graph& model, const ImportOptions& options,
                                        std::vector<std::string>& refused) {
-  std::set<std::string> constants, seen;
-  for (const wire::Tensor& t : model.initializer()) constants.insert(t.name());
-  for (const wire::SparseTensor& t : model.sparse_initializer()) {
-    constants.insert(t.values().name());
-  }
+  const std::set<std::string> constants = names_of_initialisers(model);
+  std::set<std::string> seen;
   std::vector<Input> inputs;
   for (const wire::ValueInfo& v : model.input()) {
     if (v.name().empty()) return invalid_model("an input has no name");
     if (!seen.insert(v.name()).second) {
       return invalid_model("input " + shown(v.name()) + " is listed twice");
     }
-    if (constants.contains(v.name()) && !options.is_state(v.name())) continue;
+    const bool kept = options.is_state(v.name()) || options.is_optional(v.name());
+    if (constants.contains(v.name()) && !kept) continue;
     Input input;
     input.name = v.name();
     input.text = type_text(v.type());
@@ -117,6 +122,8 @@ Status fix_input(Input& input, const std::vector<int64_t>& dims, Fixed& fixed) {
   const std::string subject = "shape " + dims_text(dims) + " of input " + shown(input.name);
   if (!input.has_shape) input.dims.resize(dims.size());
   input.has_shape = true;
+  const bool one = std::ranges::all_of(dims, [](int64_t d) { return d == 1; });
+  if (input.dims.empty() && one) return {};  // sessions take such a tensor for a scalar
   if (dims.size() != input.dims.size()) {
     return usage(subject + " has rank " + std::to_string(dims.size()) +
                  ", but the model declares " + input.text);
@@ -152,6 +159,14 @@ Status apply_shapes(std::vector<Input>& inputs, const ImportOptions& options) {
                    (known.empty() ? "none" : known));
     }
     RP_TRY(fix_input(*it, dims, fixed));
+  }
+  for (const auto& [name, values] : options.values) {
+    const auto it = std::ranges::find(inputs, name, &Input::name);
+    if (it == inputs.end())
+      return usage("the model has no input " + shown(name) + " to give values");
+    const bool vector = !it->has_shape || it->dims.size() == 1;
+    if (vector && !options.shapes.contains(name))
+      RP_TRY(fix_input(*it, {static_cast<int64_t>(values.size())}, fixed));
   }
   for (Input& input : inputs) {
     for (Dim& d : input.dims) {
@@ -272,6 +287,38 @@ graph::Items items_of(const Input& input) {
 }
 
 }  // namespace
+
+Result<HostTensor> known_value(const graph::Value& v, const std::vector<int64_t>& values) {
+  const std::string subject = "the value of input " + shown(v.name);
+  if (v.dtype != DType::I64 && v.dtype != DType::I32 && v.dtype != DType::Bool)
+    return usage(subject + ": only int64, int32 and bool can be known, it is " +
+                 std::string(name_of(v.dtype)));
+  if (!is_static(v.shape)) return usage(subject + ": its shape is not fixed; fix it with --shape");
+  if (!element_count(v.shape).is_const(static_cast<int64_t>(values.size())) ||
+      values.size() > kMostValues)
+    return usage(subject + ": " + std::to_string(values.size()) + " numbers for " +
+                 describe(v.dtype, static_dims(v.shape)) + ", of which at most " +
+                 std::to_string(kMostValues) + " can be known");
+  HostTensor t(v.dtype, static_dims(v.shape));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (v.dtype == DType::I64) t.mutable_data<int64_t>()[i] = values[i];
+    if (v.dtype == DType::I32) t.mutable_data<int32_t>()[i] = static_cast<int32_t>(values[i]);
+    if (v.dtype == DType::Bool) t.mutable_data<uint8_t>()[i] = values[i] != 0 ? 1 : 0;
+  }
+  return t;
+}
+
+Result<std::vector<DeclaredInput>> declared_inputs(const std::string& path) {
+  RP_ASSIGN(const std::shared_ptr<const wire::Model> model, read_model(path));
+  const std::set<std::string> constants = names_of_initialisers(model->graph());
+  std::vector<DeclaredInput> out;
+  for (const wire::ValueInfo& v : model->graph().input()) {
+    const Result<TypeForm> form = type_form(v.type());
+    out.push_back(
+        {v.name(), form.ok() ? form->dtype : DType::Invalid, constants.contains(v.name())});
+  }
+  return out;
+}
 
 Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options,
                   std::vector<std::string>& refused) {

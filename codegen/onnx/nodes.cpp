@@ -159,6 +159,7 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
   Status inferred = ops::infer(*scope.graph, *added);
   if (inferred.code() == Code::Unsupported && determine_operands(*scope.graph, *added))
     inferred = ops::infer(*scope.graph, *added);
+  types_failed_ = !inferred.ok();
   RP_TRY(inferred);
   determine_results(*scope.graph, *added);
   return check_outputs(scope, n, *added);

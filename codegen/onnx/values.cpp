@@ -1,10 +1,7 @@
 // Files of sequences, optionals and maps (SequenceProto, OptionalProto, MapProto), as the ONNX
 // suite stores inputs and outputs.
-#include <filesystem>
-
 #include "codegen/onnx/importer.h"
 #include "codegen/onnx/tensor.h"
-#include "runtime/platform/path.h"
 
 namespace reprise::onnx {
 
@@ -101,11 +98,7 @@ struct Source {
   Result<std::shared_ptr<const Message>> read(const char* what) const {
     return path ? read_message<Message>(*path, what) : parse_message<Message>(bytes, "value", what);
   }
-  ExternalData external() const {
-    if (path == nullptr) return {};
-    const std::string folder = utf8_text(utf8_path(*path).parent_path());
-    return ExternalData(folder.empty() ? "." : folder);
-  }
+  ExternalData external() const { return path == nullptr ? ExternalData() : ExternalData(*path); }
 };
 
 Result<NamedTensor> read_value(const Source& source, DType type) {

@@ -27,11 +27,8 @@ Status infer_constant_of_shape(InferContext& ctx) {
   }
   const auto dims = ctx.elements(0);
   if (!dims) {
-    const Shape& s = ctx.shape(0);
-    if (s.size() != 1 || !s[0].is_const() || s[0].value() > 64) {
-      return ctx.error(Code::Unsupported, "the rank of the result depends on data");
-    }
-    ctx.set_output(0, dtype, ctx.fresh_shape(0, static_cast<size_t>(s[0].value())));
+    RP_ASSIGN(const int64_t rank, static_length(ctx, 0));
+    ctx.set_output(0, dtype, ctx.fresh_shape(0, static_cast<size_t>(rank)));
     return {};
   }
   for (const Expr& d : *dims) {

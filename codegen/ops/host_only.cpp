@@ -40,6 +40,7 @@ constexpr AttrDecl kControlFlowAttrs[] = {optional_attr("body", AttrType::Body),
                                           optional_attr("scan_output_axes", AttrType::Ints),
                                           optional_attr("scan_output_directions", AttrType::Ints),
                                           optional_attr("then_branch", AttrType::Body)};
+constexpr AttrDecl kInvalidBranchAttrs[] = {required_attr("message", AttrType::String)};
 constexpr AttrDecl kImageDecoderAttrs[] = {string_attr("pixel_format", "RGB")};
 constexpr OpDef control_flow(std::string_view name) {
   return {.name = name,
@@ -61,6 +62,17 @@ std::span<const OpDef> host_only_ops() {
        .infer = infer_image_decoder,
        .min_opset = 20,
        .attributes = kImageDecoderAttrs},
+      // The importer makes it the whole branch of an If that is invalid. Its only effect is the
+      // error, so it is never computed in advance.
+      {.name = "InvalidBranch",
+       .infer = infer_control_flow,
+       .min_inputs = 0,
+       .max_inputs = 0,
+       .max_outputs = kVariadic,
+       .attributes = kInvalidBranchAttrs,
+       .low_bit = true,
+       .random = true,
+       .containers = true},
       control_flow("If"),
       control_flow("Loop"),
       control_flow("Scan"),

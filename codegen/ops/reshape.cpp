@@ -81,11 +81,8 @@ Status infer_reshape(InferContext& ctx) {
     ctx.set_output(0, ctx.dtype(0), std::move(out));
     return {};
   }
-  const Shape& s = ctx.shape(1);
-  if (s.size() != 1 || !s[0].is_const() || s[0].value() > 64) {
-    return ctx.error(Code::Unsupported, "the rank of the result depends on data");
-  }
-  ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(0, static_cast<size_t>(s[0].value())));
+  RP_ASSIGN(const int64_t rank, static_length(ctx, 1));
+  ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(0, static_cast<size_t>(rank)));
   return {};
 }
 
@@ -187,23 +184,19 @@ bool is_known_from_calls(InferContext& ctx, const Expr& size) {
   });
 }
 
-/// Without axes, Squeeze removes the dims that are 1.
-Result<Shape> squeezed(InferContext& ctx) {
+/// Without axes, Squeeze removes the dims that are 1. Later nodes need one rank, so a dim that is
+/// not 1 in every run is kept, and a guard refuses runs in which it is 1.
+Shape squeezed(InferContext& ctx) {
   const Shape& in = ctx.shape(0);
   Shape out;
   for (size_t i = 0; i < in.size(); ++i) {
     const Expr& d = in[i];
     if (d.is_const(1)) continue;
-    const bool unknown = may_equal(d, 1, ctx.graph_symbols());
-    if (unknown && !is_known_from_calls(ctx, d)) {
-      return ctx.error(Code::Unsupported,
-                       "dim " + d.str(ctx.graph_symbols()) + " of " + ctx.str(in) +
-                           " may be 1, so the rank is unknown; set axes, or fix the input's shape");
-    }
-    // Later nodes need one rank. A guard refuses runs that would give another.
-    if (unknown) {
+    if (may_equal(d, 1, ctx.graph_symbols())) {
+      const std::string fixed =
+          is_known_from_calls(ctx, d) ? "" : "; if --shape fixes a size of 1, it is removed";
       ctx.at_least(d, "dimension " + std::to_string(i) + " of '" + ctx.input(0).name + "'", 2,
-                   "the least size that Squeeze without axes keeps for certain");
+                   "the least size that Squeeze without axes keeps (set axes" + fixed + ")");
     }
     out.push_back(d);
   }
@@ -225,7 +218,7 @@ Status infer_squeeze(InferContext& ctx) {
       RP_ASSIGN([[maybe_unused]] const Expr one, ctx.unify(in[i], 1, "squeezed dim and 1"));
     }
   } else {
-    RP_ASSIGN(out, squeezed(ctx));
+    out = squeezed(ctx);
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
   return {};

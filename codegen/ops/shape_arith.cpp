@@ -81,6 +81,9 @@ Expr clamp_constant(const Expr& e) {
   return e.is_const() ? Expr(std::clamp(e.value(), -kNear, kNear)) : e;
 }
 
+/// No dim is larger than this.
+constexpr int64_t kLongestAxis = (int64_t{1} << 31) - 1;
+
 /// The number of elements in [start, end) of a dim, for constants, in a form in which no dim occurs
 /// twice. Nothing in the one case that needs a dim twice.
 std::optional<Expr> constant_size(int64_t a, int64_t b, const Expr& dim,
@@ -118,9 +121,12 @@ SliceRange slice_range(const Expr& start, const Expr& end, int64_t step, const E
         constant_size(clamp_constant(start).value(), clamp_constant(end).value(), dim, table);
     if (simple) size = *simple;
   }
-  // A step larger than every dim takes one element. INT64_MIN cannot be negated.
-  const int64_t stride = forward ? step : (step < -kFar ? kFar : -step);
-  return {first, stride == 1 ? size : Expr::ceildiv(size, Expr(stride))};
+  // A step that exceeds every dim takes one element, as any step does. Kernels multiply steps by
+  // indices in 32 bits.
+  const int64_t most = std::clamp<int64_t>(bounds(dim, table).hi, 2, kLongestAxis);
+  if (step >= most || step <= -most) return {first, min_of(size, 1, table), forward ? 1 : -1};
+  const int64_t stride = forward ? step : -step;
+  return {first, stride == 1 ? size : Expr::ceildiv(size, Expr(stride)), step};
 }
 
 }  // namespace reprise::ops

@@ -38,10 +38,12 @@ std::optional<Expr> truncated_div(const Expr& a, const Expr& b, std::span<const 
 /// Whether a's text form has fewer operations than b's. Decides which of two equal dims to keep.
 bool simpler(const Expr& a, const Expr& b);
 
-/// The start and size of an ONNX slice of one dim. `step` must not be 0. Start and end may be
+/// The start and size of an ONNX slice of one dim, and a step that takes the same elements and
+/// whose product with an index fits 32 bits. `step` must not be 0. Start, end and step may be
 /// negative or far out of range.
 struct SliceRange {
   Expr start, size;
+  int64_t step = 1;
 };
 SliceRange slice_range(const Expr& start, const Expr& end, int64_t step, const Expr& dim,
                        std::span<const Symbol> table);

@@ -53,7 +53,7 @@ Result<std::optional<SliceForm>> slice_form(const InferContext& ctx,
     if (step == 0) return ctx.invalid("a step is 0, must be nonzero");
     const SliceRange r = slice_range((*starts)[i], (*ends)[i], step, f.sizes[a], table);
     f.starts[a] = r.start;
-    f.steps[a] = Expr(step);
+    f.steps[a] = Expr(r.step);
     f.sizes[a] = r.size;
   }
   return std::optional(std::move(f));

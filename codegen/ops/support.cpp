@@ -169,7 +169,9 @@ bool depends_on_data(const InferContext& ctx, const char* attr, size_t input) {
 Result<int64_t> static_length(const InferContext& ctx, size_t input) {
   const Shape& s = ctx.shape(input);
   if (s.size() == 1 && s[0].is_const() && s[0].value() <= 64) return s[0].value();
-  return ctx.error(Code::Unsupported, "the rank of the result depends on data");
+  return ctx.error(Code::Unsupported, "the rank of the result is the length of '" +
+                                          ctx.input(input).name + "', which is " + ctx.str(s) +
+                                          ": fix it with --shape, or its elements with --value");
 }
 
 std::vector<int64_t> iota(int64_t begin, int64_t end) {

@@ -109,10 +109,8 @@ std::vector<std::optional<Expr>> known_sizes(InferContext& ctx, size_t i) {
 
 /// The shape of an Expand whose sizes depend on data.
 Result<Shape> expanded_by_data(InferContext& ctx) {
-  const Shape& s = ctx.shape(1);
-  if (s.size() != 1 || !s[0].is_const() || s[0].value() > 64)
-    return ctx.error(Code::Unsupported, "the rank of the result depends on data");
-  const auto count = static_cast<size_t>(s[0].value());
+  RP_ASSIGN(const int64_t length, static_length(ctx, 1));
+  const auto count = static_cast<size_t>(length);
   const auto known = known_sizes(ctx, 1);
   Shape out = ctx.fresh_shape(0, std::max(count, ctx.shape(0).size()));
   // A size above 1 is that of the result, whatever the operand has there.

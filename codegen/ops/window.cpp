@@ -63,8 +63,8 @@ Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t in
   std::vector<int64_t> kernel;
   for (size_t d = 2; d < w.size(); ++d) {
     if (!w[d].is_const()) {
-      return ctx.error(Code::Unsupported,
-                       "the weight's spatial dims must be static, are " + ctx.str(w));
+      return ctx.error(Code::Unsupported, "the weight's spatial dims must be static, are " +
+                                              ctx.str(w) + "; fix them with --shape");
     }
     kernel.push_back(w[d].value());
   }
@@ -95,28 +95,40 @@ bool rounds_up(const InferContext& ctx) {
 
 /// A window that is larger than the padded input has no position. Convolutions refuse it. Pools in
 /// ceil mode truncate it at the end of the input. In floor mode, the result of a pool is empty if
-/// the input is smaller by exactly one stride. Implementations differ for all other sizes, so these
-/// are refused.
+/// the window is larger by less than two strides, as in ONNX Runtime, which refuses others.
 Status check_window(const InferContext& ctx, const Window& w, size_t d, WindowUse use) {
   const Expr extent = w.extent(d);
   const Expr padded = w.in[d] + w.begin[d] + w.end[d];
   const auto room = bounds(padded - extent, ctx.graph_symbols());
   const bool pool = use == WindowUse::Pool;
-  const bool cut_off = pool && rounds_up(ctx) && w.strides[d] != 1;
-  const bool one_stride = pool && (padded - extent).is_const(-w.strides[d]);
-  const int64_t least = cut_off ? 1 - 2 * w.strides[d] : 0;  // room for an output size >= 0
-  if (room.hi < least && !one_stride && !w.in[d].is_const(0)) {
+  const int64_t least = pool ? 1 - 2 * w.strides[d] : 0;
+  if (room.hi < least && !w.in[d].is_const(0)) {
     return ctx.invalid("a window of " + std::to_string(w.extent(d)) +
                        " is larger than the padded input " + ctx.str(ctx.shape(0)));
   }
   if (room.lo == room.hi) return {};
   // In these cases a wrong output size is negative, which every run refuses without a guard.
-  if (cut_off || (pool && w.strides[d] == 1)) return {};
+  if (pool && (rounds_up(ctx) || w.strides[d] == 1)) return {};
   // No guard is needed if 0 is the only size that is too small, because the output is empty, too.
   const bool may_be_empty = bounds(w.in[d], ctx.graph_symbols()).lo == 0;
-  if (room.lo + (may_be_empty ? 1 : 0) >= 0) return {};
-  ctx.at_least(padded, "the padded input", extent, "the window");
+  if (room.lo + (may_be_empty ? 1 : 0) >= least) return {};
+  ctx.at_least(padded, "the padded input", extent + least,
+               pool ? "the least for a pool of this window" : "the window");
   return {};
+}
+
+/// The number of windows in an input whose padded size exceeds a window by `room`.
+Expr window_count(const InferContext& ctx, const Window& w, size_t d, const Expr& room,
+                  WindowUse use) {
+  const Expr stride = w.strides[d];
+  const Expr count = Expr::floordiv(room, stride) + 1;
+  if (w.in[d].is_const() && count.is_const()) return std::max<int64_t>(count.value(), 0);
+  // The count of a pool may be -1, which means none. An empty input has none without a minimum,
+  // which would keep dims from being recognised as equal.
+  const bool may_be_empty = bounds(w.in[d], ctx.graph_symbols()).lo == 0;
+  const int64_t least = bounds(room, ctx.graph_symbols()).lo + (may_be_empty ? 1 : 0);
+  const bool may_lack = use == WindowUse::Pool && w.strides[d] > 1 && least < -w.strides[d];
+  return may_lack ? max_of(count, 0, ctx.graph_symbols()) : count;
 }
 
 Status output_sizes(const InferContext& ctx, Window& w, WindowUse use) {
@@ -125,7 +137,7 @@ Status output_sizes(const InferContext& ctx, Window& w, WindowUse use) {
     RP_TRY(check_window(ctx, w, d, use));
     const Expr stride = w.strides[d];
     const Expr room = w.in[d] + w.begin[d] + w.end[d] - Expr(w.extent(d));
-    w.out[d] = Expr::floordiv(room, stride) + 1;
+    w.out[d] = window_count(ctx, w, d, room, use);
     if (ceil && w.strides[d] != 1) {
       // One more window counts if it starts inside the input or its left padding.
       w.out[d] = min_of(Expr::ceildiv(room, stride) + 1,

@@ -76,11 +76,19 @@ typedef struct reprise_compile_options {
   /* Store the CUDA text of kernels in the package, for debuggers and profilers. */
   int32_t keep_source;
   uint32_t reserved;
+  /* Names of inputs to which the model gives values and that runs may give or leave out. Other
+   * inputs with values are constants. */
+  const char* const* optional_inputs;
+  size_t optional_input_count;
+  /* Elements of small inputs of integers that every run has: "NAME=2,-1,3". They may decide the
+   * ranks of results. A run with others is refused. */
+  const char* const* values;
+  size_t value_count;
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0                            \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0          \
   }
 
 /* Compiles for all targets; no device is needed. `options` may be null.

@@ -84,11 +84,15 @@ typedef struct reprise_slot {
   reprise_image_format image;     /* if it is an image: the format of its pixels */
   uint32_t reserved2;
   const char* processing; /* of the image, for people: "resized bilinearly, mean 0.5" */
+  /* 1: the model has a value of its own: of an input, for runs that leave it out; of a state, the
+   * first one. */
+  int32_t has_value;
+  uint32_t reserved3;
 } reprise_slot;
 #define REPRISE_SLOT_INIT                                                          \
   {                                                                                \
     sizeof(reprise_slot), NULL, NULL, REPRISE_KIND_TENSOR, REPRISE_F32, 0, 0, {0}, \
-        REPRISE_IMAGE_NONE, 0, NULL                                                \
+        REPRISE_IMAGE_NONE, 0, NULL, 0, 0                                          \
   }
 
 /* The inputs, outputs and states of a package, as reprise_session_input describes them. */
@@ -215,7 +219,8 @@ typedef struct reprise_results reprise_results;
 
 /* Runs once and waits for the end. `stats` may be null.
  *
- * The caller must give every input. Each output that it gives is written to the memory of the
+ * The caller must give every input for which the model has no value (reprise_slot::has_value), and a
+ * tensor of one element is taken for a scalar. Each output that it gives is written to the memory of the
  * caller, which must be large enough, and the run sets its dtype and dims. The other outputs are in
  * `results` if that is not null. Outputs must not share memory with each other. An output in a
  * buffer must not share memory with an input; an output in host memory may be where an input is.

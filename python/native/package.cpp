@@ -31,7 +31,8 @@ nb::list slots_of(const std::vector<S>& slots, std::span<const Symbol> symbols) 
   for (const plan::Slot& s : slots)
     out.append(nb::cast(
         Slot{s.name, s.dtype, shape_of(s.shape, symbols),
-             s.image == ImageFormat::None ? std::string() : std::string(name_of(s.image))}));
+             s.image == ImageFormat::None ? std::string() : std::string(name_of(s.image)),
+             std::is_same_v<S, plan::Slot> && s.initial != plan::Slot::kNone}));
   return out;
 }
 
@@ -119,6 +120,8 @@ void bind_slots(nb::module_& m) {
           },
           nb::sig("def image(self) -> str | None"),
           "The format of an image, such as 'rgba8', or None.")
+      .def_ro("optional", &Slot::optional,
+              "Whether runs may leave the input out: the model gives it a value.")
       .def("__repr__", [](const Slot& s) {
         return "<reprise.Slot '" + s.name + "' " + std::string(name_of(s.dtype)) + " " +
                nb::str(s.shape).c_str() + ">";

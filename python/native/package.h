@@ -24,6 +24,7 @@ struct Slot {
   DType dtype = DType::Invalid;
   nanobind::tuple shape;  // of ints, and of strs for dims that depend on the inputs
   std::string image;      // the format, if it is an image
+  bool optional = false;  // runs may leave the input out
 };
 
 /// Lists of Slot.

@@ -148,6 +148,7 @@ void Session::bind_input(Call& call, size_t i, nb::handle object) const {
   b.host = nullptr;
   b.device = nullptr;
   b.dims.clear();
+  if (object.is_none() && slot.initial != plan::Slot::kNone) return;  // left out
   Tensor* tensor = nullptr;
   if (nb::try_cast(object, tensor, false) && tensor != nullptr) {
     bind_tensor(call, slot, true, b, *tensor);

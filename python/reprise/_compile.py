@@ -32,6 +32,8 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
     states: Mapping[str, str] | None = None,
+    optional_inputs: Sequence[str] = (),
+    values: Mapping[str, Sequence[int]] | None = None,
     images: Mapping[str, str] | None = None,
     fullgraph: bool = False,
     disabled_passes: Sequence[str] = (),
@@ -62,6 +64,10 @@ def compile(
         states: {'w': 'w_next'} makes an input (or an initialiser) a tensor that sessions keep from
             run to run, and an output its next value. An initialiser of that name is the initial
             value; others begin with zeros.
+        optional_inputs: names of inputs to which the model gives values and that runs may give or
+            leave out. Other inputs with values are constants.
+        values: the elements of small inputs of integers in every run, which may decide the ranks of
+            results: {'shape': (2, -1, 3)}. Runs with others raise InvalidInput.
         images: inputs and outputs that are images, whose pixels kernels of the model convert:
             {'x': 'rgba8,resize=bilinear,mean=0.5,std=0.25'}. The inputs of a session are then
             arrays of pixels. `reprise compile --help` lists the formats and keys.
@@ -105,6 +111,8 @@ def compile(
         name: (low, high) for name, (low, high) in (ranges or {}).items()
     }
     settings.states = list((states or {}).items())
+    settings.optional_inputs = list(optional_inputs)
+    settings.values = {name: list(numbers) for name, numbers in (values or {}).items()}
     settings.images = [f"{name}={text}" for name, text in (images or {}).items()]
     settings.fullgraph = fullgraph
     settings.disabled_passes = list(disabled_passes)

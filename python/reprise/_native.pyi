@@ -102,6 +102,10 @@ class Slot:
     def image(self) -> str | None:
         """The format of an image, such as 'rgba8', or None."""
 
+    @property
+    def optional(self) -> bool:
+        """Whether runs may leave the input out: the model gives it a value."""
+
     def __repr__(self) -> str: ...
 
 class Package:
@@ -211,6 +215,18 @@ class _Settings:
 
     @states.setter
     def states(self, arg: Sequence[tuple[str, str]], /) -> None: ...
+
+    @property
+    def optional_inputs(self) -> list[str]: ...
+
+    @optional_inputs.setter
+    def optional_inputs(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def values(self) -> dict[str, list[int]]: ...
+
+    @values.setter
+    def values(self, arg: Mapping[str, Sequence[int]], /) -> None: ...
 
     @property
     def images(self) -> list[str]: ...

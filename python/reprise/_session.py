@@ -74,9 +74,9 @@ class Session(_native.Session):
         """Runs once and waits.
 
         Args:
-            inputs: by name, for each input: an array (NumPy, DLPack, buffer protocol), which is
-                used in place if it is contiguous and copied otherwise; a Tensor on the session's
-                device; or numbers, strings and lists of them.
+            inputs: by name, for each input that is not optional: an array (NumPy, DLPack, buffer
+                protocol), which is used in place if it is contiguous and copied otherwise; a Tensor
+                on the session's device; or numbers, strings and lists of them.
             outputs: by name, writable memory for outputs: contiguous arrays or Tensors. Others are
                 returned as NumPy arrays.
 
@@ -89,10 +89,11 @@ class Session(_native.Session):
         """
         given = self._ordered(inputs, self._input_index, "input")
         for name, i in self._input_index.items():
-            if given[i] is None:
+            if given[i] is None and not self.inputs[i].optional:
                 raise InvalidInput(f"input '{name}' ({self.inputs[i]!r}) is missing")
         prepared = [
-            _usable(value, slot) for value, slot in zip(given, self.inputs, strict=True)
+            None if value is None else _usable(value, slot)
+            for value, slot in zip(given, self.inputs, strict=True)
         ]
         memory = (
             self._ordered(outputs, self._output_index, "output") if outputs else None

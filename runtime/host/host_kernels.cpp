@@ -14,23 +14,23 @@ using TableFunction = Table (*)();
 
 // The list of all families; there is no automatic registration.
 constexpr TableFunction kFamilies[] = {
-    unary_table,         binary_table,    logic_table,
-    cast_table,          shape_table,     movement_table,
-    slice_table,         pad_table,       gather_table,
-    scatter_table,       reduce_table,    matmul_table,
-    conv_table,          pool_table,      softmax_table,
-    normalization_table, resize_table,    quantize_table,
-    select_table,        generate_table,  einsum_table,
-    attention_table,     gradients_table, boxes_table,
-    gridsample_table,    loss_table,      recurrent_table,
-    ml_encode_table,     ml_linear_table, ml_trees_table,
-    col2im_table,        signal_table,    linear_attention_table,
-    ml_svm_table,        strings_table,   tokenizer_table,
-    random_table,        ngrams_table,    image_table,
-    sequences_table,     ml_maps_table,
+    unary_table,          binary_table,    logic_table,
+    cast_table,           shape_table,     movement_table,
+    slice_table,          pad_table,       gather_table,
+    scatter_table,        reduce_table,    matmul_table,
+    conv_table,           pool_table,      softmax_table,
+    normalization_table,  resize_table,    quantize_table,
+    select_table,         generate_table,  einsum_table,
+    attention_table,      gradients_table, boxes_table,
+    gridsample_table,     loss_table,      recurrent_table,
+    ml_encode_table,      ml_linear_table, ml_trees_table,
+    col2im_table,         signal_table,    linear_attention_table,
+    ml_svm_table,         strings_table,   tokenizer_table,
+    random_table,         ngrams_table,    image_table,
+    invalid_branch_table, sequences_table, ml_maps_table,
 };
-/// The last families: the only ones that take sequences, optionals and maps.
-constexpr size_t kContainerFamilies = 2;
+/// The last families: the only ones that take or return sequences, optionals and maps.
+constexpr size_t kContainerFamilies = 3;
 
 const Entry* find_entry(std::string_view op, bool* takes_containers = nullptr) {
   for (size_t f = 0; f < std::size(kFamilies); ++f) {

@@ -18,6 +18,7 @@ Table gather_table();
 Table generate_table();
 Table gradients_table();
 Table gridsample_table();
+Table invalid_branch_table();
 Table linear_attention_table();
 Table logic_table();
 Table loss_table();

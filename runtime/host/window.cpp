@@ -108,10 +108,10 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
     // Windows that begin in the padding after the input do not count.
     const int64_t starts = (w.in[d] + w.pad_begin[d] + stride - 1) / stride;
     if (rounds_up) w.out[d] = std::min(w.out[d], starts);
-    const bool has_size = rounds_up ? w.out[d] >= 0 : room >= 0 || (pool && room == -stride);
-    if (w.in[d] == 0 || empty) {
+    const bool has_size = rounds_up ? w.out[d] >= 0 : room >= 0 || (pool && room > -2 * stride);
+    if (w.in[d] == 0 || empty || has_size) {
       w.out[d] = std::max<int64_t>(w.out[d], 0);
-    } else if (!has_size) {
+    } else {
       return invalid_input("a window of " + std::to_string(extent(w, d)) +
                            " is larger than the padded input " + dims_str(x));
     }

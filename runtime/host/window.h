@@ -23,8 +23,8 @@ enum class WindowUse : uint8_t { Conv, Pool };
 
 /// Reads the attributes strides, dilations, pads, auto_pad and ceil_mode of a convolution or pool
 /// over x [N, C, spatial...] and computes the window, including `out`. A window that is larger than
-/// the padded input is an error, with two exceptions: a pool in ceil mode clips it, and a pool
-/// whose padded input is smaller than the window by exactly one stride has an empty result.
+/// the padded input is an error, with two exceptions: a pool in ceil mode clips it, and any other
+/// pool whose window is larger by less than two strides has an empty result.
 Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t> kernel,
                            WindowUse use);
 /// The same for a transposed convolution, which also has output_shape and output_padding.

@@ -108,14 +108,13 @@ class Decoder : private MetadataReader {
       t.dtype = static_cast<DType>(f.dtype());
       RP_TRY(string(f.name(), t.name));
       if constexpr (requires { f.image(); }) RP_TRY(image(f, t));
+      if constexpr (requires { f.expected(); }) RP_TRY(numbers(f.expected(), t.expected));
+      t.initial = f.initial();
       return exprs(f.shape(), t.shape);
     };
     RP_TRY(list(from.inputs(), to.inputs, slot));
     RP_TRY(list(from.outputs(), to.outputs, slot));
-    RP_TRY(list(from.states(), to.states, [&](const fb::StateSlot& f, plan::StateSlot& t) {
-      t.initial = f.initial();
-      return slot(f, t);
-    }));
+    RP_TRY(list(from.states(), to.states, slot));
     return list(from.guards(), to.guards, [this](const fb::DimGuard& f, DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));

@@ -117,6 +117,26 @@ Status check_states(const Package& p) {
   return {};
 }
 
+/// Checks that the values of inputs that runs may leave out exist and fit, and that the values for
+/// which the model was compiled do.
+Status check_input_values(const Package& p) {
+  for (const plan::Slot& s : p.io.inputs) {
+    const std::string where = "input '" + s.name + "'";
+    const Expr count = element_count(s.shape);
+    if (!s.expected.empty() && !count.is_const(static_cast<int64_t>(s.expected.size())))
+      return corrupt_package(where + ": its values do not fit its shape");
+    if (s.initial == plan::Slot::kNone) continue;
+    if (s.initial >= p.weights.size())
+      return corrupt_package(where + ": segment " + std::to_string(s.initial) + " does not exist");
+    const HostTensor& raw = p.weights[s.initial];
+    if (raw.dtype() == s.dtype && raw.dims().size() == s.shape.size()) continue;
+    return corrupt_package(where + ": its value is " + describe(raw.dtype(), raw.dims()) +
+                           ", not " + std::string(name_of(s.dtype)) + " of rank " +
+                           std::to_string(s.shape.size()));
+  }
+  return {};
+}
+
 /// Checks what a body states about itself.
 template <typename B>
 Status check_captures(const B& b) {
@@ -233,6 +253,7 @@ Status verify_parts(const Package& p) {
   RP_TRY(check_plan(p, p.host_plan, p.io, {p.bodies, depths}).status().with_context("host plan"));
   RP_TRY(only_host_calls(p.host_plan).with_context("host plan"));
   RP_TRY(check_states(p));
+  RP_TRY(check_input_values(p));
   for (const Variant& v : p.variants)
     RP_TRY(check_variant(p, v, depths).with_context("variant '" + v.name + "'"));
   return {};

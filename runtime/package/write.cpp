@@ -133,8 +133,9 @@ class Serializer {
     const auto name = string(s.name);
     const auto shape = exprs(s.shape);
     const auto processing = s.processing.empty() ? 0 : string(s.processing);
+    const auto expected = s.expected.empty() ? 0 : b_.CreateVector(s.expected);
     return fb::CreateSlot(b_, name, static_cast<uint8_t>(s.dtype), shape,
-                          static_cast<uint8_t>(s.image), processing);
+                          static_cast<uint8_t>(s.image), processing, s.initial, expected);
   }
 
   Offset<fb::Interface> interface(const plan::Interface& io) {

@@ -48,10 +48,15 @@ class Origins {
   std::vector<SymbolId> found_;
 };
 
-/// "dimension 0 of 'x' is 3: 'batch' is 3 (dimension 0 of input 'x')"
+/// "dimension 0 of 'x' is 3, where 'batch' is 3 (dimension 0 of input 'x')"
 std::string side(const Interface& io, const Expr& e, const std::string& what, int64_t value,
                  std::span<const int64_t> symbols) {
+  const auto symbol = e.as_symbol();
+  const bool derived =
+      symbol && io.sources[static_cast<size_t>(*symbol)].kind == SymbolSource::Kind::Derived;
+  if (what.empty() && symbol && !derived) return Origins(io, symbols).of(e);
   std::string text = what.empty() ? e.str(io.symbols) : what;
+  if (e.is_const() && what.empty()) return text;
   text += " is " + std::to_string(value);
   if (e.is_const()) return text;
   if (!what.empty() && !e.as_symbol()) text += " (" + e.str(io.symbols) + ")";
@@ -70,6 +75,14 @@ bool holds(const DimGuard& guard, int64_t a, int64_t b) {
       return a >= b;
   }
   return false;
+}
+
+/// What the guard needs of `a`, if `b` is a number.
+std::string need_of_first(DimGuard::Kind kind, int64_t b) {
+  const std::string number = std::to_string(b);
+  if (kind == DimGuard::Kind::Equal) return "it must be " + number;
+  if (kind == DimGuard::Kind::AtLeast) return "it must be at least " + number;
+  return "it must be " + number + " or 1";
 }
 
 std::string need(DimGuard::Kind kind) {
@@ -107,8 +120,11 @@ Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
     RP_ASSIGN(const int64_t a, guard.a.eval(symbols));
     RP_ASSIGN(const int64_t b, guard.b.eval(symbols));
     if (holds(guard, a, b)) continue;
-    return invalid_input("node '" + guard.node + "': " + side(io, guard.a, guard.a_is, a, symbols) +
-                         ", and " + side(io, guard.b, guard.b_is, b, symbols) + "; " +
+    const std::string first =
+        "node '" + guard.node + "': " + side(io, guard.a, guard.a_is, a, symbols);
+    if (guard.b.is_const() && guard.b_is.empty())
+      return invalid_input(first + "; " + need_of_first(guard.kind, b));
+    return invalid_input(first + ", and " + side(io, guard.b, guard.b_is, b, symbols) + "; " +
                          need(guard.kind));
   }
   return {};

@@ -43,17 +43,24 @@ struct Buffer {
 
 /// A model input or output. Shared by all variants of a package.
 struct Slot {
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
   std::string name;
   DType dtype = DType::F32;
   Shape shape;
   ImageFormat image = ImageFormat::None;  // if it is an image: the format of its pixels
   std::string processing = {};            // of the pixels, for people
+  /// Index of a raw tensor in the package: the first value of a state, or the value of an input in
+  /// runs that leave it out.
+  uint32_t initial = kNone;
+  /// The elements that an input of integers must have, because they were known to the compiler.
+  /// Empty: any.
+  std::vector<int64_t> expected = {};
 };
 
 /// A tensor of fixed size that a session keeps: each run reads it and gives it its next value.
 struct StateSlot : Slot {
-  static constexpr uint32_t kZeros = ~uint32_t{0};
-  uint32_t initial = kZeros;  // index of the raw tensor in the package
+  static constexpr uint32_t kZeros = kNone;  // `initial` of a state that begins with zeros
 };
 
 /// The inputs, outputs and states of a model, and the symbols in their shapes.

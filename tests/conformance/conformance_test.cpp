@@ -29,12 +29,13 @@ TEST(Conformance, OperatorsOnEveryDevice) {
 
 /// Models whose results ONNX Runtime or formulas computed (make_cases.py in each folder).
 constexpr int64_t kControlFlowCases = 19, kHostCases = 28, kMlCases = 59, kMicrosoftCases = 259,
-                  kOldCases = 87, kPreviewCases = 8, kSequenceCases = 25;
+                  kOldCases = 87, kPreviewCases = 8, kSequenceCases = 25, kInputCases = 47;
 
 void expect_own_cases(const std::string& device) {
   SCOPED_TRACE(device);
   const auto folder = source_dir() / "tests/conformance";
   expect_clean(run_cases(folder / "control_flow/cases", device), kControlFlowCases);
+  expect_clean(run_cases(folder / "inputs/cases", device), kInputCases);
   expect_clean(run_cases(folder / "host/cases", device), kHostCases);
   expect_clean(run_cases(folder / "ml/cases", device), kMlCases);
   expect_clean(run_cases(folder / "microsoft/cases", device), kMicrosoftCases);

@@ -133,6 +133,29 @@ TEST(Bodies, ThatDoNotFitAreRefused) {
   }
 }
 
+TEST(Bodies, ThatDoNotFitFailWhenTheyAreTaken) {
+  const auto model = test::source_dir() / "tests/conformance/inputs/cases";
+  CompileOptions options;
+  options.targets = {};
+  auto p = compile_file((model / "branch_that_does_not_fit_within/model.onnx").string(), options);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  ASSERT_EQ(p->explanation.notes.size(), 1U);
+  auto session = Session::create(std::make_shared<package::Package>(*std::move(p)), nullptr);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const HostTensor x = HostTensor::from<float>(DType::F32, {1, 4}, {1, 2, 3, 4});
+  for (const float limit : {100.0F, 1.0F}) {
+    const HostTensor l = HostTensor::from<float>(DType::F32, {}, {limit});
+    const Binding inputs[] = {{.name = "x", .host = &x}, {.name = "limit", .host = &l}};
+    const auto results = (*session)->run(inputs);
+    EXPECT_EQ(results.ok(), limit > 10) << results.status().message();
+    if (results.ok()) continue;
+    EXPECT_EQ(results.status().code(), Code::InvalidInput);
+    EXPECT_NE(results.status().message().find("in the then_branch of node 'If(q)' (If): node "),
+              std::string::npos)
+        << results.status().message();
+  }
+}
+
 TEST(Bodies, ErrorsNameTheIterationAndTheNode) {
   const auto results = doubled(compiled(R"(graph growing
 symbol k in 0..2147483647 divisor 1 from host _ axis 0

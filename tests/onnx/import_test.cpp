@@ -138,6 +138,52 @@ output y
 )");
 }
 
+TEST(Import, InputsWithValuesMayStayInputs) {
+  Model m;
+  m.input("x", kFloat, {2}).input("w", kFloat, {"n"}).output("y");
+  add_float(m.graph(), "w", {1, 2});
+  add_float(m.graph(), "k", {3, 4});
+  m.node("Add", {"x", "w"}, {"s"});
+  m.node("Add", {"s", "k"}, {"y"});
+  std::map<std::string, std::optional<HostTensor>> optional{{"w", {}}, {"k", {}}, {"none", {}}};
+  ImportOptions o;
+  o.optional_inputs = &optional;
+  const std::string text = imported(m, o);
+  EXPECT_NE(text.find("input w: float32[n]"), std::string::npos) << text;
+  EXPECT_NE(text.find("const k: float32[2]{3, 4}"), std::string::npos) << text;
+  ASSERT_TRUE(optional["w"].has_value());
+  EXPECT_EQ(optional["w"]->data<float>()[1], 2);
+  EXPECT_FALSE(optional["k"].has_value());
+  EXPECT_FALSE(optional["none"].has_value());
+}
+
+TEST(Import, KnownValuesDecideRanks) {
+  Model m;
+  m.input("x", kFloat, {6}).input("s", kInt64, {"r"}).output("y");
+  m.node("Reshape", {"x", "s"}, {"a"}, "r");
+  m.node("Squeeze", {"a"}, {"y"}, "q");
+  EXPECT_NE(imported(m).find("the rank of the result is the length of 's', which is [r]"), std::string::npos);
+  ImportOptions o;
+  o.values["s"] = {2, 1, -1};
+  EXPECT_EQ(imported(m, o), R"(graph g
+input x: float32[6]
+input s: int64[3]
+const s_value: int64[3]{2, 1, -1}
+a: float32[2,1,3] = Reshape(x, s_value) @17 "r"
+y: float32[2,3] = Squeeze(a) @17 "q"
+output y
+)");
+  o.values = {{"t", {1}}};
+  EXPECT_EQ(imported(m, o), "the model has no input 't' to give values");
+  o.values = {{"x", {1, 2, 3, 4, 5, 6}}};
+  EXPECT_EQ(imported(m, o),
+            "the value of input 'x': only int64, int32 and bool can be known, it is float32");
+  o.values = {{"s", {1, 2}}};
+  o.shapes["s"] = {3};
+  EXPECT_EQ(imported(m, o),
+            "the value of input 's': 2 numbers for int64[3], of which at most 64 can be known");
+}
+
 /// The notes of the importer.
 std::vector<std::string> notes_of(const Model& m) {
   const auto g = import(m.bytes());
@@ -491,7 +537,7 @@ TEST(Import, ASqueezeThatDependsOnTheSizeBecomesAGuard) {
   fill(else_branch->add_node(), "Identity", {"x"}, {"e"});
   else_branch->add_output()->set_name("e");
   const std::string text = imported(m);
-  EXPECT_NE(text.find("guard n == 1 by \"squeeze\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("guard n == 1 by \"squeeze\" of "), std::string::npos) << text;
   EXPECT_NE(text.find("y: float32[4] = Squeeze(x, one)"), std::string::npos) << text;
   // What was imported before has the size that the guard says, too.
   EXPECT_NE(text.find("r: float32[4,1] = Relu(x)"), std::string::npos) << text;

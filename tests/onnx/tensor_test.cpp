@@ -196,6 +196,38 @@ TEST_F(ExternalDataTest, IsRead) {
   EXPECT_EQ(import_at("link.bin", "4"), one);
 }
 
+/// Caches of downloads keep the files of a model in one folder, under other names.
+TEST_F(ExternalDataTest, MayLieWhereTheModelsLinkLeads) {
+  const std::string one = "graph g\nconst w: float32[1]{1}\noutput w\n";
+  ASSERT_EQ(import_at("weights.bin", "4"), one);
+  fs::create_directories(dir_ / "blobs");
+  fs::create_directories(dir_ / "snapshots" / "1");
+  fs::rename(folder_ / "model.onnx", dir_ / "blobs" / "aaa");
+  fs::rename(folder_ / "weights.bin", dir_ / "blobs" / "bbb");
+  const fs::path snapshot = dir_ / "snapshots" / "1";
+  const auto imported = [](const fs::path& path) {
+    const auto g = import_file(path.string());
+    return g.ok() ? graph::print(**g) : g.status().message();
+  };
+  fs::create_symlink("../../blobs/aaa", snapshot / "model.onnx");
+  fs::create_symlink("../../blobs/bbb", snapshot / "weights.bin");
+  EXPECT_EQ(imported(snapshot / "model.onnx"), one);
+  // The data may have its name only beside the file to which the link leads.
+  fs::remove(snapshot / "weights.bin");
+  EXPECT_NE(imported(snapshot / "model.onnx").find("No such file"), std::string::npos);
+  fs::rename(dir_ / "blobs" / "bbb", dir_ / "blobs" / "weights.bin");
+  EXPECT_EQ(imported(snapshot / "model.onnx"), one);
+  // A link to any other place is refused.
+  fs::create_symlink("../../secret.bin", snapshot / "weights.bin");
+  EXPECT_NE(imported(snapshot / "model.onnx").find("is a link that leaves the model's folder"),
+            std::string::npos);
+  fs::remove(snapshot / "weights.bin");
+  fs::remove(dir_ / "blobs" / "weights.bin");
+  fs::create_symlink("../secret.bin", dir_ / "blobs" / "weights.bin");
+  EXPECT_NE(imported(snapshot / "model.onnx").find("is a link that leaves the model's folder"),
+            std::string::npos);
+}
+
 TEST_F(ExternalDataTest, StaysInTheFolder) {
   const std::string refused = ": only files inside the model's folder are read";
   const std::string secret = (dir_ / "secret.bin").string();

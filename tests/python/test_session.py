@@ -128,6 +128,65 @@ class OnEachDevice(unittest.TestCase):
                 self.assertEqual(len(times.kernel_us), len(session.kernels))
 
 
+class Facts(unittest.TestCase):
+    def test_of_inputs_with_values(self) -> None:
+        model = support.model(
+            [support.node("Add", ["x", "b"], ["y"])],
+            [
+                support.value("x", support.FLOAT, ("n", 2)),
+                support.value("b", support.FLOAT, (2,)),
+            ],
+            [support.value("y", support.FLOAT, ("n", 2))],
+            [support.floats("b", (2,), (10, 20))],
+        )
+        package = reprise.compile(model, device="host", optional_inputs=["b"])
+        self.assertEqual([slot.optional for slot in package.inputs], [False, True])
+        session = reprise.Session(package, "host")
+        x = np.ones((1, 2), np.float32)
+        np.testing.assert_array_equal(session(x), [[11, 21]])
+        np.testing.assert_array_equal(session(x, np.zeros(2, np.float32)), x)
+        np.testing.assert_array_equal(session(x), [[11, 21]])
+
+    def test_of_known_values(self) -> None:
+        model = support.model(
+            [support.node("Reshape", ["x", "s"], ["y"])],
+            [
+                support.value("x", support.FLOAT, ("n",)),
+                support.value("s", support.INT64, ("r",)),
+            ],
+            [support.value("y", support.FLOAT, ("a", "b"))],
+        )
+        with self.assertRaisesRegex(reprise.Unsupported, "--value"):
+            reprise.compile(model, device="host")
+        package = reprise.compile(model, device="host", values={"s": (2, -1)})
+        session = reprise.Session(package, "host")
+        x = np.arange(6, dtype=np.float32)
+        np.testing.assert_array_equal(session(x, np.array([2, -1])), x.reshape(2, 3))
+        with self.assertRaisesRegex(
+            reprise.InvalidInput, "was compiled for the values"
+        ):
+            session(x, np.array([3, -1]))
+
+    def test_of_scalars(self) -> None:
+        model = support.model(
+            [support.node("Mul", ["x", "k"], ["y"])],
+            [
+                support.value("x", support.FLOAT, ("n",)),
+                support.value("k", support.FLOAT, ()),
+            ],
+            [support.value("y", support.FLOAT, ("n",))],
+        )
+        session = reprise.Session(reprise.compile(model, device="host"), "host")
+        x = np.ones(3, np.float32)
+        for k in (
+            2.0,
+            np.float32(2),
+            np.full((1,), 2, np.float32),
+            np.full((1, 1), 2, np.float32),
+        ):
+            np.testing.assert_array_equal(session(x, k), 2 * x)
+
+
 class Strings(unittest.TestCase):
     def test_go_in_and_out(self) -> None:
         model = support.model(
