@@ -126,6 +126,7 @@ class Batcher {
       becomes_[s] = set.back();
     }
     auto& last = std::get<Launch>(p_.steps[set.back()].what);
+    all.commits = last.commits;
     all.group = last.group;
     all.schedule = last.schedule + " of " + std::to_string(set.size()) + " items";
     RP_ASSIGN(all.kernel, kernel_of(last.kernel, static_cast<uint32_t>(set.size())));

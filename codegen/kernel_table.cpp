@@ -4,6 +4,7 @@
 
 #include "codegen/batch_launches.h"
 #include "codegen/emit/cuda/cuda.h"
+#include "codegen/kernel/guard.h"
 #include "codegen/kernel/share.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/timing.h"
@@ -55,7 +56,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
 
 Status KernelTable::add(size_t step, PendingKernel&& pending) {
   const auto start = Clock::now();
-  auto& [k, number, group] = pending;
+  auto& [k, number, group, commits] = pending;
   if (number) {
     const auto [known, is_new] = numbered_.try_emplace(*number, kernels_.size());
     uses_.push_back({step, known->second, group});
@@ -64,6 +65,8 @@ Status KernelTable::add(size_t step, PendingKernel&& pending) {
     uses_.push_back({step, kernels_.size(), group});
   }
   RP_TRY(context_.kernels.legalize(k, number, legalized_for(target_)));
+  if (commits) kernel::guard(k);
+  std::get<plan::Launch>(p_.steps[step].what).commits = commits;
   kernels_.push_back(std::move(k));
   context_.times.legalize += ms_since(start);
   return {};
@@ -76,6 +79,7 @@ Status KernelTable::share() {
     const kernel::SharedUse& use = shared.uses[u.kernel];
     auto& launch = std::get<plan::Launch>(p_.steps[u.step].what);
     launch.kernel = static_cast<uint32_t>(use.kernel);
+    launch.checks = kernel::records_errors(kernels_[use.kernel]);
     launch.scalars.insert(launch.scalars.end(), use.scalars.begin(), use.scalars.end());
   }
   return {};

@@ -316,7 +316,7 @@ class DevicePlanBuilder {
   /// If a kernel cannot be emitted, `failed` is a group that uses it.
   Result<DevicePlan> finish(const lower::Group** failed) {
     const std::vector<uint32_t> order =
-        update_states_in_place(p_, pending_, context_.model.symbol_sources);
+        update_states_in_place(p_, pending_, context_.model.symbol_sources, legalized_for(target_));
     for (size_t step = 0; step < pending_.size(); ++step) {
       if (!pending_[step]) continue;
       const lower::Group* const group = pending_[step]->group;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 #include <queue>
+#include <utility>
 
+#include "codegen/kernel/guard.h"
 #include "codegen/kernel/in_place.h"
 #include "runtime/plan/accesses.h"
 
@@ -17,8 +19,11 @@ using plan::BufferKind;
 class Updater {
  public:
   Updater(plan::Plan& p, std::vector<std::optional<PendingKernel>>& pending,
-          std::span<const SymbolSource> sources)
+          std::span<const SymbolSource> sources, const kernel::LegalizeFor& target)
       : p_(p), pending_(pending), after_(p.steps.size()) {
+    for (uint32_t s = 0; s < pending.size(); ++s)
+      if (!pending[s] || kernel::may_record_errors(pending[s]->kernel, target))
+        failing_.push_back(s);
     const plan::AccessTable table(p, sources);
     for (const plan::Step& step : p.steps) accesses_.push_back(table.of(step));
     plan::for_each_hazard(accesses_, table.resource_count(),
@@ -67,9 +72,18 @@ class Updater {
     const uint32_t writer = writers[0];
     std::erase(readers, writer);
     if (reaches(writer, readers)) return;
+    // What fails later, or in the update itself, could not be undone.
+    if (std::ranges::binary_search(failing_, writer) || reaches(writer, failing_)) return;
     if (!merge(writer, current, next)) return;
     for (const uint32_t reader : readers) after_[reader].push_back(writer);
+    if (!failing_.empty()) commit(writer);
     replaced_.emplace_back(next, current);
+  }
+
+  void commit(uint32_t writer) {
+    if (std::exchange(pending_[writer]->commits, true)) return;
+    pending_[writer]->number.reset();
+    for (const uint32_t s : failing_) after_[s].push_back(writer);
   }
 
   static bool accesses(const std::vector<uint32_t>& list, BufferId b) {
@@ -168,6 +182,7 @@ class Updater {
   std::vector<std::optional<PendingKernel>>& pending_;
   std::vector<plan::Accesses> accesses_;                 // per step
   std::vector<std::vector<uint32_t>> after_;             // per step: those that wait for it
+  std::vector<uint32_t> failing_;                        // steps that may fail
   std::vector<std::pair<BufferId, BufferId>> replaced_;  // next values, and their states
 };
 
@@ -175,10 +190,11 @@ class Updater {
 
 std::vector<uint32_t> update_states_in_place(plan::Plan& p,
                                              std::vector<std::optional<PendingKernel>>& pending,
-                                             std::span<const SymbolSource> sources) {
+                                             std::span<const SymbolSource> sources,
+                                             const kernel::LegalizeFor& target) {
   const bool any = std::ranges::any_of(
       p.buffers, [](const plan::Buffer& b) { return b.kind == BufferKind::NextState; });
-  if (any) return Updater(p, pending, sources).run();
+  if (any) return Updater(p, pending, sources, target).run();
   std::vector<uint32_t> position(p.steps.size());
   std::iota(position.begin(), position.end(), 0U);
   return position;

@@ -16,15 +16,18 @@ struct PendingKernel {
   kernel::Kernel kernel;
   std::optional<size_t> number;  // kernels with the same number are equal
   const lower::Group* group = nullptr;
+  bool commits = false;  // plan::Launch
 };
 
 /// Makes launches write the next value of a state to the state itself wherever one launch computes
 /// it, nothing else needs the old value afterwards, and the kernel replaces elements one by one.
-/// Then the plan has no NextState buffer for it. The others keep theirs. The steps must be in a
+/// Then the plan has no NextState buffer for it. The others keep theirs. If a step may fail, these
+/// launches commit: they follow it, and it does not depend on them. The steps must be in a
 /// valid sequential order, and are again afterwards. `pending` is parallel to them; it has nothing
 /// for host calls. Returns the new index of each step.
 std::vector<uint32_t> update_states_in_place(plan::Plan& p,
                                              std::vector<std::optional<PendingKernel>>& pending,
-                                             std::span<const SymbolSource> sources);
+                                             std::span<const SymbolSource> sources,
+                                             const kernel::LegalizeFor& target);
 
 }  // namespace reprise

@@ -36,7 +36,9 @@ Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   RP_ASSIGN(c->blocks_,
             CountedBuffer::allocate(shared.base, std::max<uint64_t>(shared.table.bytes, 16),
                                     MemoryUse::Upload));
-  RP_ASSIGN(c->error_, CountedBuffer::allocate(shared.base, kErrorWordBytes, MemoryUse::Readback));
+  // In each run, either the host reads it once, or all subgroups of the kernels that ask do.
+  const MemoryUse error_use = shared.asks_for_errors ? MemoryUse::Upload : MemoryUse::Readback;
+  RP_ASSIGN(c->error_, CountedBuffer::allocate(shared.base, kErrorWordBytes, error_use));
   std::memset(c->blocks_->mapped(), 0, c->blocks_->size());
   std::memset(c->error_->mapped(), 0, c->error_->size());
   plan::write_headers(*shared.plan, shared.table, c->error_->address(), c->blocks());

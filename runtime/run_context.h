@@ -87,6 +87,9 @@ struct SessionShared {
   size_t first_recorded = 0;  // segment that copies staged inputs; segments.size(): none
   std::vector<std::array<uint32_t, 3>> fixed_grids;  // per step, for launches with a constant grid
   bool keeps_host_values = false;                    // the plan has host calls or aliases
+  std::vector<bool> updates_states;                  // per segment
+  bool updates_commit = true;                        // all launches that update states commit
+  bool asks_for_errors = false;                      // kernels read the error word
   bool fixed_placement = true;                       // no size in the arena depends on a symbol
   /// Of a body: the only segment with a recording, if there are no host calls.
   std::optional<size_t> only_recorded;
@@ -175,6 +178,8 @@ class RunContext {
   State state() const { return state_; }
   /// Whether the device may have executed a part of the last run.
   bool submitted() const { return submitted_; }
+  /// Whether the last run, which failed, certainly left the states as they were.
+  bool kept_states() const { return !updating_ || (failed_check_ && s_.updates_commit); }
   /// Whether an allocation failed. Such a context cannot run, so its memory can be freed.
   bool starved() const { return starved_; }
   /// Asks the device whether a late run has ended, and returns the new state.
@@ -344,6 +349,8 @@ class RunContext {
   std::vector<PixelCopy> pixels_after_;                   // of the current segment
   std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false, submitted_ = false;
+  bool updating_ = false;      // a segment that updates states was submitted
+  bool failed_check_ = false;  // a kernel recorded an error
   State state_ = State::Free;
   uint64_t bindings_version_ = 0;        // RecordingDesc::bindings_version
   std::shared_ptr<void> recorded_uses_;  // Device::record_into, for the last run that did it

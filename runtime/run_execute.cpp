@@ -45,6 +45,7 @@ Status RunContext::check_error_word() {
   uint32_t word = 0;
   std::memcpy(&word, error_->mapped(), sizeof(word));
   if (word == 0) return {};
+  failed_check_ = true;
   std::memset(error_->mapped(), 0, sizeof(word));
   const uint32_t step = word >> 8;
   const auto* launch = step < s_.plan->steps.size()
@@ -131,6 +132,7 @@ Status RunContext::begin_segment(size_t index, Run& run) {
   Recorded& r = segments_[index].recorded;
   RP_TRY(set_pixels(index, r, run.io.binding));
   if (r.parted) r.parted->set_cancelled(run.left.cancelled);
+  updating_ = updating_ || s_.updates_states[index];
   RP_TRY(submit(*r.recording, run));
   s_.base.totals.submits += r.recording->submissions();
   if (!r.parted) {
@@ -261,7 +263,7 @@ bool RunContext::begins_with_a_submission(const SessionShared& shared) {
 }
 
 RunContext::Run& RunContext::start_run(const BoundIo& io, Clock::time_point start) {
-  submitted_ = false;
+  submitted_ = updating_ = failed_check_ = false;
   ongoing_->recorded = false;
   symbols_ = io.symbols;
   ongoing_->left = {.device_ns = s_.base.timeout_ns(), .host_ns = s_.base.timeout_ns()};
@@ -293,6 +295,7 @@ Status RunContext::begin_in(void* command_buffer, const BoundIo& io, Clock::time
   RP_ASSIGN(recorded_uses_, s_.base.device->record_into(command_buffer, foreign_recording()));
   ++s_.base.totals.recordings;
   ongoing_->recorded = submitted_ = true;
+  updating_ = s_.updates_states[0];
   return {};
 }
 

@@ -166,9 +166,11 @@ class Session {
   virtual const plan::Interface& io() const = 0;
 
   // States are tensors that the session keeps: io().states. Each run reads them and gives them
-  // their next values, so runs take turns, and these calls wait for runs that came before. If a run
-  // fails after the device began it, states that it updates in place have no defined value. Calls
-  // that need it are Code::Usage errors then, until the states are loaded, reset or written.
+  // their next values, so runs take turns, and these calls wait for runs that came before. If a
+  // kernel or a host call finds an error, such as an index out of range, all states are as they
+  // were before the run. If a run ends for another reason while the device updates states in place
+  // (its time limit, a lost device), these have no defined value. Calls that need it are
+  // Code::Usage errors then, until the states are loaded, reset or written.
   Result<HostTensor> read_state(const std::string& name);
   /// Unknown names and other dtypes or dims than the state's are InvalidInput errors.
   Status write_state(const std::string& name, const HostTensor& value);

@@ -12,6 +12,7 @@ void SessionShared::index_segments() {
                                          ? plan::kBufferAlignment
                                          : plan::kDescriptorAlignment);
   segments = plan::cut_segments(*plan);
+  updates_states.assign(segments.size(), false);
   while (first_recorded < segments.size() && segments[first_recorded].levels.empty())
     ++first_recorded;
   for (size_t s = 0; s < segments.size(); ++s) {
@@ -21,10 +22,15 @@ void SessionShared::index_segments() {
     for (const auto& level : segments[s].levels) {
       for (const uint32_t step : level) {
         const auto& launch = std::get<plan::Launch>(plan->steps[step].what);
+        asks_for_errors = asks_for_errors || launch.commits;
         for (size_t i = 0; i < launch.buffers.size(); ++i) {
           BufferUse& own = uses[launch.buffers[i]];
           own.on_device = true;
-          if (launch.writes[i]) own.last_segment = static_cast<int32_t>(s);
+          if (!launch.writes[i]) continue;
+          own.last_segment = static_cast<int32_t>(s);
+          if (plan->buffers[launch.buffers[i]].kind != plan::BufferKind::State) continue;
+          updates_states[s] = true;
+          updates_commit = updates_commit && launch.commits;
         }
       }
     }

@@ -42,7 +42,8 @@ class StateMemory {
   Status check() const;
   /// A run has ended: next values become the current ones.
   void advance();
-  /// A run has failed after the device began it: what it updates in place has no defined value.
+  /// A run has failed while the device updated states: what it updates in place has no defined
+  /// value.
   void fail();
 
  private:

@@ -15,7 +15,7 @@ class StatesOfRun {
   StatesOfRun& operator=(const StatesOfRun&) = delete;
   ~StatesOfRun() {
     if (done) states_.advance();
-    if (!done && context_.submitted()) states_.fail();
+    if (!done && !context_.kept_states()) states_.fail();
   }
   bool done = false;
 

@@ -158,6 +158,7 @@ Interpreter::Execute Interpreter::execute_of(Op op) {
     case Op::Const:
     case Op::Builtin:
     case Op::Extract:
+    case Op::NoError:
       return nullptr;
     case Op::Param:
       return &Interpreter::item_param;
@@ -211,8 +212,9 @@ void Interpreter::set_width(Step& s) const {
 std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   const Inst& i = k_.insts[static_cast<size_t>(id)];
   Row& value = values_[static_cast<size_t>(id)];
-  if (i.op == Op::Const || (i.op == Op::Param && i.args.empty())) {
-    const uint64_t bits = i.op == Op::Const ? i.imm : launch_.scalars[i.imm];
+  const bool known = i.op == Op::Const || i.op == Op::NoError;
+  if (known || (i.op == Op::Param && i.args.empty())) {
+    const uint64_t bits = i.op == Op::NoError ? 1 : known ? i.imm : launch_.scalars[i.imm];
     for (size_t n = 0; n < words(i.type); ++n) value.set(n, bits);
     return std::nullopt;
   }

@@ -136,6 +136,7 @@ class Builder {
   Value subgroup(SubgroupOp op, Val v, Val lane = {});
   void select_item(Val item);
   void set_error(Val condition, ErrorCode code);
+  Val no_error();
 
   // Control flow.
   void if_then(Val cond, const std::function<void()>& then);

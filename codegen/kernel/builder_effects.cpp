@@ -184,6 +184,10 @@ void Builder::set_error(Val condition, ErrorCode code) {
   emit({Op::SetError, {}, static_cast<uint64_t>(code), {condition}, {}, 1});
 }
 
+Val Builder::no_error() {
+  return emit({Op::NoError, kBool, 0, {}, {}, 1});
+}
+
 // --- Control flow
 
 int32_t Builder::new_block() {

@@ -163,6 +163,7 @@ OpKind kind_of(Op op) {
     case Op::LocalLoad:
     case Op::SharedLoad:
     case Op::Subgroup:
+    case Op::NoError:
       return OpKind::Read;
     case Op::Store:
     case Op::LocalStore:

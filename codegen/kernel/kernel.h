@@ -96,6 +96,8 @@ enum class Op : uint8_t {
   SelectItem,    // args[0]: item (I32), the same in the whole workgroup. Once, at the top level,
                  // before the first Load or Store: these access the buffers of this item
   SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
+  NoError,       // whether no earlier launch of the run has raised the error word. Bool. Only in
+                 // kernels without SetError, so it is the same in the whole launch
   If,            // args[0]: condition; blocks: then, optional else
   For,           // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
                  // induction variable, visible in the body only. Runs while i < end

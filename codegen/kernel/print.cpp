@@ -264,6 +264,8 @@ class Printer {
       case Op::SetError:
         return std::string("set_error ") + name_of(static_cast<ErrorCode>(i.imm)) + " if " +
                operands(i);
+      case Op::NoError:
+        return "no_error";
     }
     return "";
   }

@@ -98,6 +98,8 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::SetError:
       to_.set_error(args[0], static_cast<ErrorCode>(i.imm));
       return {};
+    case Op::NoError:
+      return to_.no_error();
     case Op::If:
     case Op::For:
       return {};

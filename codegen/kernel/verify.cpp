@@ -209,6 +209,8 @@ class Verifier {
         return select_item(i);
       case Op::SetError:
         return set_error(i);
+      case Op::NoError:
+        return no_error(i);
       case Op::If:
         if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
         return blocks == 1 || blocks == 2 ? "" : "an if has one or two blocks";
@@ -222,6 +224,13 @@ class Verifier {
     if (i.args.size() != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
     const bool known = i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::DivisionByZero);
     return known ? "" : "unknown error code";
+  }
+
+  std::string no_error(const Inst& i) const {
+    if (!i.args.empty() || i.type != kBool) return "malformed no_error";
+    const bool sets =
+        std::ranges::any_of(k_.insts, [](const Inst& o) { return o.op == Op::SetError; });
+    return sets ? "a kernel that records errors asks for those of earlier launches" : "";
   }
 
   std::string select_item(const Inst& i) const {

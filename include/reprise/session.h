@@ -347,9 +347,11 @@ REPRISE_API void reprise_run_free(reprise_run* run);
  * next values, so runs of such a session take turns, and these functions wait for runs that came
  * before them. Every session begins with the initial values that the package has.
  *
- * If a run fails after the device began it, the states that it updates in place have no defined
- * value. Calls that need one fail with REPRISE_USAGE then, until the states are loaded, reset or
- * written. */
+ * A run that fails because a kernel or a host call finds an error, such as an index that is out of
+ * range, leaves all states as they were. If a run ends for another reason while the device updates
+ * states in place (REPRISE_TIMEOUT, REPRISE_DEVICE_LOST, REPRISE_CANCELLED), or if an earlier version
+ * compiled the package, these have no defined value. Calls that need one fail with REPRISE_USAGE
+ * then, until the states are loaded, reset or written. */
 REPRISE_API size_t reprise_session_state_count(const reprise_session* session);
 REPRISE_API reprise_status reprise_session_state(const reprise_session* session, size_t index,
                                                  reprise_slot* slot, reprise_error* error);

@@ -283,7 +283,7 @@ class Decoder : private MetadataReader {
 
   Status launch(const fb::Launch& from, plan::Launch& to) {
     to.kernel = from.kernel();
-    std::vector<Expr> grid;
+    std::vector<Expr> grid, iterations;
     RP_TRY(exprs(from.grid(), grid));
     if (grid.size() != to.grid.size()) return malformed("a grid does not have three sizes");
     std::copy(grid.begin(), grid.end(), to.grid.begin());
@@ -292,10 +292,10 @@ class Decoder : private MetadataReader {
     RP_TRY(exprs(from.scalars(), to.scalars));
     RP_TRY(strings(from.nodes(), to.nodes));
     RP_TRY(string(from.group(), to.group));
-    std::vector<Expr> iterations;
     RP_TRY(exprs(from.iterations(), iterations));
     if (iterations.size() != 1) return malformed("a launch needs exactly one number of iterations");
     to.iterations = iterations[0];
+    to.checks = from.checks(), to.commits = from.commits();
     return string(from.schedule(), to.schedule);
   }
 

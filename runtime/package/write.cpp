@@ -244,7 +244,7 @@ class Serializer {
     const auto group = string(l.group);
     const auto schedule = string(l.schedule);
     return fb::CreateLaunch(b_, l.kernel, grid, buffers, writes, scalars, nodes, group, schedule,
-                            exprs(std::span(&l.iterations, 1)));
+                            exprs(std::span(&l.iterations, 1)), l.checks, l.commits);
   }
 
   Offset<fb::HostCall> host_call(const plan::HostCall& c) {

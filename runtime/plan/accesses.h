@@ -56,4 +56,19 @@ void for_each_hazard(const std::vector<Accesses>& accesses, size_t resources, F&
   }
 }
 
+/// Whether a run may fail in the step.
+bool may_fail(const Step& step);
+
+/// Calls f(earlier, later) for each pair of a step that may fail and a later one that commits.
+template <typename F>
+void for_each_commit(const std::vector<Step>& steps, F&& f) {
+  std::vector<uint32_t> failing;
+  for (uint32_t s = 0; s < steps.size(); ++s) {
+    const auto* launch = std::get_if<Launch>(&steps[s].what);
+    if (launch && launch->commits)
+      for (const uint32_t earlier : failing) f(earlier, s);
+    if (may_fail(steps[s])) failing.push_back(s);
+  }
+}
+
 }  // namespace reprise::plan

@@ -131,6 +131,11 @@ Accesses AccessTable::of(const Step& step) const {
   return a;
 }
 
+bool may_fail(const Step& step) {
+  const auto* launch = std::get_if<Launch>(&step.what);
+  return launch == nullptr || launch->checks;
+}
+
 std::vector<uint32_t> compute_hazards(Plan& p, std::span<const SymbolSource> sources) {
   const AccessTable table(p, sources);
   std::vector<Accesses> accesses;
@@ -140,6 +145,8 @@ std::vector<uint32_t> compute_hazards(Plan& p, std::span<const SymbolSource> sou
   for_each_hazard(accesses, table.resource_count(), [&](uint32_t earlier, uint32_t later) {
     predecessors[later].push_back(earlier);
   });
+  for_each_commit(
+      p.steps, [&](uint32_t earlier, uint32_t later) { predecessors[later].push_back(earlier); });
   Reducer reducer(p.steps.size());
   for (uint32_t s = 0; s < p.steps.size(); ++s) {
     Step& step = p.steps[s];

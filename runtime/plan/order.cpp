@@ -23,6 +23,7 @@ class OrderBuilder {
   Accesses accesses_of(const OrderNode& node) const;
   Accesses slot_buffers(BufferKind kind, uint32_t index) const;
   void find_hazards();
+  void find_commits();
   void find_placed_reuse();
   void reduce_level(size_t level);
   void release_before(size_t level);
@@ -118,6 +119,18 @@ void OrderBuilder::find_hazards() {
         written_last[b] = writes;
       }
     }
+  }
+}
+
+// Launches that commit follow those that may fail. Host calls are in other segments.
+void OrderBuilder::find_commits() {
+  std::vector<uint32_t> checks;
+  for (uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n].kind != Kind::Launch) continue;
+    const auto& launch = std::get<Launch>(plan_.steps[nodes_[n].index].what);
+    if (launch.commits)
+      predecessors_[n].insert(predecessors_[n].end(), checks.begin(), checks.end());
+    if (launch.checks) checks.push_back(n);
   }
 }
 
@@ -220,6 +233,7 @@ std::vector<OrderNode> OrderBuilder::build(std::span<const uint32_t> inputs,
                                            std::span<const uint32_t> outputs) {
   add_nodes(inputs, outputs);
   find_hazards();
+  find_commits();
   if (reuse_.kind == ArenaReuse::Kind::Placed) find_placed_reuse();
   reducer_ = Reducer(nodes_.size());
   takes_.assign(nodes_.size(), false);

@@ -104,12 +104,16 @@ struct KernelCode {
 
 /// One kernel with its buffers, scalars and grid.
 struct Launch {
-  uint32_t kernel = 0;             // index into Plan::kernels
-  std::array<Expr, 3> grid;        // workgroups; a non-constant grid is dispatched indirectly
-  std::vector<BufferId> buffers;   // in the kernel's order
-  std::vector<bool> writes;        // parallel to buffers
-  std::vector<Expr> scalars;       // each must fit int32 when evaluated
-  Expr iterations = 0;             // upper bound for all loops of an invocation together
+  uint32_t kernel = 0;            // index into Plan::kernels
+  std::array<Expr, 3> grid;       // workgroups; a non-constant grid is dispatched indirectly
+  std::vector<BufferId> buffers;  // in the kernel's order
+  std::vector<bool> writes;       // parallel to buffers
+  std::vector<Expr> scalars;      // each must fit int32 when evaluated
+  Expr iterations = 0;            // upper bound for all loops of an invocation together
+  bool checks = false;            // its kernel may record an error
+  // Its kernel does nothing once an error of the run is recorded, and runs after all steps that may
+  // fail: such a launch updates states.
+  bool commits = false;
   std::vector<std::string> nodes;  // model nodes that this launch computes, for people
   std::string group;               // name of the fused group, for explain
   std::string schedule;            // "pointwise v4 x8", "matmul rows 24x8", ...
@@ -174,10 +178,10 @@ Status verify(const Plan& p, const Interface& io);
 
 // --- hazards.cpp ---
 /// Computes `after` and `level` of every step from the buffers that steps read and write and the
-/// symbols whose values host calls provide. Each buffer counts as distinct memory. Transitive edges
-/// are removed. The steps must be in a valid sequential order; they are then sorted by level.
-/// Returns the new index of each step. `sources` are those of the symbols that the plan uses;
-/// without them, no symbol counts as derived.
+/// symbols whose values host calls provide, and from what commits. Each buffer counts as distinct
+/// memory. Transitive edges are removed. The steps must be in a valid sequential order; they are
+/// then sorted by level. Returns the new index of each step. `sources` are those of the symbols
+/// that the plan uses; without them, no symbol counts as derived.
 std::vector<uint32_t> compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
 
 // --- arena.cpp ---

@@ -135,6 +135,8 @@ class Printer {
     }
     text_ += ") grid [" + join(l.grid, [this](const Expr& e) { return expr(e); }) + "]";
     if (!l.iterations.is_const()) text_ += " iterations " + expr(l.iterations);
+    if (l.checks) text_ += " checks";
+    if (l.commits) text_ += " commits";
     if (!l.schedule.empty()) text_ += " schedule " + quote(l.schedule);
     text_ += " nodes [" + join(l.nodes, quote) + "]\n";
   }

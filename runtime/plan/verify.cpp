@@ -161,6 +161,7 @@ class Verifier {
       RP_TRY(std::visit([&](const auto& what) { return step(what, where); }, p_.steps[s].what));
     }
     RP_TRY(hazards());
+    RP_TRY(commits());
     return initialised();
   }
 
@@ -357,6 +358,19 @@ class Verifier {
     });
     if (clash == std::numeric_limits<uint32_t>::max()) return {};
     return malformed(describe(clash), "shares memory and its level with " + describe(with));
+  }
+
+  /// What commits must not run before a step that may still fail.
+  Status commits() const {
+    uint32_t first = std::numeric_limits<uint32_t>::max();
+    for (const Step& s : p_.steps) {
+      const auto* launch = std::get_if<Launch>(&s.what);
+      if (launch && launch->commits) first = std::min(first, s.level);
+    }
+    for (uint32_t s = 0; s < p_.steps.size(); ++s)
+      if (may_fail(p_.steps[s]) && p_.steps[s].level >= first)
+        return malformed(describe(s), "may fail after states were updated");
+    return {};
   }
 
   /// No step needs to write a buffer without elements.

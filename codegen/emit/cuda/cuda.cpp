@@ -228,6 +228,9 @@ Status CudaEmitter::value(int32_t index) {
       RP_ASSIGN(lanes, convert(i));
       break;
     }
+    case Op::NoError:
+      define(index, "*block.error == 0u");
+      return {};
     case Op::Bitcast:
       define(index, "rp_bitcast<" + cuda_type(i.type) + ">(" + arg(i, 0) + ")");
       return {};

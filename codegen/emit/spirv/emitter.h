@@ -120,6 +120,7 @@ class SpirvEmitter {
   Id shared_load(const Inst& i);
   void shared_store(const Inst& i);
   void set_error(const Inst& i);
+  Id no_error();
   uint32_t atomic_scope() const;
   void shared_access(Words& operands) const;
 
@@ -144,7 +145,7 @@ class SpirvEmitter {
   Id error_pointer_type_ = 0, push_ = 0, block_ = 0, element_block_ = 0;
   Id error_ = 0;  // with descriptors: the variable
   Id window_ = 0, current_label_ = 0;
-  bool sets_error_ = false;
+  bool uses_error_ = false;
 };
 
 }  // namespace reprise::emit

@@ -270,4 +270,14 @@ void SpirvEmitter::set_error(const Inst& i) {
   label(merge);
 }
 
+/// *block->error == 0
+Id SpirvEmitter::no_error() {
+  const Id u32 = m_.int_type(32, false);
+  Words operands{m_.value(spv::OpAccessChain, m_.pointer_type(buffer_class(), u32),
+                          {error_place(), m_.constant_u32(0)})};
+  for (const uint32_t w : aligned(4)) operands.push_back(w);
+  const Id word = m_.value(spv::OpLoad, u32, operands);
+  return m_.value(spv::OpIEqual, type(kernel::kBool), {word, m_.constant_u32(0)});
+}
+
 }  // namespace reprise::emit

@@ -174,7 +174,7 @@ void SpirvEmitter::declare_descriptors() {
     m_.decorate(v, spv::DecorationAliased);
     return v;
   };
-  if (sets_error_) error_ = storage_buffer(error_struct(), layout.kErrorBinding, "error");
+  if (uses_error_) error_ = storage_buffer(error_struct(), layout.kErrorBinding, "error");
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
     const BufferParam& b = k_.buffers[n];
     Memory& m = buffers_[n];

@@ -77,7 +77,7 @@ void SpirvEmitter::survey() {
       array.used = array.scalar = true;
     }
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
-    sets_error_ = sets_error_ || i.op == Op::SetError;
+    uses_error_ = uses_error_ || i.op == Op::SetError || i.op == Op::NoError;
     half_arithmetic = half_arithmetic || computes_half(i);
     single = single || i.type.ty == Ty::F32;
   });
@@ -200,6 +200,8 @@ Result<Id> SpirvEmitter::value(const Inst& i) {
       return shared_load(i);
     case Op::Subgroup:
       return subgroup(i);
+    case Op::NoError:
+      return no_error();
     default:
       break;
   }
