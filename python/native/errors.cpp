@@ -2,19 +2,29 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+
 namespace nb = nanobind;
 
 namespace reprise::python {
 namespace {
 
-const char* class_of(Code code) {
-  switch (code) {
+/// Whether an element of an input is an index that does not exist. Kernels report just that, and
+/// host kernels tell the index.
+bool is_about_an_index(const std::string& message) {
+  return message.find("an index is outside its dimension") != std::string::npos ||
+         (message.find("index ") != std::string::npos &&
+          message.find("out of range") != std::string::npos);
+}
+
+const char* class_of(const Status& status) {
+  switch (status.code()) {
     case Code::Usage:
       return "UsageError";
     case Code::InvalidModel:
       return "InvalidModel";
     case Code::InvalidInput:
-      return "InvalidInput";
+      return is_about_an_index(status.message()) ? "IndexOutOfRange" : "InvalidInput";
     case Code::Unsupported:
       return "Unsupported";
     case Code::Io:
@@ -46,8 +56,7 @@ void raise(const std::exception_ptr& thrown, void* /*payload*/) {
   try {
     std::rethrow_exception(thrown);
   } catch (const StatusError& e) {
-    const nb::object kind =
-        nb::module_::import_("reprise.errors").attr(class_of(e.status().code()));
+    const nb::object kind = nb::module_::import_("reprise.errors").attr(class_of(e.status()));
     PyErr_SetString(kind.ptr(), e.what());
   }
 }

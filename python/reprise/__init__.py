@@ -10,7 +10,7 @@
 
 from . import errors
 from ._compile import compile
-from ._devices import DeviceList, devices
+from ._devices import DeviceList, devices, open_device
 from ._explain import Explanation, HostNode, KeptNode, Launch, Unfused
 from ._native import (
     Device,
@@ -18,7 +18,6 @@ from ._native import (
     RunTimes,
     Slot,
     Tensor,
-    open_device,
     pass_names,
     version,
 )
@@ -31,7 +30,9 @@ from .errors import (
     DeviceLost,
     Error,
     FileError,
+    FileMissing,
     IncompatiblePackage,
+    IndexOutOfRange,
     InternalError,
     InvalidInput,
     InvalidModel,
@@ -54,8 +55,10 @@ __all__ = [
     "Error",
     "Explanation",
     "FileError",
+    "FileMissing",
     "HostNode",
     "IncompatiblePackage",
+    "IndexOutOfRange",
     "InternalError",
     "InvalidInput",
     "InvalidModel",

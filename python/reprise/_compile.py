@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from . import _native
+from ._devices import device_id
 from ._package import Package
 from ._progress import Progress, progress_for
-from .errors import UsageError
+from .errors import UsageError, file_errors
 
 
 class ModelProto(Protocol):
@@ -86,6 +87,7 @@ def compile(
     settings.mode = mode or "reduce-overhead"
     if device is None and targets is None and settings.mode.startswith("max-autotune"):
         device = "auto"
+    device = device_id(device)
     if device is not None:
         settings.device = (
             _native.open_device(device) if isinstance(device, str) else device
@@ -119,7 +121,8 @@ def compile(
 
 def _compile(model: Model, settings: _native._Settings) -> _native.Package:
     if isinstance(model, str | os.PathLike):
-        return _native.compile_file(os.fspath(model), settings)
+        with file_errors(model):
+            return _native.compile_file(os.fspath(model), settings)
     if not isinstance(model, bytes | bytearray | memoryview):
         if not hasattr(model, "SerializeToString"):
             raise TypeError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import _native
 from ._tables import html_table, text_table
 
@@ -23,3 +25,26 @@ class DeviceList(list[_native.DeviceInfo]):
 def devices() -> DeviceList:
     """Lists every device that a session can name, and why one cannot be used."""
     return DeviceList(_native.list_devices())
+
+
+def device_id(device: Any) -> Any:
+    """Returns the id of a device by PyTorch's names: "cpu", "cuda" and torch.device objects.
+
+    Anything else is returned as it is.
+    """
+    kind, index = getattr(device, "type", None), getattr(device, "index", None)
+    if isinstance(kind, str) and not isinstance(device, str | _native.Device):
+        device = kind if index is None else f"{kind}:{index}"
+    if isinstance(device, str) and device.partition(":")[0] == "cpu":
+        return "host"
+    return device
+
+
+def open_device(id: str = "auto", stream: int = 0) -> _native.Device:
+    """Opens a device, or returns it if it is open.
+
+    Args:
+        id: as `devices()` lists them, or as PyTorch calls them: "cpu", torch.device("cuda", 1).
+        stream: the handle of a CUDA stream; 0 is CUDA's default stream.
+    """
+    return _native.open_device(device_id(id), stream)

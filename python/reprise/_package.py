@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import _native
 from ._explain import Explanation
+from .errors import file_errors
 
 
 class Package(_native.Package):
@@ -23,7 +24,8 @@ class Package(_native.Package):
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Package:
         """Opens a package (.rpk). Its kernels run on the device: open only files that you trust."""
-        return cls(_native.Package._open(os.fspath(path)))
+        with file_errors(path):
+            return cls(_native.Package._open(os.fspath(path)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Package:

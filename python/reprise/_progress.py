@@ -18,6 +18,7 @@ def _is_shown() -> bool:
 
 
 _DELAY = 1.0  # seconds; shorter work shows nothing
+_QUIET = 3.0  # seconds until text is shown where tqdm is not installed
 
 
 def _tqdm() -> Any:
@@ -28,17 +29,36 @@ def _tqdm() -> Any:
     return tqdm
 
 
+def _show_text(start: float) -> Progress:
+    """Returns what writes lines of text for work that takes long."""
+    last = start + _QUIET - _DELAY
+
+    def show(what: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _DELAY:
+            last = now
+            part = f" ({done} of {total})" if total else ""
+            print(
+                f"reprise: compiling for {now - start:.0f} s: {what}{part}",
+                file=sys.stderr,
+            )
+
+    return show
+
+
 @contextmanager
 def progress_for(wanted: bool | Progress | None) -> Iterator[Progress | None]:
     """Yields the function that shows progress, or None."""
     if callable(wanted):
         yield wanted
         return
-    tqdm = _tqdm() if wanted or (wanted is None and _is_shown()) else None
-    if tqdm is None:
-        yield None
-        return
+    shown = wanted or (wanted is None and _is_shown())
+    tqdm = _tqdm() if shown else None
     start = time.monotonic()
+    if tqdm is None:
+        yield _show_text(start) if shown else None
+        return
     bar: Any = None
 
     def show(what: str, done: int, total: int) -> None:

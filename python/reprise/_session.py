@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from .errors import InvalidInput
+from ._devices import device_id
+from ._package import Package
+from .errors import InvalidInput, file_errors
 
 
 class Session(_native.Session):
@@ -18,9 +20,9 @@ class Session(_native.Session):
     Several threads may run a session at the same time; the GIL is released meanwhile.
 
     Args:
-        package: what reprise.compile() or Package.open() returned.
+        package: what reprise.compile() or Package.open() returned, or the path of a package.
         device: 'auto' (the best device that the package fits), 'host', 'vulkan:0', 'cuda:0', ...,
-            or a Device.
+            a Device, or as PyTorch calls it ('cpu', a torch.device).
         mode: 'reduce-overhead' or 'max-autotune' replay a recording, 'default' and
             'max-autotune-no-graphs' record each run. By default the package's mode.
         max_in_flight: how many runs may be in flight at the same time, each with its own memory.
@@ -36,7 +38,7 @@ class Session(_native.Session):
 
     def __init__(
         self,
-        package: _native.Package,
+        package: _native.Package | str | os.PathLike[str],
         device: str | _native.Device = "auto",
         *,
         mode: str | None = None,
@@ -60,7 +62,9 @@ class Session(_native.Session):
         options.seed = seed
         options.cache_dir = os.fspath(cache_dir) if cache_dir is not None else ""
         options.isolate_tensors = isolate_tensors
-        super().__init__(package, device, mode or "", options)
+        if isinstance(package, str | os.PathLike):
+            package = Package.open(package)
+        super().__init__(package, device_id(device), mode or "", options)
         self._input_index = {slot.name: i for i, slot in enumerate(self.inputs)}
         self._output_index = {slot.name: i for i, slot in enumerate(self.outputs)}
 
@@ -125,7 +129,8 @@ class Session(_native.Session):
         Raises:
             InvalidInput: the names, dtypes or shapes differ; nothing changes then.
         """
-        self._load_states(os.fspath(path))
+        with file_errors(path):
+            self._load_states(os.fspath(path))
 
     @staticmethod
     def _ordered(

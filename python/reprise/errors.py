@@ -3,6 +3,12 @@
 A message names the node, tensor or file, and says what was expected, what was found and what helps.
 """
 
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
 
 class Error(Exception):
     """The base of all exceptions of this package."""
@@ -20,12 +26,20 @@ class InvalidInput(Error, ValueError):
     """An input or output has a wrong name, shape, dtype, memory or value."""
 
 
+class IndexOutOfRange(InvalidInput, IndexError):
+    """An element of an input is an index that does not exist."""
+
+
 class Unsupported(Error, NotImplementedError):
     """The request is well-formed, but this build or device cannot do it."""
 
 
 class FileError(Error, OSError):
     """A file could not be read or written."""
+
+
+class FileMissing(FileError, FileNotFoundError):
+    """There is no file of this name."""
 
 
 class DeviceError(Error, RuntimeError):
@@ -60,6 +74,17 @@ class InternalError(Error, RuntimeError):
     """A bug of Reprise. Please report it with the model."""
 
 
+@contextlib.contextmanager
+def file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """In this block, the error for a file that does not exist is a FileMissing."""
+    try:
+        yield
+    except FileError as error:
+        if os.path.lexists(path):
+            raise
+        raise FileMissing(str(error)) from None
+
+
 __all__ = [
     "Cancelled",
     "CorruptPackage",
@@ -67,7 +92,9 @@ __all__ = [
     "DeviceLost",
     "Error",
     "FileError",
+    "FileMissing",
     "IncompatiblePackage",
+    "IndexOutOfRange",
     "InternalError",
     "InvalidInput",
     "InvalidModel",

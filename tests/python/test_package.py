@@ -45,6 +45,41 @@ class Compile(unittest.TestCase):
             reprise.compile(damaged, device="host").metadata, {"\ufffd": ""}
         )
 
+    def test_sessions_open_packages(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "m.rpk"
+            reprise.compile(support.unary("Relu", dims=(2,)), device="cpu").save(path)
+            for name in (path, str(path)):
+                y = reprise.Session(name, "cpu")(np.array([-1, 2], np.float32))
+                np.testing.assert_array_equal(y, [0, 2])
+
+    def test_missing_files(self) -> None:
+        for call in (
+            lambda: reprise.Session("/nowhere/m.rpk"),
+            lambda: reprise.Package.open("/nowhere/m.rpk"),
+            lambda: reprise.compile("/nowhere/m.rpk"),
+            lambda: reprise.compile("/nowhere/m.onnx"),
+        ):
+            with self.assertRaisesRegex(FileNotFoundError, "/nowhere/m") as caught:
+                call()
+            self.assertIsInstance(caught.exception, reprise.FileError)
+        with self.assertRaises(reprise.FileError) as other:
+            reprise.Package.open("/")
+        self.assertNotIsInstance(other.exception, FileNotFoundError)
+
+    def test_devices_as_pytorch_calls_them(self) -> None:
+        class Device:  # like a torch.device
+            def __init__(self, kind: str, index: int | None) -> None:
+                self.type, self.index = kind, index
+
+        self.assertEqual(reprise.open_device("cpu").id, "host")
+        package = reprise.compile(support.unary("Relu"), device=Device("cpu", None))  # type: ignore[arg-type]
+        for device in ("cpu", "cpu:0", Device("cpu", None), Device("cpu", 0)):
+            session = reprise.Session(package, device)  # type: ignore[arg-type]
+            self.assertEqual(session.device.id, "host")
+        with self.assertRaises(reprise.Error):
+            reprise.Session(package, Device("cuda", 99))  # type: ignore[arg-type]
+
     def test_describes_slots(self) -> None:
         slot = reprise.compile(support.pointwise()).inputs[0]
         self.assertEqual(
