@@ -1,6 +1,7 @@
 #include "python/native/arrays.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "python/native/dtypes.h"
@@ -102,6 +103,13 @@ bool Array::borrow_buffer() {
 }
 
 void Array::take(const dlpack::Tensor& tensor) {
+  const auto count = static_cast<size_t>(std::max(tensor.rank, 0));
+  const std::span<const int64_t> dims(tensor.shape, count);
+  if (tensor.data == nullptr && std::ranges::find(dims, 0) == dims.end()) {
+    refuse(
+        "a tensor has no memory, such as a fake tensor while PyTorch traces a program, or one of "
+        "the device meta: trace or export the model itself, not what torch.compile() made of it");
+  }
   data_ = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
   dtype_ = dtype_of_dlpack(tensor.dtype);
   element_bytes_ = size_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;

@@ -1,10 +1,17 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
+#include <thread>
 
 #include "python/native/arrays.h"
+#include "python/native/errors.h"
+#include "runtime/base/parallel.h"
+#include "runtime/package/package.h"
 
 namespace nb = nanobind;
 
@@ -48,6 +55,35 @@ uint64_t memory_samples(const nb::list& memories) {
   return sample;
 }
 
+/// Hashes of the memories, by threads that share all of it in pieces. So the caller waits about as
+/// long as it takes to read the memory once. Without the GIL: the caller keeps the memory alive.
+std::vector<uint64_t> memory_hashes(const std::vector<uint64_t>& memories) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  struct Piece {
+    size_t memory;
+    std::span<const std::byte> bytes;
+    uint64_t hash = 0;
+  };
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i + 1 < memories.size(); i += 2) {
+    const std::span whole(reinterpret_cast<const std::byte*>(memories[i]),  // NOLINT: as above
+                          memories[i] == 0 ? 0 : memories[i + 1]);
+    for (size_t at = 0; at < whole.size(); at += kPiece)
+      pieces.push_back({i / 2, whole.subspan(at, std::min(kPiece, whole.size() - at))});
+  }
+  const auto hash = [&](size_t i) { pieces[i].hash = package::hash_bytes(pieces[i].bytes); };
+  const unsigned threads = std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
+  check(in_parallel(pieces.size(), Threads(pieces.size() < 4 ? 1 : threads), "memory was hashed",
+                    hash));
+  std::vector<uint64_t> hashes(memories.size() / 2, 0);
+  for (const Piece& p : pieces) {
+    uint64_t& all = hashes[p.memory];
+    all = (all ^ p.hash) * kOdd;
+    all ^= all >> 32;
+  }
+  return hashes;
+}
+
 }  // namespace
 
 void bind_memory_sample(nb::module_& m) {
@@ -56,6 +92,11 @@ void bind_memory_sample(nb::module_& m) {
   m.def("memory_samples", memory_samples, nb::arg("memories"),
         nb::sig("def memory_samples(memories: list[int]) -> int"),
         "The same for several memories: address and bytes of each in one list.");
+  m.def("memory_hashes", memory_hashes, nb::arg("memories"),
+        nb::call_guard<nb::gil_scoped_release>(),
+        nb::sig("def memory_hashes(memories: list[int]) -> list[int]"),
+        "A number for each memory that differs, very likely, after any of its bytes has changed.\n"
+        "Reads all of it. The list is as that of memory_samples().");
 }
 
 }  // namespace reprise::python

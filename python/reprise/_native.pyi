@@ -15,6 +15,12 @@ def memory_sample(address: int, bytes: int) -> int:
 def memory_samples(memories: list[int]) -> int:
     """The same for several memories: address and bytes of each in one list."""
 
+def memory_hashes(memories: list[int]) -> list[int]:
+    """
+    A number for each memory that differs, very likely, after any of its bytes has changed.
+    Reads all of it. The list is as that of memory_samples().
+    """
+
 class DeviceInfo:
     """A device of this machine, and whether it can be used."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,31 @@ def backend(
     *,
     mode: str | None = None,
     options: Mapping[str, object] | None = None,
+    name: str | None = None,
 ) -> Callable[..., Any]:
     """The backend that `torch.compile(..., backend="reprise")` finds by its entry point.
 
-    `options` may have "device", "precision", "freeze" and "cache_dir"; see `Options`.
+    `options` may have "device", "precision", "freeze", "weights" and "cache_dir"; see `Options`.
+    `name` is what PyTorch calls the program in its logs.
     """
     from .aot import compile_module
 
     return compile_module(gm, example_inputs, mode=mode, options=options)
+
+
+def _check_options() -> None:
+    """Refuses wrong options when torch.compile() is called, before the program is traced.
+
+    PyTorch calls this hook of a backend without arguments, so they are read from its caller.
+    """
+    from .options import Options
+
+    given = getattr(sys._getframe(1).f_locals.get("backend"), "kwargs", None)
+    if isinstance(given, dict):
+        Options.of(given.get("mode"), given.get("options"))
+
+
+backend._dynamo_backend_init = _check_options  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import torch._dynamo
+import torch._functorch.config
 from functorch.compile import (  # type: ignore[import-untyped]
     min_cut_rematerialization_partition,
 )
@@ -20,7 +21,7 @@ from torch._dynamo.backends.registry import (
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
-from . import engine
+from . import engine, report
 from .compiler import Job, compile_graph
 from .decompositions import decompositions, traced_forms
 from .options import Options
@@ -35,6 +36,7 @@ def compile_module(
 ) -> Callable[..., Any]:
     """Compiles a graph that Dynamo captured; see `reprise.torch.backend`."""
     _register()
+    report.add_end(gm)
     chosen = Options.of(mode, options)
     opened = engine.open_engine(chosen)
 
@@ -62,12 +64,22 @@ def compile_module(
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
-        partition_fn=functools.partial(
-            min_cut_rematerialization_partition, compiler="inductor"
-        ),
+        partition_fn=_partitioned,
     )
     with traced_forms():
         return trace(gm, example_inputs)
+
+
+def _partitioned(*arguments: Any, **keywords: Any) -> Any:
+    """Divides a joint graph into forward and backward.
+
+    The compiler finds equal nodes itself. PyTorch would import Inductor to find them, which takes
+    longer than all else that it does for a small model.
+    """
+    with torch._functorch.config.patch(cse=False):
+        return min_cut_rematerialization_partition(
+            *arguments, compiler="inductor", **keywords
+        )
 
 
 def _stored() -> ModuleType | None:

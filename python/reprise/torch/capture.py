@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import itertools
 import operator
 import os
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._dynamo.eval_frame import OptimizedModule
+from torch._dynamo.source import ConstantSource
 from torch._functorch.aot_autograd import aot_export_module
 from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import (
@@ -23,7 +26,12 @@ from torch._subclasses.fake_tensor import (
 from torch.compiler import _compile_session_context
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 from torch.nn.utils.stateless import _reparametrize_module
 
 import reprise
@@ -37,6 +45,9 @@ from .results import fake_value
 from .settings import check_settings, settings_of
 from .states import NEXT, SEED, restored, stored, with_values
 
+#: Dims that vary from step to step: number of the argument, and axis.
+Varying = frozenset[tuple[int, int]]
+
 
 @dataclass
 class Group:
@@ -45,19 +56,34 @@ class Group:
     rule: Rule
     parameters: dict[str, torch.Tensor]
 
+    def scalars(self, trained: Container[str]) -> Tensors:
+        """Returns what the optimiser keeps for those parameters of the group that are trained."""
+        return self.rule.scalars(
+            [p for n, p in self.parameters.items() if n in trained]
+        )
+
+    def steps(self, trained: Container[str]) -> float:
+        """How many steps the optimiser has taken, if it counts them."""
+        scalars = self.scalars(trained)
+        return float(scalars["step"]) if "step" in scalars else 0.0
+
 
 @dataclass
 class Captured:
     """A training step as an ONNX model.
 
     `states` are the names of inputs that sessions keep; the next value of each is the output with
-    the suffix NEXT. `inputs` are the positions of the caller's tensors by name of the input.
+    the suffix NEXT. `inputs` are the positions of the caller's tensors by name of the input. `trace`
+    is the graph, and `names` those of its arguments. `admits` tells whether it is right for arguments of other shapes.
     """
 
     model: Callable[[Tensors], bytes]
     states: list[str]
     inputs: dict[str, int]
     rates: dict[str, int]
+    trace: GraphModule
+    names: list[str]
+    admits: Callable[[Sequence[tuple[int, ...]]], bool]
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -83,6 +109,36 @@ class Arguments:
     def positional(self) -> int:
         """How many tensors are no keyword arguments."""
         return len(self.tensors) - len(self.keywords)
+
+    def resized(self, varying: Varying) -> Arguments:
+        """Returns arguments in which dims that vary have sizes that no other dim is likely to have.
+
+        A trace assumes that sizes differ, or are equal, as they do and are in its examples.
+        """
+        sizes = sorted({self.tensors[n].shape[a] for n, a in varying})
+        other = dict(zip(sizes, _UNUSUAL, strict=False))
+        found = []
+        for number, tensor in enumerate(self.tensors):
+            dims = [
+                other.get(s, s) if (number, a) in varying else s
+                for a, s in enumerate(tensor.shape)
+            ]
+            found.append(torch.empty(dims, dtype=tensor.dtype))
+        return Arguments(tuple(found), self.keywords)
+
+
+#: Prime numbers that are sizes of no layer.
+_UNUSUAL = (71, 83, 97, 109, 127, 139, 151, 163)
+
+#: The input that is the settings of the optimiser besides learning rates, those of all groups.
+NUMBERS = "optimizer.settings"
+
+
+def uncompiled(model: torch.nn.Module) -> torch.nn.Module:
+    """Returns the module that torch.compile() was given to make this one."""
+    while isinstance(model, OptimizedModule):
+        model = model._orig_mod
+    return model
 
 
 def _loss_in(result: Any) -> torch.Tensor:
@@ -316,6 +372,41 @@ def _results(gm: GraphModule) -> tuple[Node, ...]:
     return found
 
 
+def _fakes(
+    mode: FakeTensorMode, arguments: Sequence[torch.Tensor], varying: Varying | None
+) -> tuple[torch.Tensor, ...]:
+    """Returns the arguments without values, in which dims that vary are symbols."""
+    found = []
+    for number, argument in enumerate(arguments):
+        context: Any = None
+        if varying is not None:
+            kinds = [
+                DimDynamic.DYNAMIC if (number, axis) in varying else DimDynamic.STATIC
+                for axis in range(argument.dim())
+            ]
+            context = StatelessSymbolicContext(dynamic_sizes=kinds)
+        source = ConstantSource(f"argument{number}")
+        found.append(
+            mode.from_tensor(argument.detach(), source=source, symbolic_context=context)
+        )
+    return tuple(found)
+
+
+def _guards(
+    sizes: ShapeEnv, fakes: Sequence[torch.Tensor]
+) -> Callable[[Sequence[tuple[int, ...]]], bool]:
+    """Returns what tells whether the trace is right for tensors of these shapes."""
+    code: Any = sizes.produce_guards_expression(fakes)  # type: ignore[arg-type]
+    if not code:
+        return lambda shapes: True
+
+    def admits(shapes: Sequence[tuple[int, ...]]) -> bool:
+        tensors = [torch.empty(s, device="meta") for s in shapes]
+        return bool(sizes.evaluate_guards_expression(code, tensors))
+
+    return admits
+
+
 def _examples(gm: GraphModule) -> list[torch.Tensor]:
     """Returns tensors that are like the results of a graph."""
     fakes = [fake_value(r) for r in _results(gm)]
@@ -342,6 +433,8 @@ def _joined(
     inputs = [graph.node_copy(node) for node in given[:count]]
     first = joint.graph.find_nodes(op="placeholder")
     copied = {node: inputs[at] for node, at in zip(first, places, strict=True)}
+    for node, same in copied.items():
+        same.meta = dict(node.meta)  # sizes that vary are symbols of the first graph
     results: Any = graph.graph_copy(joint.graph, copied)
     copied = dict(zip(given, [*inputs, *results], strict=True))
     graph.output(graph.graph_copy(update.graph, copied))
@@ -353,16 +446,20 @@ class _Tracer:
 
     def __init__(
         self, model: torch.nn.Module, loss: Callable[..., Any] | None, groups: Sequence[Group],
-        clip: float | None, arguments: Arguments,
+        clip: float | None, arguments: Arguments, fixed: bool, varying: Varying | None,
     ) -> None:  # fmt: skip
         self._model, self._groups, self._clip = model, groups, clip
-        self._given = arguments.tensors
+        self._given, self._fixed, self._varying = arguments.tensors, fixed, varying
         self._names = argument_names(model, arguments, loss is not None)
         self._wrapped = _WithLoss(model, loss, arguments.keywords)
         self._scalars: list[list[str]] = []  # by group
         self._slots: dict[str, list[str]] = {}  # by parameter
         self.values: Tensors = {}
         self.results: list[str] = []
+        #: Makes the guards on sizes that tracing and lowering have added.
+        self.guards: Callable[[], Callable[[Sequence[tuple[int, ...]]], bool]] = (
+            lambda: lambda shapes: False
+        )
 
     def joint(self) -> None:
         """Makes the graph of loss and gradients."""
@@ -371,16 +468,21 @@ class _Tracer:
         _check_hooks(own)
         # Models that ask whether they are compiled leave out checks of values.
         compiling = _compile_session_context()
-        with _refused(), compiling, traced_forms(), _recurrent_formulas():
+        # Of a model that is compiled already, or has parts that are, the step takes the originals.
+        eager = torch.compiler.set_stance("force_eager")
+        with _refused(), eager, compiling, traced_forms(), _recurrent_formulas():
             moving = _with_gradient(self._wrapped, arguments)
             before = settings_of(self._model)
             step = _Functional(self._wrapped, own, moving)
             # Tensors that the model has beside its parameters and buffers are constants.
-            mode = FakeTensorMode(allow_non_fake_inputs=True)
+            sizes = None if self._varying is None else ShapeEnv()
+            mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=sizes)
+            fakes = _fakes(mode, arguments, self._varying)
             graph, signature = aot_export_module(
-                step, tuple(mode.from_tensor(a.detach()) for a in arguments),
-                trace_joint=False, decompositions=decompositions(),
-            )  # fmt: skip
+                step, fakes, trace_joint=False, decompositions=decompositions()
+            )
+            if sizes is not None:
+                self.guards = functools.partial(_guards, sizes, fakes)
         check_settings(before, settings_of(self._model))
         assert isinstance(graph, GraphModule)
         self._graph = graph
@@ -422,6 +524,12 @@ class _Tracer:
                 values += slots.values()
             names.append(rate_name(number, len(self._groups)))
             values.append(torch.tensor(0.1))
+        count = (
+            0 if self._fixed else sum(len(g.rule.numbers(1.0)) for g in self._groups)
+        )
+        if count:
+            names.append(NUMBERS)
+            values.append(torch.zeros(count))
         names += self._names
         values += list(arguments)
         _check_names([*names, SEED])
@@ -436,6 +544,20 @@ class _Tracer:
         places = [*range(len(self._arguments)), *range(count - len(arguments), count)]
         return _joined(self._graph, places, update), names
 
+    def _numbers(self, tensors: Tensors) -> list[Mapping[str, torch.Tensor | float]]:
+        """Returns the settings of each group: elements of an input, or constants."""
+        if self._fixed:
+            return [group.rule.numbers(None) for group in self._groups]
+        places = itertools.count()
+        given = tensors.get(NUMBERS)
+        found: list[Mapping[str, torch.Tensor | float]] = []
+        for group in self._groups:
+            names = group.rule.numbers(1.0)
+            found.append(
+                {n: given[next(places)] for n in names} if given is not None else {}
+            )
+        return found
+
     def _step(
         self, tensors: Tensors, results: Sequence[torch.Tensor]
     ) -> list[torch.Tensor]:
@@ -447,22 +569,30 @@ class _Tracer:
         if self._clip is not None:
             scaled = clipped(list(gradients.values()), self._clip)
             gradients = dict(zip(gradients, scaled, strict=True))
+        numbers = self._numbers(tensors)
         for number, group in enumerate(self._groups):
-            new.update(self._update(number, group, {**tensors, **new}, gradients))
+            now = {**tensors, **new}
+            new.update(self._update(number, group, now, gradients, numbers[number]))
         self.results = list(new)
         return [results[self._loss], *new.values()]
 
     def _update(
-        self, number: int, group: Group, tensors: Tensors, gradients: Tensors
-    ) -> Tensors:
+        self, number: int, group: Group, tensors: Tensors, gradients: Tensors,
+        numbers: Mapping[str, torch.Tensor | float],
+    ) -> Tensors:  # fmt: skip
         known = {n: tensors[scalar_name(n, number)] for n in self._scalars[number]}
-        scalars = group.rule.next_scalars(known)
+        scalars = group.rule.next_scalars(known, numbers)
         new: Tensors = {scalar_name(n, number): v for n, v in scalars.items()}
         rate = tensors[rate_name(number, len(self._groups))]
         for name in (n for n in group.parameters if n in gradients):
             slots = {s: stored(tensors[slot_name(s, name)]) for s in self._slots[name]}
             value, after = group.rule.update(
-                stored(tensors[name]), stored(gradients[name]), slots, scalars, rate
+                stored(tensors[name]),
+                stored(gradients[name]),
+                slots,
+                scalars,
+                numbers,
+                rate,
             )
             dtype = tensors[name].dtype
             new[name] = restored(value, dtype)
@@ -485,18 +615,25 @@ def capture(
     groups: Sequence[Group],
     arguments: Arguments,
     clip: float | None = None,
+    *,
+    fixed: bool = False,
+    varying: Varying | None = None,
 ) -> Captured:
-    """Captures the step that trains `model` on tensors like these."""
-    tracer = _Tracer(model, loss, groups, clip, arguments)
+    """Captures the step that trains `model` on tensors like these.
+
+    With `fixed`, settings of the optimiser are constants. `varying` are the dims of the arguments
+    that vary from step to step.
+    """
+    tracer = _Tracer(model, loss, groups, clip, arguments, fixed, varying)
     tracer.joint()
     gm, names = tracer.whole()
     states = [n for n in names if n in set(tracer.results)]
     count = len(names) - len(arguments.tensors)
     rates = {rate_name(i, len(groups)): i for i in range(len(groups))}
-    fixed = {
+    constants = {
         i: tracer.values[n]
         for i, n in enumerate(names[:count])
-        if n not in set(states) and n not in rates
+        if n not in set(states) and n not in rates and n != NUMBERS
     }
     chosen = Names(
         dict(enumerate(names)),
@@ -509,15 +646,20 @@ def capture(
     ):  # it checks what tracing has fixed
         gm.graph.erase_node(node)
     try:
-        lowered = lower(gm, fixed, in_order=True, names=chosen)
+        lowered = lower(gm, constants, in_order=True, names=chosen)
     except Unsupported as error:
         raise _refusal(gm, error) from error
     if None in lowered.extra:
         states = [*states, SEED]
+    if any(symbol is not None for symbol in lowered.extra):
+        raise reprise.Unsupported("the step needs a size that no tensor has")
 
     return Captured(
         functools.partial(with_values, lowered.model),
         states,
         {n: i for i, n in enumerate(names[count:])},
         rates,
+        gm,
+        names,
+        tracer.guards(),
     )

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 import reprise
 
 from . import report
+from .blame import detailed
 from .engine import CompileError, Engine, RunRefused
 from .errors import MISFITS, Unsupported
 from .freezing import Frozen
@@ -55,7 +56,12 @@ def compile_graph(
     if freeze and job.static:
         free = Job(job.engine, job.kind)
         return make_boxed_func(  # type: ignore[no-any-return]
-            Frozen(gm, sorted(job.static), lambda frozen: _adapting(frozen, free))
+            Frozen(
+                gm,
+                sorted(job.static),
+                lambda frozen: _adapting(frozen, free),
+                job.engine.weights,
+            )
         )
     return make_boxed_func(_adapting(gm, job))  # type: ignore[no-any-return]
 
@@ -94,7 +100,9 @@ class Adapting:
 
     def _compiled(self, lowered: Callable[[], Lowered]) -> Callable[..., Any]:
         try:
-            region = _region(lowered(), self._job, self._entry, self._job.static)
+            with self._entry.timed("translated"):
+                model = lowered()
+            region = _region(model, self._job, self._entry, self._job.static)
             # Calling forward() skips the hooks of modules, which take time in each call.
             return region.forward
         except (Unsupported, CompileError) as error:
@@ -113,9 +121,12 @@ class Adapting:
                     if self._call is call:
                         self._call = self._without(error)
             except reprise.Error as error:
-                with contextlib.suppress(Exception):  # the error itself is what matters
-                    _note_sources(self._graph(), error)
-                raise
+                gm = self._graph()
+                note_sources(gm, error)
+                nodes = gm.graph.find_nodes(op="placeholder")
+                raise detailed(
+                    error, gm, dict(zip(nodes, arguments, strict=False)).__getitem__
+                ) from None
 
     def _without(self, error: RunRefused) -> Callable[..., Any]:
         gm = self._graph()
@@ -146,7 +157,9 @@ def _region(
 ) -> Region:
     if not any(isinstance(r, TensorSpec) for r in lowered.results):
         return Region(lowered, None)  # all results are arguments or views of them
-    program = job.engine.compile(lowered.model)
+    with entry.timed("compiled"):
+        program = job.engine.compile(lowered.model)
+    log.info("the %s graph: %s", job.kind, report.times(entry))
     entry.regions.append(program)
     return Region(lowered, program, static)
 
@@ -177,13 +190,14 @@ def _is_injective(node: Node) -> bool:
     )
 
 
-def _note_sources(gm: GraphModule, error: reprise.Error) -> None:
+def note_sources(gm: GraphModule, error: reprise.Error) -> None:
     """Adds the user's lines of the nodes that a message names, which a traceback shows."""
-    quoted = " ".join(re.findall("'([^']*)'", str(error)))
-    sources = {source_of(n): None for n in _named(gm, quoted)}
-    for source in sources:
-        if source:
-            error.add_note(f"from {source}")
+    with contextlib.suppress(Exception):  # the error itself is what matters
+        quoted = " ".join(re.findall("'([^']*)'", str(error)))
+        sources = {source_of(n): None for n in _named(gm, quoted)}
+        for source in sources:
+            if source:
+                error.add_note(f"from {source}")
 
 
 def _named(gm: GraphModule, message: str) -> list[Node]:

@@ -61,10 +61,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 def _decompositions() -> dict[Any, Callable[..., Any]]:
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     aten = torch.ops.aten
-    for name in _ALSO:
-        packet = getattr(aten, name, None)
-        if packet is not None:
-            table.update(get_decompositions([packet]))
+    packets = [getattr(aten, name, None) for name in _ALSO]
+    table.update(get_decompositions([p for p in packets if p is not None]))
     for name in _NOT:
         packet = getattr(aten, name.removeprefix("aten."), None)
         if packet is None:

@@ -42,7 +42,9 @@ class Kernels:
 
 
 class Program(Protocol):
-    """A compiled model."""
+    """A compiled model. `weights` says how changes of parameters are noticed; see `Snapshot`."""
+
+    weights: str
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
         """Runs on contiguous tensors, or copies that `resident` returned, and fills the outputs.
@@ -58,7 +60,9 @@ class Program(Protocol):
 
 
 class Engine(Protocol):
-    """Compiles models for one device."""
+    """Compiles models for one device. `weights` is as that of programs."""
+
+    weights: str
 
     def compile(self, model: bytes) -> Program:
         """Compiles an ONNX model, or raises CompileError."""
@@ -69,6 +73,7 @@ class _PackageProgram:
 
     def __init__(self, package: reprise.Package, engine: PackageEngine) -> None:
         self._package, self._engine = package, engine
+        self.weights = engine.weights
         self._session = engine.session(package)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
@@ -109,8 +114,12 @@ class PackageEngine:
     def __init__(self, options: Options) -> None:
         self.device = reprise.open_device(options.device)
         self.session_mode = _MODES.get(options.mode, options.mode)
-        self.precision = options.precision
-        self.residents = None if self.device.id == "host" else Residents(self.device)
+        self.precision, self.weights = options.precision, options.weights
+        self.residents = (
+            None
+            if self.device.id == "host"
+            else Residents(self.device, options.weights)
+        )
         self._options = options
         self._shelf = cache.Shelf(cache.folder_of(options.cache_dir))
         self._programs: OrderedDict[bytes, Program] = OrderedDict()
@@ -133,7 +142,7 @@ class PackageEngine:
             return package
         package = reprise.compile(
             model, device=self.device, mode=self.session_mode, precision=self.precision,
-            states=states, progress=False,
+            states=states,
         )  # fmt: skip
         counters.compiled += 1
         self._shelf.keep(key, package)
@@ -187,7 +196,6 @@ class PackageEngine:
     def _compiled(self, model: bytes, key: bytes) -> Program:
         package = reprise.compile(
             model, device=self.device, mode=self.session_mode, precision=self._options.precision,
-            progress=False,
         )  # fmt: skip
         counters.compiled += 1
         self._shelf.keep(key, package)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,14 +17,6 @@ from . import backend, report
 
 
 @dataclass
-class GraphBreak:
-    """A place where Dynamo ends a graph, with the user's line."""
-
-    reason: str
-    source: str
-
-
-@dataclass
 class Explanation:
     """Compiled graphs, with their kernels and what PyTorch runs, and graph breaks.
 
@@ -30,7 +24,7 @@ class Explanation:
     """
 
     graphs: list[report.GraphReport] = field(default_factory=list)
-    breaks: list[GraphBreak] = field(default_factory=list)
+    breaks: list[report.GraphBreak] = field(default_factory=list)
 
     @property
     def launches(self) -> int:
@@ -60,11 +54,14 @@ class Explanation:
 
     def __str__(self) -> str:
         lines: list[str] = []
+        if not self.graphs:
+            lines.append("nothing was compiled: PyTorch runs the whole program")
         for number, graph in enumerate(self.graphs):
             launches = sum(r.kernels().launches for r in graph.regions)
             lines.append(
                 f"graph {number}, {graph.kind}: {graph.operators} operators, "
                 f"{len(graph.regions)} compiled regions, {launches} launches"
+                + (f"; {report.times(graph)}" if graph.seconds else "")
             )
             for region in graph.regions:
                 kernels = region.kernels()
@@ -78,24 +75,11 @@ class Explanation:
         return "\n".join(lines)
 
 
-def _breaks(function: Callable[..., Any], args: Any, kwargs: Any) -> list[GraphBreak]:
-    torch._dynamo.reset()
-    found = torch._dynamo.explain(function)(*args, **kwargs)
-    breaks = []
-    for reason in found.break_reasons:
-        if not reason.graph_break:
-            continue
-        stack = reason.user_stack
-        source = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
-        breaks.append(GraphBreak(str(reason.reason).strip().splitlines()[0], source))
-    return breaks
-
-
-def _failures() -> list[GraphBreak]:
+def _failures(since: float) -> list[report.GraphBreak]:
     """Returns why Dynamo left whole functions to PyTorch."""
     found = []
     for metrics in torch._dynamo.utils.get_compilation_metrics():
-        if metrics.fail_type is None:
+        if metrics.fail_type is None or (metrics.start_time or 0) < since:
             continue
         lines = [line.strip() for line in str(metrics.fail_reason).splitlines()] or [""]
         head = "Explanation: "
@@ -106,8 +90,37 @@ def _failures() -> list[GraphBreak]:
         file, line = metrics.fail_user_frame_filename, metrics.fail_user_frame_lineno
         if file is None:
             file, line = metrics.co_filename, metrics.co_firstlineno
-        found.append(GraphBreak(name, f"{file}:{line}"))
+        found.append(report.GraphBreak(name, f"{file}:{line}"))
     return found
+
+
+def _recurrent(model: object) -> list[report.GraphBreak]:
+    """Returns the recurrent layers that Dynamo leaves to PyTorch, without a word."""
+    if not isinstance(model, torch.nn.Module) or torch._dynamo.config.allow_rnn:
+        return []
+    return [
+        report.GraphBreak(
+            f"{type(module).__name__} runs in PyTorch, unless torch._dynamo.config.allow_rnn = True "
+            "is set before the model is compiled",
+            f"module '{name}'",
+        )
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.RNNBase)
+    ]
+
+
+@contextlib.contextmanager
+def _unchanged(model: object) -> Iterator[None]:
+    """In this block, random numbers and the buffers of a model may change; then they are put back."""
+    buffers = list(model.buffers()) if isinstance(model, torch.nn.Module) else []
+    before = [b.detach().clone() for b in buffers]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for buffer, value in zip(buffers, before, strict=True):
+                    buffer.copy_(value)
 
 
 def explain(
@@ -119,8 +132,9 @@ def explain(
 ) -> Explanation:
     """Compiles `model`, runs it once with the inputs, and tells what became of it.
 
-    If a result needs a gradient, the backward graph is compiled and run as well; gradients of the
-    model's parameters are left as they were.
+    If a result needs a gradient, the backward graph is compiled and run as well. Gradients, buffers
+    such as the statistics of a BatchNorm, and the state of random numbers are left as they were, and
+    so is what other models have compiled.
     """
     # PyTorch does not trace a program that it has saved, and there would be nothing to explain.
     saves = getattr(torch._dynamo.config, "caching_precompile", False)
@@ -131,11 +145,19 @@ def explain(
 def _explained(
     model: Callable[..., Any], inputs: Any, keywords: Any, mode: Any, options: Any
 ) -> Explanation:
-    breaks = _breaks(model, inputs, keywords)
-    torch._dynamo.reset()
-    torch._dynamo.utils.clear_compilation_metrics()
-    compiled = torch.compile(model, backend=backend, mode=mode, options=options)
-    with report.collect() as graphs:
+    def own(gm: Any, example_inputs: Any, **chosen: Any) -> Any:
+        return backend(gm, example_inputs, **chosen)
+
+    # Dynamo compiles for each backend anew, and keeps what it has compiled for others.
+    limits = {"recompile_limit": _MANY, "accumulated_recompile_limit": _MANY}
+    since = time.time()
+    with (
+        torch._dynamo.config.patch(limits),
+        _unchanged(model),
+        report.collect() as graphs,
+        report.collect_breaks() as breaks,
+    ):
+        compiled = torch.compile(model, backend=own, mode=mode, options=options)
         result = compiled(*inputs, **keywords)
         outputs = [
             t
@@ -146,7 +168,11 @@ def _explained(
             leaves = _leaves(model, inputs, keywords)
             seeds = [torch.ones_like(o) for o in outputs]
             torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
-    return Explanation(graphs, [*breaks, *_failures()])
+    return Explanation(graphs, [*breaks, *_recurrent(model), *_failures(since)])
+
+
+#: How many programs of one function Dynamo may keep, those of other backends included.
+_MANY = 1 << 16
 
 
 def _leaves(model: Any, inputs: Any, keywords: Any) -> list[torch.Tensor]:

@@ -37,9 +37,10 @@ class Frozen:
 
     def __init__(
         self, gm: GraphModule, static: Sequence[int],
-        compile_graph: Callable[[GraphModule], Callable[..., Any]],
+        compile_graph: Callable[[GraphModule], Callable[..., Any]], weights: str,
     ) -> None:  # fmt: skip
         self._gm, self._static, self._compile = gm, list(static), compile_graph
+        self._weights = weights
         self._snapshots: dict[int, Snapshot] = {}
         self._changed: set[int] = set()  # since the call before the last one
         self._compiled: Callable[..., Any] | None = None
@@ -53,7 +54,9 @@ class Frozen:
                 twice = changed & self._changed
                 self._static = [i for i in self._static if i not in twice]
                 values = {i: arguments[i] for i in self._static}
-                self._snapshots = {i: Snapshot(t) for i, t in values.items()}
+                self._snapshots = {
+                    i: Snapshot(t, self._weights) for i, t in values.items()
+                }
                 self._compiled = self._compile(with_constants(self._gm, values))
             self._changed = changed
             compiled = self._compiled

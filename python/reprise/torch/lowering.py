@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import os
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +19,7 @@ from . import complexes, higher_order, table
 from .checks import Check, Place, guard, is_check, is_token, note
 from .complexes import PARTS, Complex
 from .dtypes import elem_type
-from .errors import Unsupported
+from .errors import PYTORCH, Unsupported
 from .graph import Graph, Meta, Value
 from .results import (
     Result,
@@ -75,19 +77,36 @@ class Names:
     exported: bool = False
 
 
+_OWN = os.path.join(os.path.dirname(__file__), "")
+
+
 def source_of(node: Node) -> str:
-    """Returns the user's line that made a node, as "file:line, code", or "" if it is not known."""
+    """Returns the user's line that made a node, as "file:line, code", or "" if it is not known.
+
+    It is the innermost line that is not PyTorch's, if there is one, and never one of this package.
+    """
     trace = node.meta.get("stack_trace")
     if not trace:
         return ""
     lines = [line.strip() for line in str(trace).strip().splitlines()]
-    for place, line in enumerate(lines):
-        if line.startswith("File "):
-            last = place
-    if not any(line.startswith("File ") for line in lines):
+    places = [p for p, line in enumerate(lines) if line.startswith("File ")]
+    if not places:
         return lines[-1]
+    places = [p for p in places if not lines[p].startswith(f'File "{_OWN}')]
+    if not places:
+        return ""
+    users = [p for p in places if not lines[p].startswith(f'File "{PYTORCH}')]
+    last = (users or places)[-1]
     code = lines[last + 1] if last + 1 < len(lines) else ""
     return f"{lines[last]}: {code}" if code else lines[last]
+
+
+def line_of_caller() -> str:
+    """Returns the innermost line of the caller that is neither PyTorch's nor of this package."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith((PYTORCH, _OWN)):
+            return f'File "{frame.filename}", line {frame.lineno}, in {frame.name}: {frame.line}'
+    return "a program without source"
 
 
 def is_size(value: Any) -> bool:

@@ -12,14 +12,22 @@ import reprise
 from .states import stored
 
 Tensors = dict[str, torch.Tensor]
+#: Settings of an optimiser by name: inputs of a program, or constants of one that is exported.
+Numbers = Mapping[str, torch.Tensor | float]
 
 
 class Rule(Protocol):
     """How one group of parameters is updated."""
 
     @property
-    def constants(self) -> tuple[object, ...]:
-        """What the captured program depends on."""
+    def constants(self) -> dict[str, object]:
+        """What the captured program depends on, besides the names of `numbers`."""
+
+    def numbers(self, step: float | None) -> dict[str, float]:
+        """Returns the settings as they are now, for the step of this number, from 1.
+
+        None: for all steps. What differs between steps is computed on the device then.
+        """
 
     def slots(self, parameter: torch.Tensor) -> Tensors:
         """Returns what the optimiser keeps for a parameter, as it is now."""
@@ -27,12 +35,12 @@ class Rule(Protocol):
     def scalars(self, parameters: Sequence[torch.Tensor]) -> Tensors:
         """Returns what it keeps for the group."""
 
-    def next_scalars(self, scalars: Tensors) -> Tensors:
+    def next_scalars(self, scalars: Tensors, numbers: Numbers) -> Tensors:
         """Returns the scalars of this step, which `update` reads, from those of the last one."""
 
     def update(
         self, parameter: torch.Tensor, gradient: torch.Tensor, slots: Tensors,
-        scalars: Tensors, lr: torch.Tensor,
+        scalars: Tensors, numbers: Numbers, lr: torch.Tensor,
     ) -> tuple[torch.Tensor, Tensors]:  # fmt: skip
         """Returns the parameter and its slots after the step."""
 
@@ -56,9 +64,20 @@ class _Sgd:
             bool(group["nesterov"]),
             bool(group["maximize"]),
         )
-        self.constants = (
-            "sgd", self._momentum, self._dampening, self._decay, self._nesterov, self._maximize,
-        )  # fmt: skip
+        self.constants: dict[str, object] = {
+            "optimizer": "SGD",
+            "momentum": self._momentum != 0,
+            "dampening": self._dampening != 0,
+            "weight_decay": self._decay != 0,
+            "nesterov": self._nesterov,
+            "maximize": self._maximize,
+        }
+
+    def numbers(self, step: float | None) -> dict[str, float]:
+        found = {"weight_decay": self._decay} if self._decay else {}
+        if self._momentum:
+            found |= {"momentum": self._momentum, "share": 1 - self._dampening}
+        return found
 
     def _buffer(self, parameter: torch.Tensor) -> torch.Tensor | None:
         found = self._state.get(parameter, {}).get("momentum_buffer")
@@ -81,24 +100,25 @@ class _Sgd:
             )
         return {"steps": torch.tensor(float(all(begun)))}
 
-    def next_scalars(self, scalars: Tensors) -> Tensors:
+    def next_scalars(self, scalars: Tensors, numbers: Numbers) -> Tensors:
         return {name: value + 1 for name, value in scalars.items()}
 
     def update(
         self, parameter: torch.Tensor, gradient: torch.Tensor, slots: Tensors,
-        scalars: Tensors, lr: torch.Tensor,
+        scalars: Tensors, numbers: Numbers, lr: torch.Tensor,
     ) -> tuple[torch.Tensor, Tensors]:  # fmt: skip
         if self._maximize:
             gradient = -gradient
         if self._decay:
-            gradient = gradient + self._decay * parameter
+            gradient = gradient + numbers["weight_decay"] * parameter
         if not self._momentum:
             return parameter - lr * gradient, {}
-        share: torch.Tensor | float = 1 - self._dampening
+        momentum = numbers["momentum"]
+        share: torch.Tensor | float = 1.0  # also if the setting is 0 now
         if "steps" in scalars:
-            share = torch.where(scalars["steps"] > 1, 1 - self._dampening, 1.0)
-        buffer = self._momentum * slots["momentum_buffer"] + share * gradient
-        step = gradient + self._momentum * buffer if self._nesterov else buffer
+            share = torch.where(scalars["steps"] > 1, numbers["share"], 1.0)
+        buffer = momentum * slots["momentum_buffer"] + share * gradient
+        step = gradient + momentum * buffer if self._nesterov else buffer
         return parameter - lr * step, {"momentum_buffer": buffer}
 
     def store(
@@ -110,8 +130,8 @@ class _Sgd:
 
 
 class _Adam:
-    """Adam and AdamW. The corrections 1 - beta**step are kept, because a device with 32 bits would
-    lose digits of them in the first steps.
+    """Adam and AdamW. The corrections 1 - beta**step are given or kept, because a device with 32 bits
+    would lose digits of them in the first steps.
     """
 
     def __init__(
@@ -125,10 +145,22 @@ class _Adam:
         self._names = ("exp_avg", "exp_avg_sq") + (
             ("max_exp_avg_sq",) if self._amsgrad else ()
         )
-        self.constants = (
-            "adam", self._betas, self._eps, self._decay, self._decoupled, self._amsgrad,
-            self._maximize,
-        )  # fmt: skip
+        self.constants: dict[str, object] = {
+            "optimizer": "AdamW" if self._decoupled else "Adam",
+            "weight_decay": self._decay != 0,
+            "amsgrad": self._amsgrad,
+            "maximize": self._maximize,
+        }
+
+    def numbers(self, step: float | None) -> dict[str, float]:
+        # 1 - beta, because a float32 near 1 has lost digits of it.
+        one, two = self._betas
+        found = {"rest1": 1 - one, "rest2": 1 - two, "eps": self._eps}
+        if self._decay:
+            found["weight_decay"] = self._decay
+        if step is not None:
+            found |= {"correction1": 1 - one**step, "correction2": 1 - two**step}
+        return found
 
     def slots(self, parameter: torch.Tensor) -> Tensors:
         found = self._state.get(parameter, {})
@@ -151,33 +183,36 @@ class _Adam:
             "correction2": torch.tensor(1 - self._betas[1] ** step),
         }
 
-    def next_scalars(self, scalars: Tensors) -> Tensors:
-        one, two = self._betas
-        return {
-            "step": scalars["step"] + 1,
-            "correction1": scalars["correction1"] * one + (1 - one),
-            "correction2": scalars["correction2"] * two + (1 - two),
-        }
+    def next_scalars(self, scalars: Tensors, numbers: Numbers) -> Tensors:
+        new = {"step": scalars["step"] + 1}
+        for number in ("1", "2"):
+            name, rest = "correction" + number, numbers["rest" + number]
+            given = numbers.get(name)
+            if isinstance(given, torch.Tensor):
+                new[name] = given.clone()
+            else:
+                new[name] = scalars[name] * (1 - rest) + rest
+        return new
 
     def update(
         self, parameter: torch.Tensor, gradient: torch.Tensor, slots: Tensors,
-        scalars: Tensors, lr: torch.Tensor,
+        scalars: Tensors, numbers: Numbers, lr: torch.Tensor,
     ) -> tuple[torch.Tensor, Tensors]:  # fmt: skip
-        one, two = self._betas
+        rest = numbers["rest2"]
         if self._maximize:
             gradient = -gradient
         if self._decay and self._decoupled:
-            parameter = parameter * (1 - lr * self._decay)
+            parameter = parameter * (1 - lr * numbers["weight_decay"])
         elif self._decay:
-            gradient = gradient + self._decay * parameter
-        first = slots["exp_avg"] + (gradient - slots["exp_avg"]) * (1 - one)
-        second = slots["exp_avg_sq"] * two + gradient * gradient * (1 - two)
+            gradient = gradient + numbers["weight_decay"] * parameter
+        first = slots["exp_avg"] + (gradient - slots["exp_avg"]) * numbers["rest1"]
+        second = slots["exp_avg_sq"] * (1 - rest) + gradient * gradient * rest
         new = {"exp_avg": first, "exp_avg_sq": second}
         if self._amsgrad:
             second = new["max_exp_avg_sq"] = torch.maximum(
                 slots["max_exp_avg_sq"], second
             )
-        root = torch.sqrt(second) / torch.sqrt(scalars["correction2"]) + self._eps
+        root = torch.sqrt(second) / torch.sqrt(scalars["correction2"]) + numbers["eps"]
         return parameter - (lr / scalars["correction1"]) * first / root, new
 
     def store(

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from .._devices import device_id
+
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+WEIGHTS = ("watch", "sample", "frozen")
+#: What precisions are also called.
+_PRECISIONS = {
+    "fp32": "fp32", "float32": "fp32", "float": "fp32", "fp16": "fp16", "float16": "fp16",
+    "half": "fp16", "bf16": "bf16", "bfloat16": "bf16",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -15,7 +24,9 @@ class Options:
     """`device` is an id as in `reprise.devices()`; "auto" takes the best one.
 
     `precision` is that of tensors and weights in device memory: fp32, fp16 or bf16. `freeze` makes
-    parameters constants of the compiled program when no gradient is needed.
+    parameters constants of the compiled program when no gradient is needed. `weights` says how
+    changes of parameters are noticed: "watch" reads all of them in each run, "sample" a few words,
+    "frozen" takes them to never change.
     """
 
     mode: str = "default"
@@ -23,6 +34,7 @@ class Options:
     precision: str = "fp32"
     freeze: bool = False
     cache_dir: str | None = None
+    weights: str = "watch"
 
     @staticmethod
     def of(mode: str | None, options: Mapping[str, object] | None) -> Options:
@@ -34,6 +46,15 @@ class Options:
                 raise ValueError(
                     f"the backend 'reprise' has no option {name!r}; it has {sorted(known)}"
                 )
+        if "device" in given:
+            given["device"] = device_id(given["device"])
+        if "precision" in given:
+            name = str(given["precision"]).removeprefix("torch.")
+            if name not in _PRECISIONS:
+                raise ValueError(
+                    f"the precision must be fp32, fp16 or bf16, not {given['precision']!r}"
+                )
+            given["precision"] = _PRECISIONS[name]
         kinds: dict[str, Any] = {
             "freeze": bool,
             "cache_dir": (str, os.PathLike, type(None)),
@@ -45,6 +66,12 @@ class Options:
                 )
         if mode is not None:
             given["mode"] = mode
-        if given.get("mode", "default") not in MODES:
-            raise ValueError(f"the mode must be one of {MODES}, not {given['mode']!r}")
+        device = str(given.get("device", "auto"))
+        if not re.fullmatch(r"auto|host|(vulkan|cuda)(:\d+)?", device):
+            raise ValueError(
+                f"there are no devices like {device!r}; reprise.devices() lists those of this machine"
+            )
+        for name, values in (("mode", MODES), ("weights", WEIGHTS)):
+            if given.get(name, values[0]) not in values:
+                raise ValueError(f"{name} must be one of {values}, not {given[name]!r}")
         return Options(**given)  # type: ignore[arg-type]

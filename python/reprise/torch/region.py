@@ -82,11 +82,12 @@ class Region(torch.nn.Module):
         symbols = list(lowered.symbols)
         self._symbols = [_symbol(*lowered.symbols[s]) for s in symbols]
         self._readers: list[tuple[int, _Reader]] = []
-        self._statics = Statics([])
+        self._statics = Statics([], "frozen")
         if program is not None:
             places = list(enumerate(lowered.inputs))
             self._statics = Statics(
-                [(p, Static(program, *i)) for p, i in places if i[0] in static]
+                [(p, Static(program, *i)) for p, i in places if i[0] in static],
+                program.weights,
             )
             self._readers += [
                 (p, _reader(program, *i)) for p, i in places if i[0] not in static
@@ -122,15 +123,7 @@ class Region(torch.nn.Module):
         values = [value(arguments) for value in self._symbols]
         outputs = [make(values) for make in self._makers]
         if self.program is not None:
-            inputs = self._statics.inputs(arguments, len(self._readers))
-            for place, read in self._readers:
-                inputs[place] = read(arguments, values)
-            written = outputs
-            if self._complex:
-                written = [
-                    torch.view_as_real(o) if o.is_complex() else o for o in outputs
-                ]
-            self.program.run(inputs, written)
+            self._run(self.program, arguments, values, outputs)
         if self._plain:
             return tuple(outputs)
         results = [result(arguments, values, outputs) for result in self._results]
@@ -144,6 +137,22 @@ class Region(torch.nn.Module):
         for check in self._checks:
             check.run(results)
         return tuple(results[: self._visible])
+
+    def _run(
+        self, program: Program, arguments: Sequence[Any], values: Sequence[int],
+        outputs: list[torch.Tensor],
+    ) -> None:  # fmt: skip
+        others = [(place, read(arguments, values)) for place, read in self._readers]
+        written = outputs
+        if self._complex:
+            written = [torch.view_as_real(o) if o.is_complex() else o for o in outputs]
+
+        def run(inputs: list[Any]) -> None:
+            for place, value in others:
+                inputs[place] = value
+            program.run(inputs, written)
+
+        self._statics.run(arguments, len(others), run)
 
 
 #: Makes a result from the arguments, the values of symbols and the outputs of the program.

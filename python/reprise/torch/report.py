@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from .engine import Program
 
@@ -21,30 +23,83 @@ class Fallback:
 
 @dataclass
 class GraphReport:
-    """A graph that AOTAutograd made: forward, backward or inference."""
+    """A graph that AOTAutograd made: forward, backward or inference.
+
+    `seconds` are those that it took to translate the graph, and to compile or load the programs.
+    """
 
     kind: str
     operators: int
     regions: list[Program] = field(default_factory=list)
     fallbacks: list[Fallback] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Adds the time of a block to `seconds`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = (
+                self.seconds.get(what, 0.0) + time.perf_counter() - start
+            )
+
+
+def times(entry: GraphReport) -> str:
+    """Tells what the time of a graph was spent on: "translated in 0.1 s, compiled in 2.0 s"."""
+    return ", ".join(f"{what} in {s:.1f} s" for what, s in entry.seconds.items())
+
+
+@dataclass
+class GraphBreak:
+    """A place where Dynamo ends a graph, with the user's line."""
+
+    reason: str
+    source: str
 
 
 _local = threading.local()
 
 
-def add(entry: GraphReport) -> None:
-    """Notes a graph in every collection that is open in this thread."""
-    for found in getattr(_local, "open", []):
+def _add(name: str, entry: object) -> None:
+    """Notes an entry in every collection of this name that is open in this thread."""
+    for found in getattr(_local, name, []):
         found.append(entry)
 
 
 @contextmanager
-def collect() -> Iterator[list[GraphReport]]:
-    """Collects the graphs that are compiled in a block."""
-    found: list[GraphReport] = []
-    stack = _local.__dict__.setdefault("open", [])
+def _collect(name: str) -> Iterator[list[Any]]:
+    found: list[Any] = []
+    stack = _local.__dict__.setdefault(name, [])
     stack.append(found)
     try:
         yield found
     finally:
-        stack.remove(found)
+        stack[:] = [s for s in stack if s is not found]
+
+
+def add(entry: GraphReport) -> None:
+    """Notes a graph that is compiled."""
+    _add("graphs", entry)
+
+
+def add_end(gm: object) -> None:
+    """Notes why Dynamo ended a graph, if a part of the program had to stay outside."""
+    why = getattr(gm, "compile_subgraph_reason", None)
+    if why is None or not why.graph_break:
+        return
+    lines = str(why.reason).strip().splitlines() or [""]
+    stack = why.user_stack
+    source = f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
+    _add("breaks", GraphBreak(lines[0], source))
+
+
+def collect() -> AbstractContextManager[list[GraphReport]]:
+    """Collects the graphs that are compiled in a block."""
+    return _collect("graphs")
+
+
+def collect_breaks() -> AbstractContextManager[list[GraphBreak]]:
+    """Collects the places in a block where Dynamo ends a graph."""
+    return _collect("breaks")

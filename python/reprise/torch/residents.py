@@ -24,21 +24,23 @@ class Resident:
     `torch.utils.swap_tensors` refuses such tensors.
     """
 
-    __slots__ = ("_memory", "_versions", "copy")
+    __slots__ = ("_memory", "_versions", "_weights", "copy")
     #: How many were released in this process.
     released: ClassVar[int] = 0
 
-    def __init__(self) -> None:
+    def __init__(self, weights: str) -> None:
         self.copy: reprise.Tensor | None = None
+        self._weights = weights
         self._memory: Snapshot | None = None
         self._versions: dict[int, int] = {}
 
     def is_of(self, tensor: torch.Tensor) -> bool:
         """Whether it has the values of a tensor, whose form must be the one it was made for."""
-        memory = self._memory
+        memory, version = self._memory, self._versions.get(id(tensor))
         return (
             memory is not None
-            and self._versions.get(id(tensor)) == tensor._version
+            and version is not None
+            and (version == tensor._version or self._weights == "frozen")
             and memory.is_in(tensor)
         )
 
@@ -46,7 +48,7 @@ class Resident:
         self, tensor: torch.Tensor, stored: torch.Tensor, device: reprise.Device
     ) -> None:
         """Copies a tensor, in the form that programs read, to the device."""
-        before, version = Snapshot(tensor), tensor._version
+        before, version = Snapshot(tensor, self._weights), tensor._version
         if self.copy is None:
             self.copy = reprise.Tensor(stored, device=device)
         else:
@@ -83,8 +85,8 @@ def _forget(
 class Residents:
     """The tensors that have a copy on one device, as long as their storages live."""
 
-    def __init__(self, device: reprise.Device) -> None:
-        self._device = device
+    def __init__(self, device: reprise.Device, weights: str) -> None:
+        self._device, self._weights = device, weights
         self._kept: dict[int, _Kept] = {}
         self._lock = threading.Lock()
 
@@ -101,7 +103,7 @@ class Residents:
             if kept is None:
                 forget = functools.partial(_forget, self._kept, key)
                 kept = self._kept[key] = _Kept(weakref.ref(storage, forget))
-            resident = kept.copies.setdefault(form, Resident())
+            resident = kept.copies.setdefault(form, Resident(self._weights))
             if not resident.is_of(tensor):
                 resident.update(tensor, stored, self._device)
                 counters.uploads += 1

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from reprise._native import memory_samples
+import reprise
+from reprise._native import memory_hashes, memory_samples
 
 from .changes import memory_of
-from .engine import Program
+from .engine import Program, RunRefused
 from .residents import Resident
 from .results import TensorSpec
 
@@ -72,47 +75,80 @@ class _Seen:
     released: int
     memories: list[int]
     sample: int
+    hashes: list[int] | None
     inputs: list[Any]
 
 
 class Statics:
-    """Reads all of them, with one look at all of their memory. `readers` have their places."""
+    """Reads all of them, with one look at all of their memory. `readers` have their places.
 
-    def __init__(self, readers: Sequence[tuple[int, Static]]) -> None:
-        self._readers = readers
+    `weights` says how changes that PyTorch does not count are noticed; see `Snapshot`.
+    """
+
+    def __init__(self, readers: Sequence[tuple[int, Static]], weights: str) -> None:
+        self._readers, self._weights = readers, weights
         self._numbers = [r.number for _, r in readers]
         self._fixed = all(r.fixed for _, r in readers)
         self._seen: _Seen | None = None
 
-    def inputs(self, arguments: Sequence[Any], others: int) -> list[Any]:
-        """Returns the inputs of the program, in which None stands for the other ones."""
+    def run(
+        self, arguments: Sequence[Any], others: int, run: Callable[[list[Any]], None]
+    ) -> None:
+        """Calls `run` with the inputs of the program, in which None stands for the other ones.
+
+        Where hashes are to tell whether values have changed, they are made meanwhile: `run` is called
+        again if they have.
+        """
         tensors: list[torch.Tensor] = [arguments[n] for n in self._numbers]
-        if not tensors:
-            return [None] * others
+        seen = self._unchanged(tensors)
+        if seen is None:
+            run(self._read_and_note(arguments, tensors, others))
+        elif seen.hashes is None:
+            run(seen.inputs.copy())
+        elif not _run_watched(seen, run):
+            self._seen = None
+            run(self._read_and_note(arguments, tensors, others))
+
+    def _unchanged(self, tensors: Sequence[torch.Tensor]) -> _Seen | None:
+        """Returns what was seen if nothing is known to have changed since then."""
+        seen = self._seen
+        if seen is None or not tensors:
+            return None
         try:
             versions = [t._version for t in tensors]
         except RuntimeError:  # one of inference mode has no version
-            return self._read(arguments, others)
-        ids, addresses = list(map(id, tensors)), [t.data_ptr() for t in tensors]
-        seen = self._seen
-        if (
-            seen is not None
-            and versions == seen.versions
-            and ids == seen.ids
-            and addresses == seen.addresses
+            return None
+        same = (
+            (versions == seen.versions or self._weights == "frozen")
+            and list(map(id, tensors)) == seen.ids
+            and [t.data_ptr() for t in tensors] == seen.addresses
             # No other storage can have come to the address of one that was not released.
             and Resident.released == seen.released
-            and memory_samples(seen.memories) == seen.sample
-        ):
-            return seen.inputs.copy()
+            and (self._weights == "frozen" or memory_samples(seen.memories) == seen.sample)
+        )  # fmt: skip
+        return seen if same else None
+
+    def _read_and_note(
+        self, arguments: Sequence[Any], tensors: Sequence[torch.Tensor], others: int
+    ) -> list[Any]:
+        try:
+            versions = [t._version for t in tensors]
+        except RuntimeError:
+            return self._read(arguments, others)
         released = Resident.released
         memories = [n for t in tensors for n in memory_of(t)]
         sample = memory_samples(memories)
         inputs = self._read(arguments, others)
-        if self._fixed and not any(isinstance(i, torch.Tensor) for i in inputs):
+        if (
+            tensors
+            and self._fixed
+            and not any(isinstance(i, torch.Tensor) for i in inputs)
+        ):
             self._seen = _Seen(
-                ids, versions, addresses, released, memories, sample, inputs
-            )
+                list(map(id, tensors)), versions, [t.data_ptr() for t in tensors], released,
+                memories, sample,
+                memory_hashes(memories) if self._weights == "watch" else None, inputs,
+            )  # fmt: skip
         return inputs.copy()
 
     def _read(self, arguments: Sequence[Any], others: int) -> list[Any]:
@@ -120,3 +156,36 @@ class Statics:
         for place, read in self._readers:
             inputs[place] = read(arguments)
         return inputs
+
+
+#: So many bytes are hashed before a run: another thread would take longer to begin.
+_FEW_BYTES = 1 << 20
+_hashing = ThreadPoolExecutor(1, "reprise-hash")
+
+
+def _renew() -> None:
+    global _hashing  # a child has no threads of its parent
+    _hashing = ThreadPoolExecutor(1, "reprise-hash")
+
+
+os.register_at_fork(after_in_child=_renew)
+
+
+def _run_watched(seen: _Seen, run: Callable[[list[Any]], None]) -> bool:
+    """Runs and returns True if the values are those that were seen, before the run or meanwhile."""
+    if sum(seen.memories[1::2]) <= _FEW_BYTES:
+        if memory_hashes(seen.memories) != seen.hashes:
+            return False
+        run(seen.inputs.copy())
+        return True
+    hashes = _hashing.submit(memory_hashes, seen.memories)
+    failure: reprise.Error | RunRefused | None = None
+    try:
+        run(seen.inputs.copy())
+    except (reprise.Error, RunRefused) as error:
+        failure = error
+    finally:
+        same = hashes.result() == seen.hashes  # the memory must live until then
+    if same and failure is not None:
+        raise failure
+    return same

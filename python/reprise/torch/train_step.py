@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch.fx import Node
 
 import reprise
 
 from . import profiling
+from .blame import detailed
 from .capture import (
+    NUMBERS,
     Arguments,
     Captured,
     Group,
+    Varying,
     capture,
     own_tensors,
     scalar_name,
     slot_name,
+    uncompiled,
 )
+from .compiler import note_sources
 from .complexes import PARTS
 from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
-from .optimizers import Tensors, rules_of
+from .lowering import line_of_caller
+from .optimizers import Rule, Tensors, rules_of
 from .options import Options
 from .settings import Settings
 from .states import SEED, restored, stored
@@ -39,20 +49,107 @@ def _tensor(value: Any, dtype: str) -> torch.Tensor:
     return bits.view(getattr(torch, dtype))
 
 
-class _Program:
-    """A captured step in a session."""
+log = logging.getLogger("reprise.torch")
 
-    def __init__(self, captured: Captured, engine: PackageEngine) -> None:
-        self.captured = captured
+#: How many programs of a step are kept, and the how manieth brings a warning.
+_MOST_PROGRAMS = 8
+_MANY_PROGRAMS = 3
+
+
+@dataclass(frozen=True)
+class _Key:
+    """What a program depends on."""
+
+    forms: tuple[tuple[torch.dtype, tuple[int, ...]], ...]
+    keywords: tuple[str, ...]
+    constants: tuple[dict[str, object], ...]
+    settings: tuple[tuple[object, ...], ...]
+
+    def without(self, varying: Varying) -> _Key:
+        """Returns the same without the sizes of these dims."""
+        forms = tuple(
+            (d, tuple(-1 if (n, a) in varying else s for a, s in enumerate(dims)))
+            for n, (d, dims) in enumerate(self.forms)
+        )
+        return _Key(forms, self.keywords, self.constants, self.settings)
+
+    def varying(self, other: _Key) -> Varying | None:
+        """Returns the dims whose sizes differ; None if anything else differs."""
+        if [(d, len(s)) for d, s in self.forms] != [
+            (d, len(s)) for d, s in other.forms
+        ]:
+            return None
+        found = frozenset(
+            (n, a)
+            for n, (mine, its) in enumerate(zip(self.forms, other.forms, strict=True))
+            for a, (s, t) in enumerate(zip(mine[1], its[1], strict=True))
+            if s != t
+        )
+        return found if self.without(found) == other.without(found) else None
+
+    def changes(self, other: _Key) -> str:
+        """Tells in what it differs from another one."""
+        found = []
+        if (self.forms, self.keywords) != (other.forms, other.keywords):
+            shapes, before = ([list(s) for _, s in k.forms] for k in (self, other))
+            found.append(f"the arguments have the shapes {shapes} instead of {before}")
+        for number, (now, then) in enumerate(
+            zip(self.constants, other.constants, strict=False)
+        ):
+            found += [
+                f"{name} of the optimiser's group {number} is now {value}"
+                for name, value in now.items()
+                if value != then.get(name)
+            ]
+        if self.settings != other.settings:
+            found.append(_changed_setting(self.settings, other.settings))
+        return "; ".join(found)
+
+
+def _changed_setting(now: Sequence[Any], before: Sequence[Any]) -> str:
+    """Names the first setting of the model or the loss that differs."""
+    for new, old in zip(now, before, strict=False):
+        for entry in new:
+            if entry not in old and isinstance(entry, tuple) and len(entry) == 3:
+                return f"'{entry[1]}' of the module '{entry[0]}' is now {entry[2]}"
+    return "a module or function was replaced, or reads another value"
+
+
+class _Program:
+    """A captured step in a session. The sizes of the dims `varying` may differ from the key's."""
+
+    def __init__(
+        self, captured: Captured, engine: PackageEngine, key: _Key, varying: Varying
+    ) -> None:
+        self.captured, self.key, self.varying = captured, key, varying
+        self._form = key.without(varying)
         self.package = engine.package(captured.model({}), captured.pairs)
         self._engine = engine
         self.session = engine.session(self.package)
         self._order = [slot.name for slot in self.session.inputs]
 
-    def run(self, arguments: Sequence[torch.Tensor], rates: Sequence[float]) -> Any:
+    def serves(self, key: _Key) -> bool:
+        """Whether it is the program of a step."""
+        if key == self.key:
+            return True
+        if not self.varying or key.without(self.varying) != self._form:
+            return False
+        return self.captured.admits([s for _, s in key.forms])
+
+    def example(self) -> Arguments:
+        """Returns arguments that it was captured for, without values."""
+        tensors = tuple(torch.zeros(s, dtype=d) for d, s in self.key.forms)
+        return Arguments(tensors, self.key.keywords)
+
+    def run(
+        self, arguments: Sequence[torch.Tensor], rates: Sequence[float],
+        numbers: Sequence[float],
+    ) -> Any:  # fmt: skip
         inputs: list[object] = []
         for name in self._order:
-            if name in self.captured.rates:
+            if name == NUMBERS:
+                inputs.append(np.array(numbers, dtype=np.float32))
+            elif name in self.captured.rates:
                 inputs.append(
                     np.array(rates[self.captured.rates[name]], dtype=np.float32)
                 )
@@ -90,8 +187,8 @@ class TrainStep:
         loss: a function of the model's result and the target, which is the last positional argument
             of a call. None: the model itself returns the loss, or a result that has it as the attribute
             or key "loss", as the models of transformers do.
-        optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Learning rates are read
-            at each call, so schedulers work; other settings are constants.
+        optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Its numbers (learning
+            rates, momentum, betas, weight decay) are read at each call, so schedulers work.
         clip_grad_norm: the largest norm of all gradients together; None: they are not clipped.
         mode, options: as for torch.compile with this backend ("device", "precision", "cache_dir").
 
@@ -110,16 +207,21 @@ class TrainStep:
         options: Mapping[str, object] | None = None,
     ) -> None:
         rules_of(optimizer)
+        model = uncompiled(model)
         self._model, self._loss, self._optimizer = model, loss, optimizer
         self._clip = clip_grad_norm
         engine = open_engine(Options.of(mode, options))
         assert isinstance(engine, PackageEngine)
         self._engine = engine
         self._settings = (Settings(model), Settings(loss))
-        self._programs: dict[object, _Program] = {}
+        self._programs: list[_Program] = []  # the last one was used last
+        self._made = 0  # how many programs were compiled
         self._current: _Program | None = None
-        self._key: object = None  # of the current program
         self._fresh = False  # whether the session has the values of the training so far
+        self._steps: list[
+            float
+        ] = []  # that groups have taken when the session got its values
+        self._since = 0  # steps since then
         self._seed = torch.empty(2, dtype=torch.int32).random_().view(torch.uint32)
 
     def __call__(
@@ -127,18 +229,55 @@ class TrainStep:
     ) -> torch.Tensor:
         """Takes a step with the model's arguments, and the target after them; returns the loss.
 
-        Keyword arguments are the model's. Other shapes than before, and other settings of the
-        optimiser, compile another program, to which the states move.
+        Keyword arguments are the model's. Where sizes differ from those before, a second program is
+        compiled, in which they vary. A step that fails, such as for an index out of range, changes
+        nothing.
         """
         given = Arguments.of(arguments, keywords)
-        program = self._program(given)
+        rules = rules_of(self._optimizer)
+        program = self._program(given, rules)
         rates = [float(g["lr"]) for g in self._optimizer.param_groups]
-        loss = _tensor(
-            program.run(given.tensors, rates), program.session.outputs[0].dtype
-        )
+        numbers = [
+            number
+            for rule, steps in zip(rules, self._steps, strict=True)
+            for number in rule.numbers(steps + self._since + 1).values()
+        ]
+        try:
+            result = program.run(given.tensors, rates, numbers)
+        except reprise.Error as error:
+            raise self._described(error, program, given) from None
+        self._since += 1
+        loss = _tensor(result, program.session.outputs[0].dtype)
         # Schedulers of learning rates warn where the optimiser has taken no step.
         self._optimizer._opt_called = True  # type: ignore[attr-defined]
         return loss
+
+    def _described(
+        self, error: reprise.Error, program: _Program, arguments: Arguments
+    ) -> reprise.Error:
+        """Returns an error of a step with the user's lines and the index that it is about."""
+        captured = program.captured
+        note_sources(captured.trace, error)
+        names = dict(
+            zip(
+                captured.trace.graph.find_nodes(op="placeholder"),
+                captured.names,
+                strict=True,
+            )
+        )
+
+        def value(node: Node) -> torch.Tensor:
+            number = captured.inputs.get(names[node])
+            return (
+                self._values(captured)[names[node]]
+                if number is None
+                else arguments.tensors[number]
+            )
+
+        better = detailed(error, captured.trace, value, names)
+        if not getattr(better, "__notes__", []):
+            better.add_note(f"from {line_of_caller()}")
+        return better
 
     @property
     def package(self) -> reprise.Package:
@@ -170,15 +309,16 @@ class TrainStep:
                     slots[parameter] = kept
             scalars = {
                 s: values[scalar_name(s, number)]
-                for s in group.rule.scalars(list(group.parameters.values()))
+                for s in group.scalars(values)
                 if scalar_name(s, number) in values
             }
             group.rule.store(slots, scalars)
+        self._count_steps()
 
     def reload(self) -> None:
         """Takes over the values that the PyTorch model and optimiser have now."""
         self._programs.clear()  # what needs no gradient is a constant of the programs
-        self._current, self._fresh = None, False
+        self._current, self._fresh, self._made = None, False, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state of the model and of the optimiser, after copying it from the device."""
@@ -218,11 +358,10 @@ class TrainStep:
         if self._current is not None:
             self.synchronize()
         given = Arguments.of(arguments, keywords)
-        if given.tensors:
-            self._check(given)
-            captured = self._capture(given)
-        else:
-            captured = self._used().captured
+        if not given.tensors:
+            given = self._used().example()
+        self._check(given)
+        captured = self._capture(given, fixed=True)
         model = captured.model(self._values(captured))
         package = reprise.compile(
             model,
@@ -240,24 +379,79 @@ class TrainStep:
         session.load_states(path)
         self.synchronize()
 
-    def _program(self, arguments: Arguments) -> _Program:
+    def _program(self, arguments: Arguments, rules: Sequence[Rule]) -> _Program:
         self._check(arguments)
-        constants = tuple(rule.constants for rule in rules_of(self._optimizer))
-        forms = tuple((a.dtype, tuple(a.shape)) for a in arguments.tensors)
-        settings = tuple(part.current() for part in self._settings)
-        key = (forms, arguments.keywords, constants, settings)
+        key = _Key(
+            tuple((a.dtype, tuple(a.shape)) for a in arguments.tensors),
+            arguments.keywords,
+            tuple(rule.constants for rule in rules),
+            tuple(part.current() for part in self._settings),
+        )
         if self._current is not None and self._fresh:
-            if key == self._key:
+            if self._current.serves(key):
                 return self._current
             self.synchronize()
-        found = self._programs.get(key)
+        found = next((p for p in self._programs if p.serves(key)), None)
         if found is None:
-            found = _Program(self._capture(arguments), self._engine)
-            self._programs[key] = found
+            found = self._made_for(arguments, key)
+        else:
+            self._programs.remove(found)
+        self._programs.append(found)
         for name, value in self._values(found.captured).items():
             found.session.write_state(name, stored(value.cpu().contiguous()))
-        self._current, self._key, self._fresh = found, key, True
+        self._current, self._fresh = found, True
+        self._count_steps()
         return found
+
+    def _made_for(self, arguments: Arguments, key: _Key) -> _Program:
+        """Compiles a program. Sizes that other programs have otherwise vary in it."""
+        self._warn(key)
+        self._made += 1
+        varying: Varying = frozenset()
+        for program in self._programs:
+            differing = key.without(program.varying).varying(
+                program.key.without(program.varying)
+            )
+            if differing is not None:
+                varying |= differing | program.varying
+        made = self._varying(arguments, key, varying) if varying else None
+        if made is None:
+            made = _Program(self._capture(arguments), self._engine, key, frozenset())
+        # What serves the same sizes is not needed any more.
+        self._programs = [p for p in self._programs if not made.serves(p.key)]
+        del self._programs[: -_MOST_PROGRAMS + 1]
+        return made
+
+    def _varying(
+        self, arguments: Arguments, key: _Key, varying: Varying
+    ) -> _Program | None:
+        """Compiles a program in which these dims vary, if that is possible."""
+        for example in (arguments.resized(varying), arguments):
+            try:
+                captured = self._capture(example, varying=varying)
+                if captured.admits([s for _, s in key.forms]):
+                    return _Program(captured, self._engine, key, varying)
+            except (reprise.Error, RuntimeError, ValueError, TypeError) as error:
+                log.info("sizes of a training step cannot vary: %s", error)
+        return None
+
+    def _warn(self, key: _Key) -> None:
+        if self._made + 1 < _MANY_PROGRAMS or not self._programs:
+            return
+        text = (
+            f"program {self._made + 1} of a training step is compiled, because "
+            f"{key.changes(self._programs[-1].key)}"
+        )
+        if self._made + 1 == _MANY_PROGRAMS:
+            warnings.warn(text, stacklevel=4)
+        else:
+            log.info("%s", text)
+
+    def _count_steps(self) -> None:
+        """Notes how many steps PyTorch's optimiser, which has the values of the session, has taken."""
+        trained = self._used().captured.states
+        self._steps = [group.steps(trained) for group in self._groups()]
+        self._since = 0
 
     def _check(self, arguments: Arguments) -> None:
         places = [*range(arguments.positional), *map(repr, arguments.keywords)]
@@ -270,8 +464,17 @@ class TrainStep:
                     f"{kind}; make other values attributes of the model"
                 )
 
-    def _capture(self, arguments: Arguments) -> Captured:
-        return capture(self._model, self._loss, self._groups(), arguments, self._clip)
+    def _capture(
+        self,
+        arguments: Arguments,
+        *,
+        fixed: bool = False,
+        varying: Varying | None = None,
+    ) -> Captured:
+        return capture(
+            self._model, self._loss, self._groups(), arguments, self._clip, fixed=fixed,
+            varying=varying,
+        )  # fmt: skip
 
     def _used(self) -> _Program:
         if self._current is None:
@@ -302,7 +505,6 @@ class TrainStep:
             for name, parameter in group.parameters.items():
                 for slot, value in group.rule.slots(parameter).items():
                     known[slot_name(slot, name)] = value
-            scalars = group.rule.scalars(list(group.parameters.values()))
-            for name, value in scalars.items():
+            for name, value in group.scalars(captured.states).items():
                 known[scalar_name(name, number)] = value
         return {name: known[name].detach() for name in captured.states}

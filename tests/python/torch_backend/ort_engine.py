@@ -11,6 +11,8 @@ from reprise.torch.engine import CompileError, Kernels
 
 
 class OrtProgram:
+    weights = "watch"
+
     def __init__(self, model: bytes) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3

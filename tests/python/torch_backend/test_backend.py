@@ -458,6 +458,47 @@ class Behaviour(Case):
                 torch.ones(2)
             )
 
+    def test_wrong_options_are_errors_of_compile(self) -> None:
+        for wrong in (
+            {"speed": 1},
+            {"device": "abacus"},
+            {"precision": "fp17"},
+            {"weights": "guess"},
+            {"freeze": 1},
+        ):
+            with self.subTest(str(wrong)), self.assertRaises((TypeError, ValueError)):
+                torch.compile(nn.Linear(1, 1), backend=backend, options=wrong)
+
+    def test_names_of_pytorch_in_options(self) -> None:
+        x = torch.randn(2, 4)
+        for options in (
+            {"device": "cpu", "precision": "float16"},
+            {"device": torch.device("cpu"), "precision": torch.bfloat16},
+        ):
+            torch._dynamo.reset()
+            model = nn.Linear(4, 4)
+            run = torch.compile(model, backend=backend, options=options)
+            with torch.no_grad():
+                self.close(run(x), model(x), 0.05)
+
+    def test_index_errors_tell_the_index(self) -> None:
+        table, x = nn.Embedding(10, 8), torch.randn(2, 3)
+        for call, text in (
+            (lambda: compiled(table)(torch.tensor([[1, 99]])), "index 99 .* size 10"),
+            (
+                lambda: compiled(F.cross_entropy)(x, torch.tensor([0, 5])),
+                "index 5 .* size 3",
+            ),
+            (
+                lambda: compiled(lambda a, i: a[i])(x, torch.tensor([0, -7])),
+                "index -7 .* size 2",
+            ),
+        ):
+            torch._dynamo.reset()
+            with self.assertRaisesRegex(IndexError, text) as caught:
+                call()
+            self.assertIsInstance(caught.exception, reprise.InvalidInput)
+
 
 if __name__ == "__main__":
     unittest.main()

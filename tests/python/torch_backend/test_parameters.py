@@ -49,6 +49,60 @@ class Parameters(Case):
                         change(model.weight)
                         self.close(run(x), model(x))
 
+    def _missed(self, weights: str, side: int) -> int:
+        """How many of some small changes that PyTorch does not count are missed."""
+        missed = 0
+        for freeze in (False, True):
+            torch._dynamo.reset()
+            model = nn.Linear(side, side)
+            options = {**OPTIONS, "weights": weights, "freeze": freeze}
+            run = torch.compile(model, backend=backend, options=options)
+            z = torch.randn(4, side)
+            with torch.no_grad():
+                run(z)
+                for row in range(0, side, max(side // 7, 1)):
+                    model.weight.data[row, row // 2] += 3
+                    missed += not torch.allclose(run(z), model(z), atol=1e-4)
+                smallest = model.weight.data.abs().flatten().kthvalue(side).values
+                model.weight.data[model.weight.data.abs() <= smallest] = 0.5
+                missed += not torch.allclose(run(z), model(z), atol=1e-4)
+        return missed
+
+    def test_small_uncounted_changes(self) -> None:
+        self.assertEqual(self._missed("watch", 32), 0)
+        self.assertEqual(self._missed("watch", 640), 0)  # hashed during the run
+        if DEVICE != "host":
+            self.assertGreater(self._missed("sample", 640), 0)
+
+    @unittest.skipIf(DEVICE == "host", "the host has no copies")
+    def test_weights_that_are_said_to_stay(self) -> None:
+        model = nn.Linear(8, 8)
+        options = {**OPTIONS, "weights": "frozen"}
+        run = torch.compile(model, backend=backend, options=options)
+        x = torch.randn(2, 8)
+        with torch.no_grad():
+            before = run(x)
+            model.weight.mul_(2)
+            self.assertTrue(torch.equal(run(x), before))
+
+    def test_watched_training(self) -> None:
+        """Values that change while they are counted, and others that are not."""
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(600, 600), nn.Tanh(), nn.Linear(600, 3))
+        twin = copy.deepcopy(model)
+        run = compiled(model)
+        x = torch.randn(5, 600)
+        for _ in range(3):
+            for net, call in ((model, run), (twin, twin)):
+                net.zero_grad()
+                call(x).square().sum().backward()
+                with torch.no_grad():
+                    for p in net.parameters():
+                        assert p.grad is not None
+                        p.data.sub_(p.grad, alpha=1e-3)
+        with torch.no_grad():
+            self.close(run(x), twin(x), 1e-4)
+
     def test_swapped_tensors(self) -> None:
         model = nn.Linear(4, 4)
         run = compiled(model)
