@@ -40,9 +40,16 @@ struct Value {
   Shape shape;                         // of a container: no dims
   Items items;                         // of a container
   std::optional<HostTensor> constant;  // elements are storage_of()
+  /// What constants determine that a node computes, where the importer knows it.
+  std::optional<HostTensor> determined;
   /// Contents of a small integer tensor as expressions (shape arithmetic), row-major.
   std::optional<std::vector<Expr>> elements;
   Node* producer = nullptr;
+
+  /// The elements that the value has in every run. Null if they are not known.
+  const HostTensor* contents() const {
+    return constant ? &*constant : determined ? &*determined : nullptr;
+  }
 };
 
 /// The type of a value's elements in memory.

@@ -180,6 +180,7 @@ std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
       inner = scope.graph->add_value(from.name, from.dtype, from.shape);
       scope.graph->value(inner).items = from.items;
       scope.graph->value(inner).elements = from.elements;
+      scope.graph->value(inner).determined = from.determined;
       scope.captures.push_back({*outer, inner});
     }
     if (branch != branches_.end()) branch->second->inner.emplace(*outer, inner);

@@ -15,8 +15,9 @@ namespace {
 constexpr int64_t kMaxZeros = int64_t{1} << 16;
 
 std::optional<int64_t> known_integer(const graph::Value& v) {
-  if (v.constant && v.constant->dtype() == DType::I64 && v.constant->count() == 1)
-    return v.constant->data<int64_t>()[0];
+  const HostTensor* known = v.contents();
+  if (known != nullptr && known->dtype() == DType::I64 && known->count() == 1)
+    return known->data<int64_t>()[0];
   if (v.elements && v.elements->size() == 1 && v.elements->front().is_const())
     return v.elements->front().value();
   return std::nullopt;

@@ -1,4 +1,5 @@
 #include "codegen/onnx/builder.h"
+#include "codegen/onnx/determined.h"
 #include "codegen/ops/op.h"
 #include "codegen/ops/unsupported.h"
 
@@ -155,7 +156,11 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
     if (v != kNone) scope.names.insert_or_assign(name, v);
   }
   graph::Node* added = scope.graph->add_node(std::move(node));
-  RP_TRY(ops::infer(*scope.graph, *added));
+  Status inferred = ops::infer(*scope.graph, *added);
+  if (inferred.code() == Code::Unsupported && determine_operands(*scope.graph, *added))
+    inferred = ops::infer(*scope.graph, *added);
+  RP_TRY(inferred);
+  determine_results(*scope.graph, *added);
   return check_outputs(scope, n, *added);
 }
 

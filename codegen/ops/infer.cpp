@@ -75,8 +75,9 @@ std::optional<std::vector<Expr>> InferContext::elements(size_t i) const {
   if (!has_input(i)) return std::nullopt;
   const graph::Value& v = input(i);
   if (v.elements) return v.elements;
-  if (!v.constant || v.constant->count() > kMaxConstantElements) return std::nullopt;
-  const auto ints = integers_of(*v.constant);
+  const HostTensor* known = v.contents();
+  if (known == nullptr || known->count() > kMaxConstantElements) return std::nullopt;
+  const auto ints = integers_of(*known);
   if (!ints) return std::nullopt;
   return std::vector<Expr>(ints->begin(), ints->end());
 }

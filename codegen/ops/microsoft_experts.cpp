@@ -28,7 +28,7 @@ bool is_power_of_two(int64_t v) {
 /// numbers count.
 V unpacked_bytes(Composer& c, size_t i, int64_t bits, int64_t last) {
   const graph::Value& v = c.rewriter().input(i);
-  if (!v.constant || v.shape.empty() || !v.shape.back().is_const()) {
+  if (v.contents() == nullptr || v.shape.empty() || !v.shape.back().is_const()) {
     c.refuse(Code::Unsupported, "input '" + v.name +
                                     "' must be constant, so that it is unpacked once; make it an "
                                     "initialiser");
@@ -42,8 +42,8 @@ V unpacked_bytes(Composer& c, size_t i, int64_t bits, int64_t last) {
     return kNone;
   }
   to.back() = Expr(last);
-  const int64_t rows = bytes == 0 ? 0 : v.constant->count() / bytes;
-  return c.reshape(c.constant(unpacked(*v.constant, rows, last, bytes, bits)), to);
+  const int64_t rows = bytes == 0 ? 0 : v.contents()->count() / bytes;
+  return c.reshape(c.constant(unpacked(*v.contents(), rows, last, bytes, bits)), to);
 }
 
 /// The middle of the numbers, which is the zero point of bytes that have none.
@@ -159,16 +159,16 @@ Result<bool> matmul_bnb4(Rewriter& rw) {
   const graph::Value& packed = rw.input(1);
   if (c.attrs().get_int("transB") == 0 || c.attrs().get_int("training_mode") != 0)
     c.refuse(Code::Unsupported, "transB = 0 and training_mode are not supported");
-  if (!packed.constant || packed.dtype != DType::U8)
+  if (packed.contents() == nullptr || packed.dtype != DType::U8)
     c.refuse(Code::Unsupported, "B must be a constant of uint8; make it an initialiser");
   if (!c.ok()) return c.finish();
-  if (packed.constant->count() != (n * k + 1) / 2 ||
+  if (packed.contents()->count() != (n * k + 1) / 2 ||
       !element_count(c.shape(c.in(2))).is_const(blocks)) {
     c.refuse(Code::InvalidModel, "B must have " + std::to_string((n * k + 1) / 2) +
                                      " bytes, and absmax " + std::to_string(blocks) + " numbers");
     return c.finish();
   }
-  std::vector<float> numbers = decoded(*packed.constant, n * k, kind == 0 ? kFp4 : kNf4);
+  std::vector<float> numbers = decoded(*packed.contents(), n * k, kind == 0 ? kFp4 : kNf4);
   numbers.resize(static_cast<size_t>(blocks * block));
   const V table = c.constant(HostTensor::from<float>(DType::F32, {blocks, block}, numbers));
   const V scale = c.cast(c.reshape(c.in(2), {blocks, 1}), DType::F32);

@@ -249,7 +249,8 @@ Status infer_matmul_nbits(InferContext& ctx) {
   if (ctx.dtype(kPacked) != DType::U8)
     return ctx.invalid("B is " + std::string(name_of(ctx.dtype(kPacked))) + ", expected uint8");
   for (const size_t i : {kPacked, kZeroPoints}) {
-    if (!ctx.has_input(i) || ctx.dtype(i) != DType::U8 || ctx.input(i).constant) continue;
+    if (!ctx.has_input(i) || ctx.dtype(i) != DType::U8 || ctx.input(i).contents() != nullptr)
+      continue;
     return ctx.error(Code::Unsupported, "input '" + ctx.input(i).name +
                                             "' must be constant, so that it is unpacked "
                                             "once; make it an initialiser");
@@ -282,7 +283,7 @@ V zeros_of(OpBuilder& c, const Packing& p) {
                     {p.n, p.blocks()});
   if (c.dtype(c.in(kZeroPoints)) != DType::U8)
     return c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
-  const HostTensor& packed = *c.rewriter().input(kZeroPoints).constant;
+  const HostTensor& packed = *c.rewriter().input(kZeroPoints).contents();
   return c.constant(unpacked(packed, p.n, p.blocks(), p.zero_bytes(), p.bits));
 }
 
@@ -331,7 +332,7 @@ V blocked_weight(OpBuilder& c, const Packing& p, const HostTensor& numbers, V sc
   std::vector<V> inputs{graph::kNone, c.transpose(scales, {1, 0})};
   if (c.has(kZeroPoints)) {
     const HostTensor zeros =
-        unpacked(*rw.input(kZeroPoints).constant, p.n, p.blocks(), p.zero_bytes(), p.bits);
+        unpacked(*rw.input(kZeroPoints).contents(), p.n, p.blocks(), p.zero_bytes(), p.bits);
     inputs[0] = c.constant(transposed(numbers, is_unsigned, 0));
     inputs.push_back(c.constant(transposed(zeros, is_unsigned, 0)));
   } else {
@@ -342,7 +343,7 @@ V blocked_weight(OpBuilder& c, const Packing& p, const HostTensor& numbers, V sc
 
 /// The weight [K, N] as numbers of the scale's dtype.
 V weight(OpBuilder& c, const Packing& p) {
-  const HostTensor numbers = unpacked(*c.rewriter().input(kPacked).constant, p.n, p.k,
+  const HostTensor numbers = unpacked(*c.rewriter().input(kPacked).contents(), p.n, p.k,
                                       p.blocks() * p.block_bytes(), p.bits);
   const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
   if (c.has(kGroups)) return c.transpose(regrouped(c, p, c.constant(numbers), scales), {1, 0});

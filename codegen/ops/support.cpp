@@ -231,8 +231,8 @@ std::vector<Expr> broadcast_index(const graph::Graph& g, const std::vector<Expr>
 }
 
 std::optional<std::vector<double>> constant_numbers(const graph::Value& v) {
-  if (!v.constant) return std::nullopt;
-  const HostTensor& t = *v.constant;
+  if (v.contents() == nullptr) return std::nullopt;
+  const HostTensor& t = *v.contents();
   std::vector<double> out;
   if (is_low_bit(t.dtype())) {
     for (int64_t i = 0; i < t.count(); ++i)

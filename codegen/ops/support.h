@@ -78,7 +78,8 @@ std::vector<Expr> delinearize(const Expr& linear, const Shape& shape);
 std::vector<Expr> broadcast_index(const graph::Graph& g, const std::vector<Expr>& index,
                                   const Shape& from, const Shape& to);
 
-/// The numbers of a constant tensor as double. Nothing for strings.
+/// The numbers of a constant tensor, or of one that constants determine, as double. Nothing for
+/// strings.
 std::optional<std::vector<double>> constant_numbers(const graph::Value& v);
 /// A tensor of a float dtype, rounded from double.
 HostTensor float_tensor(DType dtype, std::vector<int64_t> dims, const std::vector<double>& v);
