@@ -60,7 +60,8 @@ struct NodeInfo {
   OpName origin_op;  // operator of the model's node that was decomposed; names kernels. Empty:
                      // `op`
   std::vector<std::string>
-      origins;  // names of the model's nodes that this node stands for; never empty
+      origins;              // names of the model's nodes that this node stands for; never empty
+  std::string host_reason;  // why the pass decompose left the ONNX form, which the host runs
 };
 
 /// A node that is not in a graph yet: the argument of Graph::add_node().

@@ -123,9 +123,10 @@ Val FloatMath::to_half(Val x) {
   return b_.convert(round_to_half(x), Ty::F16, true);
 }
 
-// A remainder is a long division.
-bool expands_to_loop(ScalarOp op) {
-  return op == ScalarOp::Mod || op == ScalarOp::Fmod;
+// A remainder of floats is a long division. The powers of integers take a step for each bit of the
+// exponent.
+bool expands_to_loop(ScalarOp op, bool floats) {
+  return floats ? op == ScalarOp::Mod || op == ScalarOp::Fmod : op == ScalarOp::Pow;
 }
 
 Val FloatMath::expand(ScalarOp o, std::span<const Val> args) {
@@ -250,6 +251,8 @@ class IntegerMath {
         return rem(a, b);
       case ScalarOp::Mod:
         return mod(a, b);
+      case ScalarOp::Pow:
+        return pow(a, b);
       case ScalarOp::IRem:
         return signed_ ? b_.sub(a, b_.mul(b_.scalar_op(ScalarOp::IDiv, {a, b}), b)) : Val{};
       case ScalarOp::Relu:
@@ -310,6 +313,52 @@ class IntegerMath {
     const Val differ = b_.lt(b_.scalar_op(ScalarOp::BitXor, {r, b}), c(0));
     const Val nonzero = b_.scalar_op(ScalarOp::NotEqual, {r, c(0)});
     return b_.select(b_.logical_and(differ, nonzero), b_.add(r, b), r);
+  }
+
+  Val is_odd(Val v) {
+    return b_.scalar_op(ScalarOp::NotEqual, {b_.scalar_op(ScalarOp::BitAnd, {v, c(1)}), c(0)});
+  }
+
+  Val pow(Val base, Val exponent) {
+    const auto known = b_.as_const(exponent);
+    if (known && (*known >= 0 || !signed_)) {
+      const uint64_t bits = ~uint64_t{0} >> (64 - byte_size(t_.ty) * 8);
+      return constant_power(base, static_cast<uint64_t>(*known) & bits);
+    }
+    const Val r = known ? Val{} : looped_power(base, exponent);
+    if (!signed_) return r;
+    const Val sign = b_.select(is_odd(exponent), c(-1), c(1));
+    const Val inverse =
+        b_.select(b_.eq(base, c(1)), c(1), b_.select(b_.eq(base, c(-1)), sign, c(0)));
+    return known ? inverse : b_.select(b_.lt(exponent, c(0)), inverse, r);
+  }
+
+  Val constant_power(Val base, uint64_t exponent) {
+    Val r = c(1);
+    for (; exponent != 0; exponent >>= 1U) {
+      if ((exponent & 1U) != 0) r = b_.mul(r, base);
+      if (exponent > 1) base = b_.mul(base, base);
+    }
+    return r;
+  }
+
+  /// One step for each bit of the exponent. No product is larger than the power: devices without
+  /// 64-bit integers would report that it overflows.
+  Val looped_power(Val base, Val exponent) {
+    const int power = b_.local("power", t_), factor = b_.local("power_factor", t_),
+              rest = b_.local("power_rest", t_);
+    b_.local_store(power, c(1));
+    b_.local_store(factor, base);
+    b_.local_store(rest, exponent);
+    const int64_t steps = static_cast<int64_t>(byte_size(t_.ty)) * 8 - (signed_ ? 1 : 0);
+    b_.for_loop(b_.i32(0), b_.i32(steps), b_.i32(1), [&](Val) {
+      const Val left = b_.local_load(rest), f = b_.local_load(factor), p = b_.local_load(power);
+      b_.local_store(power, b_.mul(p, b_.select(is_odd(left), f, c(1))));
+      const Val next = b_.select(b_.lt(c(1), left), f, c(1));
+      b_.local_store(factor, b_.mul(next, next));
+      b_.local_store(rest, b_.scalar_op(ScalarOp::ShiftRight, {left, c(1)}));
+    });
+    return b_.local_load(power);
   }
 
   Builder& b_;
@@ -393,6 +442,21 @@ class Expander : public Rebuilder {
   }
 };
 
+bool is_wide_power(const Inst& i) {
+  return i.op == Op::Scalar && static_cast<ScalarOp>(i.imm) == ScalarOp::Pow &&
+         (i.type.ty == Ty::I64 || i.type.ty == Ty::U64);
+}
+
+class PowerExpander : public Rebuilder {
+ public:
+  explicit PowerExpander(const Kernel& k) : Rebuilder(k, Builder::like(k)) {}
+
+ protected:
+  Val rewrite(const Inst& i, std::span<const Val> args) override {
+    return is_wide_power(i) ? IntegerMath(to_, i.type).expand(ScalarOp::Pow, args) : copy(i, args);
+  }
+};
+
 /// Whether the expander may rewrite an instruction.
 bool may_expand(const Kernel& k, const Inst& i) {
   const auto from = [&](size_t a) { return k.insts[static_cast<size_t>(i.args[a].id)].type.ty; };
@@ -403,6 +467,13 @@ bool may_expand(const Kernel& k, const Inst& i) {
 }
 
 }  // namespace
+
+Status expand_wide_powers(Kernel& k) {
+  if (std::none_of(k.insts.begin(), k.insts.end(), is_wide_power)) return {};
+  RP_ASSIGN(Kernel out, PowerExpander(k).run());
+  k = std::move(out);
+  return {};
+}
 
 Status expand(Kernel& k) {
   RP_TRY(verify_in_debug(k));

@@ -259,6 +259,8 @@ std::string print(const Kernel& k);
 /// Replaces scalar rows that devices lack or compute too inexactly by native rows (scalar_ops.def:
 /// `expanded`), and float -> integer conversions by saturating ones. Idempotent.
 Status expand(Kernel& k);
+/// Expands the powers of 64-bit integers alone, so that their products can be checked one by one.
+Status expand_wide_powers(Kernel& k);
 
 /// The features of a target for which legalize() rewrites a kernel.
 struct LegalizeFor {

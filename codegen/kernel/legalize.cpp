@@ -281,6 +281,7 @@ static bool lacks_something(const LegalizeFor& t) {
 Status legalize(Kernel& k, const LegalizeFor& target) {
   RP_TRY(verify_in_debug(k));
   RP_TRY(drop_wraps(k));
+  if (!target.int64) RP_TRY(expand_wide_powers(k));
   if (lacks_something(relevant(target, k))) {
     RP_ASSIGN(k, Legalizer(k, target).run());
   }

@@ -116,6 +116,20 @@ uint64_t floor_remainder(T a, T b) {
   return adjust ? r + static_cast<uint64_t>(b) : r;
 }
 
+template <typename T>
+uint64_t integer_power(T a, T b) {
+  if (b < T{0}) {
+    const bool odd = (static_cast<uint64_t>(b) & 1) != 0;
+    return a == T{1} ? 1 : a != T(-1) ? 0 : odd ? ~uint64_t{0} : 1;
+  }
+  uint64_t r = 1, factor = static_cast<uint64_t>(a);
+  for (uint64_t rest = static_cast<uint64_t>(b); rest != 0; rest >>= 1U) {
+    if ((rest & 1U) != 0) r *= factor;
+    factor *= factor;
+  }
+  return r;
+}
+
 template <Ty t, typename T>
 uint64_t shift_left(T a, T b) {
   const uint64_t n = store_int<t>(static_cast<uint64_t>(b));

@@ -60,8 +60,9 @@ struct ScalarRow {
 };
 
 const ScalarRow& row(ScalarOp op);
-/// Whether expand.cpp replaces the operation on floats by a loop, which lowering does not count.
-bool expands_to_loop(ScalarOp op);
+/// Whether expand.cpp replaces the operation on floats, or on integers, by a loop, which lowering
+/// does not count.
+bool expands_to_loop(ScalarOp op, bool floats);
 int scalar_op_count();
 
 }  // namespace reprise::kernel

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -149,45 +150,97 @@ size_t bound_tensors(const Graph& g, const Node& n) {
   return all.size();
 }
 
+std::string has_dtype(const graph::Value& v) {
+  return "'" + v.name + "' has dtype " + std::string(name_of(v.dtype));
+}
+
+/// The operands and results of a node.
+std::vector<ValueId> operands(const Node& n) {
+  std::vector<ValueId> all = n.inputs.list();
+  all.insert(all.end(), n.outputs.begin(), n.outputs.end());
+  std::erase(all, graph::kNone);
+  return all;
+}
+
+/// Empty if all dtypes have a form on devices.
+std::string dtype_reason(const Graph& g, const Node& n) {
+  for (const ValueId v : operands(n)) {
+    const DType t = g.value(v).dtype;
+    if (t == DType::U64 || is_host_only(t) || t == DType::Invalid)
+      return has_dtype(g.value(v)) + ", which has no device form";
+  }
+  return {};
+}
+
+ValueId float64_of(const Graph& g, const Node& n) {
+  for (const ValueId v : operands(n))
+    if (g.value(v).dtype == DType::F64) return v;
+  return graph::kNone;
+}
+
+/// Kernels compute positions along an axis in 32 bits. Views pass a longer one on, and broadcasting
+/// and reductions do not need it.
+std::string long_axis(const Graph& g, const Node& n, const ops::OpDef& def) {
+  using ops::Lowering;
+  if (def.lowering == Lowering::Scalar || def.lowering == Lowering::View ||
+      def.lowering == Lowering::Reduce)
+    return {};
+  constexpr int64_t kLongest = std::numeric_limits<int32_t>::max();
+  for (const ValueId v : operands(n)) {
+    for (const Expr& dim : g.value(v).shape) {
+      if (dim.is_const() && dim.value() > kLongest)
+        return "'" + g.value(v).name + "' has " + std::to_string(dim.value()) +
+               " elements along an axis, and kernels compute positions in 32 bits, at most " +
+               std::to_string(kLongest);
+    }
+  }
+  return {};
+}
+
+/// Whether the node decides a dim of its results in a run.
+bool sizes_depend_on_data(const Graph& g, const Node& n) {
+  std::set<SymbolId> given;
+  for (const ValueId v : n.inputs) {
+    if (v == graph::kNone) continue;
+    for (const Expr& dim : g.value(v).shape)
+      for (const SymbolId s : dim.symbols()) given.insert(s);
+  }
+  return std::ranges::any_of(n.outputs.list(), [&](ValueId v) {
+    return v != graph::kNone && std::ranges::any_of(g.value(v).shape, [&](const Expr& dim) {
+             const auto symbol = dim.as_symbol();
+             return symbol && !given.contains(*symbol) &&
+                    g.symbol_sources[static_cast<size_t>(*symbol)].known_from_call();
+           });
+  });
+}
+
+/// Why a node is in its ONNX form after decomposition.
+std::string reason_of_form(const Graph& g, const Node& n) {
+  if (!n.host_reason.empty()) return n.host_reason;
+  if (sizes_depend_on_data(g, n)) return "the sizes of " + n.op + " depend on data";
+  const ops::OpDef* def = def_of(n);
+  const bool never = def == nullptr || (def->lowering == ops::Lowering::None && !def->decompose);
+  if (never) return "operator " + n.op + " has no device form";
+  const std::string r = dtype_reason(g, n);
+  return r.empty() ? "this form of " + n.op + " has no device form" : r;
+}
+
 }  // namespace
 
 std::string host_reason(const Graph& g, const Node& n, const shaders::TargetFacts& device) {
   const ops::OpDef* def = def_of(n);
   if (!n.subgraphs.empty()) return "control flow runs on the host";
-  if (def == nullptr || def->lowering == ops::Lowering::None) {
-    const bool has_call_dims = std::ranges::any_of(n.outputs.list(), [&](ValueId v) {
-      return v != graph::kNone && std::ranges::any_of(g.value(v).shape, [&](const Expr& dim) {
-               const auto symbol = dim.as_symbol();
-               return symbol && g.symbol_sources[static_cast<size_t>(*symbol)].known_from_call();
-             });
-    });
-    return has_call_dims ? "the sizes of " + n.op + " depend on data"
-                         : "operator " + n.op + " has no device form";
-  }
-  if (!ops::is_core(n)) return "the sizes of " + n.op + " depend on data";
+  if (!ops::is_core(n)) return reason_of_form(g, n);
   if (def->lowering == ops::Lowering::Recurrent) {
     const int64_t units = g.value(n.inputs[1]).shape[2].value();
     if (units > shaders::kMaxHiddenUnits)
       return "the layer has " + std::to_string(units) + " hidden units, kernels at most " +
              std::to_string(shaders::kMaxHiddenUnits);
   }
-  const auto dtype_reason = [&](ValueId v) -> std::string {
-    if (v == graph::kNone) return {};
-    const DType t = g.value(v).dtype;
-    const auto refused = [&](const std::string& why) {
-      return "'" + g.value(v).name + "' has dtype " + std::string(name_of(t)) + why;
-    };
-    if (t == DType::U64 || is_host_only(t) || t == DType::Invalid)
-      return refused(", which has no device form");
-    if (t == DType::F64 && !device.float64()) return refused(", which the device does not compute");
-    return {};
-  };
-  for (ValueId v : n.inputs) {
-    if (std::string r = dtype_reason(v); !r.empty()) return r;
-  }
-  for (ValueId v : n.outputs) {
-    if (std::string r = dtype_reason(v); !r.empty()) return r;
-  }
+  if (std::string r = dtype_reason(g, n); !r.empty()) return r;
+  if (std::string r = long_axis(g, n, *def); !r.empty()) return r;
+  if (const ValueId wide = float64_of(g, n); wide != graph::kNone && !device.float64())
+    return has_dtype(g.value(wide)) + ", which the device does not compute";
   if (const size_t tensors = bound_tensors(g, n); !device.fits_buffers(tensors)) {
     return "it has " + std::to_string(tensors) +
            " tensors, more than devices without buffer addresses can bind to a kernel";

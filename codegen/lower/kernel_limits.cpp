@@ -121,11 +121,14 @@ class CodeSize {
   std::map<const Node*, Written> memo_;
 };
 
-/// Whether n is a loop that lowering does not count: the remainder of floats.
+/// Whether n is a loop that lowering does not count: the remainder of floats, or the power of
+/// integers. A constant exponent takes no loop.
 bool is_a_loop(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
-  return def != nullptr && def->row && kernel::expands_to_loop(*def->row) &&
-         is_float(g.value(n.outputs[0]).dtype);
+  if (def == nullptr || !def->row) return false;
+  const bool floats = is_float(g.value(n.outputs[0]).dtype);
+  if (!kernel::expands_to_loop(*def->row, floats)) return false;
+  return floats || is_bound(g, n.inputs[1]);
 }
 
 bool loops_over_its_input(const Node& n) {

@@ -175,7 +175,8 @@ Result<bool> shrink(Rewriter& rw) {
   const DType given = c.dtype(c.in(0));
   // The thresholds of integers are floats too, and the result is truncated. fp32 does not hold all
   // wide integers: the host computes those.
-  if (!is_float(given) && size_of(given) > 2) return false;
+  if (!is_float(given) && size_of(given) > 2)
+    return rw.keep("the thresholds of wide integers need float64");
   const DType t = is_float(given) ? given : DType::F32;
   const V x = c.cast(c.in(0), t);
   const double lambd = c.attrs().get_float("lambd");

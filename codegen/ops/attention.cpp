@@ -285,7 +285,8 @@ Result<bool> attention(Rewriter& rw) {
   RP_ASSIGN(const Heads k, heads_of(ctx, 1, "K", "kv_num_heads"));
   RP_ASSIGN(const Heads v, heads_of(ctx, 2, "V", "kv_num_heads"));
   RP_TRY(check_heads(ctx, q.heads, k.heads));
-  if (!q.heads.is_const() || !k.heads.is_const() || !q.size.is_const()) return false;
+  if (!q.heads.is_const() || !k.heads.is_const() || !q.size.is_const())
+    return rw.keep("the number of heads, or their size, varies");
   return Attention(rw, q, k, v).write();
 }
 
@@ -328,7 +329,7 @@ Status infer_rotary_embedding(InferContext& ctx) {
 Result<bool> rotary_embedding(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Heads h, heads_of(ctx, 0, "X", "num_heads"));
-  if (!h.size.is_const()) return false;
+  if (!h.size.is_const()) return rw.keep("the size of a head varies");
   RP_ASSIGN(const int64_t rotated, rotated_size(ctx, h));
   const int64_t half = rotated / 2, rest = h.size.value() - rotated;
   OpBuilder c(rw);

@@ -135,7 +135,8 @@ Result<bool> variadic_mean(Rewriter& rw) {
 /// The exponent, if it is a single constant that keeps the shape of the output.
 std::optional<double> constant_exponent(Rewriter& rw) {
   const graph::Value& y = rw.input(1);
-  if (!y.constant || y.constant->count() != 1 || y.shape.size() > rw.input(0).shape.size()) {
+  if (y.contents() == nullptr || y.contents()->count() != 1 ||
+      y.shape.size() > rw.input(0).shape.size()) {
     return std::nullopt;
   }
   const auto v = constant_numbers(y);
@@ -160,6 +161,17 @@ V special_power(OpBuilder& c, V x, double e) {
   return c.where(at_infinity, c.scalar(t, e > 0 ? inf : 0), root);
 }
 
+/// The type in which kernels compute a power of integers. It holds the values of both, and the low
+/// bits of the power are those of the result. Invalid: kernels have no such type.
+DType power_type(DType base, DType exponent) {
+  if (base == DType::U64 || exponent == DType::U64) return DType::Invalid;
+  const bool negative = is_signed_int(exponent), has_sign = is_signed_int(base);
+  const size_t room = size_of(base) + (has_sign == negative ? 1 : 0);
+  if ((has_sign || !negative) && size_of(exponent) < room) return base;
+  const auto is_wide = [](DType t) { return size_of(t) > 4 || t == DType::U32; };
+  return is_wide(base) || is_wide(exponent) ? DType::I64 : DType::I32;
+}
+
 Result<bool> pow(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = c.in(0);
@@ -171,10 +183,13 @@ Result<bool> pow(Rewriter& rw) {
       return c.finish();
     }
   }
-  // Integer powers wrap exactly, which no scalar operation on a device does.
-  if (!is_float(t)) return false;
-  if (c.dtype(c.in(1)) == t) return mark_core(rw);
-  c.replace(0, c.op("Pow", {x, c.cast(c.in(1), t)}));
+  const DType exponent = c.dtype(c.in(1));
+  if (is_int(t) && is_float(exponent))
+    return rw.keep("the power of an integer by a float needs float64");
+  const DType common = is_float(t) ? t : power_type(t, exponent);
+  if (common == DType::Invalid) return false;
+  if (exponent == t) return mark_core(rw);
+  c.replace(0, c.cast(c.op("Pow", {c.cast(x, common), c.cast(c.in(1), common)}), t));
   return c.finish();
 }
 

@@ -59,6 +59,13 @@ bool on_device(DType from, DType to) {
   return exact || (is_int(from) && from != DType::U64 && to != DType::F8E8M0);
 }
 
+/// Devices round such numbers twice, or have no form of the dtypes, which lowering says.
+Result<bool> on_host(Rewriter& rw, DType to) {
+  if (rw.input(0).dtype == DType::String || to == DType::String) return false;
+  return rw.keep("devices convert " + std::string(name_of(rw.input(0).dtype)) + " to " +
+                 std::string(name_of(to)) + " by way of float32, which rounds twice");
+}
+
 /// Removes the attributes that do not affect a cast to this type.
 void drop_idle_rules(AttrMap& attrs, DType to) {
   const bool rounds = is_low_bit(to) && !is_low_bit_int(to);
@@ -68,14 +75,14 @@ void drop_idle_rules(AttrMap& attrs, DType to) {
 
 Result<bool> cast(Rewriter& rw) {
   const DType to = dtype_from_onnx(Attributes(rw.node()).get_int("to"));
-  if (!on_device(rw.input(0).dtype, to)) return false;
+  if (!on_device(rw.input(0).dtype, to)) return on_host(rw, to);
   drop_idle_rules(rw.node().attrs, to);
   return mark_core(rw);
 }
 
 Result<bool> cast_like(Rewriter& rw) {
   const DType to = rw.input(1).dtype;
-  if (!on_device(rw.input(0).dtype, to)) return false;
+  if (!on_device(rw.input(0).dtype, to)) return on_host(rw, to);
   AttrMap a = rw.node().attrs;
   drop_idle_rules(a, to);
   a.set("to", dtype_to_onnx(to));
@@ -167,10 +174,11 @@ Status infer_bit_cast(InferContext& ctx) {
 Result<bool> bit_cast(Rewriter& rw) {
   const DType from = rw.input(0).dtype;
   const DType to = dtype_from_onnx(Attributes(rw.node()).get_int("to"));
-  if (from != to && (is_low_bit(from) || is_low_bit(to))) return false;
-  if (from != to && (is_float(from) || is_float(to))) {
-    return size_of(from) == 4 ? mark_core(rw) : Result<bool>(false);
-  }
+  const bool low_bit = from != to && (is_low_bit(from) || is_low_bit(to));
+  const bool reads_bits = from != to && (is_float(from) || is_float(to));
+  if (low_bit || (reads_bits && size_of(from) != 4))
+    return rw.keep("devices hold elements in 32 bits, not those of " + std::string(name_of(from)));
+  if (reads_bits) return mark_core(rw);
   AttrMap a;
   a.set("to", dtype_to_onnx(to));
   RP_ASSIGN(const graph::ValueId v, rw.emit("Cast", {rw.node().inputs[0]}, std::move(a)));

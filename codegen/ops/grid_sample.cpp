@@ -46,6 +46,8 @@ Result<bool> grid_sample(Rewriter& rw) {
   const std::string padding = c.attrs().get_string("padding_mode");
   const bool samples = mode == "nearest" || mode == "linear" || (mode == "cubic" && rank == 4);
   const bool pads = padding == "zeros" || padding == "border" || padding == "reflection";
+  if (rank == 5 && mode == "cubic")
+    return rw.keep("cubic interpolation in three dimensions has no device form");
   if (rank < 4 || rank > 5 || !is_float(t) || !samples || !pads) return false;
   const bool wide = t == DType::F64 || c.dtype(c.in(1)) == DType::F64;
   AttrMap a;

@@ -165,7 +165,8 @@ Result<bool> linear_attention(Rewriter& rw) {
   const Expr steps = ctx.shape(kQuery)[1];
   if (!steps.is_const() || steps.value() < 1 || steps.value() > kMostSteps ||
       !state_shape[2].is_const() || state_shape[2].value() < 1) {
-    return false;
+    return rw.keep("devices compute at most " + std::to_string(kMostSteps) +
+                   " steps, of heads whose size does not vary");
   }
   const DType t = c.dtype(c.in(kQuery));
   const LinearAttention a{c, rule, heads, state_shape[0], state_shape[2], state_shape[3]};

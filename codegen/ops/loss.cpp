@@ -96,7 +96,7 @@ V loss_of(OpBuilder& c, V scores, DType t) {
 Result<bool> negative_log_likelihood(Rewriter& rw) {
   if (rw.node().opset == 0) return false;
   OpBuilder c(rw);
-  if (!has_device_form(c)) return false;
+  if (!has_device_form(c)) return rw.keep("its targets, or ignore_index, do not fit int32");
   const DType t = c.dtype(c.in(0)), inner = accumulate_dtype(t);
   c.replace(0, c.cast(loss_of(c, c.cast(c.in(0), inner), inner), t));
   return c.finish();
@@ -104,7 +104,7 @@ Result<bool> negative_log_likelihood(Rewriter& rw) {
 
 Result<bool> softmax_cross_entropy(Rewriter& rw) {
   OpBuilder c(rw);
-  if (!has_device_form(c)) return false;
+  if (!has_device_form(c)) return rw.keep("its targets, or ignore_index, do not fit int32");
   const DType t = c.dtype(c.in(0)), inner = accumulate_dtype(t);
   const Softmax s(c, c.cast(c.in(0), inner), {1});
   const V scores = c.sub(s.difference, c.op("Log", {s.sum}));

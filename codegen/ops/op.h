@@ -108,6 +108,12 @@ class Rewriter {
   graph::Node& node() { return n_; }
   const graph::Value& input(size_t i) const { return g_.value(n_.inputs[i]); }
   bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] != graph::kNone; }
+  /// Keeps the node as it is, so that the host runs it. `why` is for people: "its axis is known
+  /// only in a run".
+  Result<bool> keep(std::string why) {
+    n_.host_reason = std::move(why);
+    return false;
+  }
   /// Adds a node in core form, infers it and returns its first output.
   Result<graph::ValueId> emit(graph::OpName op, std::vector<graph::ValueId> inputs,
                               AttrMap attrs = {});
@@ -230,6 +236,9 @@ struct OpDef {
   Shape (*contracted)(const graph::Graph&, const graph::Node&) = nullptr;
 
   // Algebra.
+  /// Replaces a node in core form whose weight has more than `most` bytes by nodes that read parts
+  /// of it. Returns false if its weight is small, or cannot be cut. Null: the operator cannot.
+  Result<bool> (*split)(Rewriter&, int64_t most) = nullptr;
   /// For Lowering::Reduce and Scan: combines two elements. Its identity is reduction_identity().
   std::optional<kernel::ScalarOp> combine = std::nullopt;
   /// The axes of the channels, for operators that are linear in input 1. Null: other operators.

@@ -85,7 +85,8 @@ Result<bool> lp_pool(Rewriter& rw) {
   RP_ASSIGN(const Window w, pool_window(ctx));
   OpBuilder c(rw);
   // In ceil mode the last windows are smaller than the kernel, so averages have other divisors.
-  if (c.attrs().get_int("ceil_mode") != 0) return false;
+  if (c.attrs().get_int("ceil_mode") != 0)
+    return rw.keep("in ceil_mode, the last windows are smaller than others");
   const DType t = c.dtype(c.in(0));
   const double p = static_cast<double>(c.attrs().get_int("p"));
   const V x = c.op("Abs", {c.cast(c.in(0), accumulate_dtype(t))});

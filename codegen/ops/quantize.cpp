@@ -327,7 +327,8 @@ Result<bool> qlinear_matmul(Rewriter& rw) {
   const graph::ValueId out = rw.node().outputs[0];
   // On a device, the scale of the result must be one number.
   for (size_t i : {size_t{6}, size_t{7}}) {
-    if (!element_count(c.shape(c.in(i))).is_const(1)) return false;
+    if (!element_count(c.shape(c.in(i))).is_const(1))
+      return rw.keep("the scale of the result is not one number");
   }
   const V a = centered(c, c.in(0), per_row(c, c.in(2)));
   const V b = centered(c, c.in(3), c.in(5));

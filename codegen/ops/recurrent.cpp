@@ -119,7 +119,10 @@ AttrMap steps_attributes(const graph::Node& n, RecurrentCell cell) {
 template <RecurrentCell cell>
 Result<bool> recurrent(Rewriter& rw) {
   OpBuilder c(rw);
-  if (!has_steps(c, cell)) return false;
+  if (!has_steps(c, cell))
+    return rw.keep(
+        "devices compute layers of floats of up to 32 bits, of fixed size, with the "
+        "activations of ONNX");
   const bool batch_major = c.attrs().get_int("layout") != 0;
   const auto order = [&](V v) { return batch_major ? c.transpose(v, {1, 0, 2}) : v; };
   const auto given = [&](size_t i) {

@@ -173,12 +173,15 @@ Result<bool> reduce_l2(Rewriter& rw) {
 Result<bool> reduce_sum_square(Rewriter& rw) {
   return reduction(rw, formula_sum_square);
 }
+Result<bool> of_floats(Rewriter& rw, V (*formula)(OpBuilder&, V, const std::vector<int64_t>&)) {
+  if (!is_float(rw.input(0).dtype)) return rw.keep("no kernel computes logarithms of integers");
+  return reduction(rw, formula);
+}
 Result<bool> reduce_log_sum(Rewriter& rw) {
-  // No scalar operation computes logarithms of integers.
-  return is_float(rw.input(0).dtype) ? reduction(rw, formula_log_sum) : Result<bool>(false);
+  return of_floats(rw, formula_log_sum);
 }
 Result<bool> reduce_log_sum_exp(Rewriter& rw) {
-  return is_float(rw.input(0).dtype) ? reduction(rw, formula_log_sum_exp) : Result<bool>(false);
+  return of_floats(rw, formula_log_sum_exp);
 }
 
 // --- Elements ------------------------------------------------------------------------------------

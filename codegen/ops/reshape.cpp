@@ -281,7 +281,8 @@ Status infer_dropout(InferContext& ctx) {
 
 /// The host drops elements.
 Result<bool> dropout(Rewriter& rw) {
-  if (drops_nothing(InferContext(rw.graph(), rw.node())) != true) return false;
+  if (drops_nothing(InferContext(rw.graph(), rw.node())) != true)
+    return rw.keep("the host drops elements");
   OpBuilder c(rw);
   const graph::Node& n = rw.node();
   if (n.outputs.size() > 1 && n.outputs[1] != graph::kNone) {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <utility>
 
+#include "codegen/ops/antialias.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
@@ -210,22 +211,34 @@ Status check_magnitude(const InferContext& ctx, const Ratio& r, const Expr& in, 
   return ctx.unify(Expr::min(largest, limit), largest, "index range").status();
 }
 
-/// Whether element() supports this request.
-bool has_device_form(const InferContext& ctx, const Request& r, const Shape& out) {
+/// Whether an axis of this size may be interpolated. Others are copied.
+bool is_scaled(const InferContext& ctx, const Request& r, const Shape& out, size_t d) {
+  return r.scales.empty() ? ctx.shape(0)[d] != out[d] : r.scales[d] != 1.0F;
+}
+
+/// Why devices have no form of this request; empty if they have one.
+std::string no_device_form(const InferContext& ctx, const Request& r, const Shape& out) {
   const std::string mode = interpolation(ctx);
   const std::string coordinates = coordinate_mode(ctx);
-  if (!r.stretch || coordinates == "tf_crop_and_resize") return false;
-  if (ctx.attrs().get_int("antialias") != 0 && mode != "nearest") return false;
-  if (mode != "nearest" && !is_float(ctx.dtype(0))) return false;
-  const bool dynamic_ratio = !r.sizes.empty() && !(is_static(out) && is_static(ctx.shape(0)));
-  if (mode == "cubic" && dynamic_ratio) return false;
-  // An axis that keeps its size is copied. For a dynamic axis, only a run knows whether it does.
-  if (coordinates == "tf_half_pixel_for_nn" && dynamic_ratio) return false;
-  if (coordinates != "pytorch_half_pixel") return true;
-  // This mode treats output sizes of 1 separately.
-  return std::all_of(out.begin(), out.end(), [&](const Expr& d) {
-    return d.is_const() || bounds(d, ctx.graph_symbols()).lo > 1;
-  });
+  if (!r.stretch) return "a policy that keeps the aspect ratio has no device form";
+  if (coordinates == "tf_crop_and_resize") return "tf_crop_and_resize has no device form";
+  if (mode != "nearest" && !is_float(ctx.dtype(0)))
+    return "interpolated integers are rounded, which needs float64";
+  const bool antialias = ctx.attrs().get_int("antialias") != 0 && mode != "nearest";
+  for (size_t d = 0; d < out.size(); ++d) {
+    if (!is_scaled(ctx, r, out, d)) continue;
+    const bool varies = !out[d].is_const() || !ctx.shape(0)[d].is_const();
+    const std::string axis = "the size of axis " + std::to_string(d) + " varies";
+    if (varies && antialias) return axis + ", and kernels need the weights of antialiasing";
+    // Only a run knows whether the axis is copied.
+    if (varies && r.scales.empty() && (mode == "cubic" || coordinates == "tf_half_pixel_for_nn"))
+      return axis + ", and kernels need its scale";
+    // This mode treats output sizes of 1 separately.
+    if (coordinates == "pytorch_half_pixel" && !out[d].is_const() &&
+        bounds(out[d], ctx.graph_symbols()).lo <= 1)
+      return axis + ", and may be 1";
+  }
+  return {};
 }
 
 Result<bool> resize(Rewriter& rw) {
@@ -233,7 +246,11 @@ Result<bool> resize(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto request, read_request(ctx));
   const Shape out = rw.graph().value(rw.node().outputs[0]).shape;
-  if (!request || !has_device_form(ctx, *request, out)) return false;
+  if (!request) return false;
+  if (std::string why = no_device_form(ctx, *request, out); !why.empty())
+    return rw.keep(std::move(why));
+  if (ctx.attrs().get_int("antialias") != 0 && interpolation(ctx) != "nearest")
+    return resize_antialiased(rw, interpolation(ctx), coordinate_mode(ctx), request->scales);
   AttrMap a;
   a.set("mode", interpolation(ctx));
   a.set("coordinate_transformation_mode", coordinate_mode(ctx));
@@ -249,7 +266,7 @@ Result<bool> resize(Rewriter& rw) {
   for (size_t d = 0; d < in.size(); ++d) {
     const auto s =
         check_magnitude(ctx, axis_ratio(request->scales, d, in[d], out[d]), in[d], out[d]);
-    if (!s.ok()) return false;
+    if (!s.ok()) return rw.keep("its positions do not fit 32 bits");
   }
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));

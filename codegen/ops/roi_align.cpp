@@ -55,8 +55,9 @@ Result<bool> roi_align(Rewriter& rw) {
   constexpr int64_t kMostSamples = 128;
   const int64_t ratio = c.attrs().get_int("sampling_ratio");
   const std::string mode = c.attrs().get_string("mode");
-  if (ratio < 0 || ratio > kMostSamples || (mode != "avg" && mode != "max")) return false;
-  if (ratio == 0 && !has_short_loops(c.shape(c.in(0)))) return false;
+  if (ratio < 0 || (mode != "avg" && mode != "max")) return false;
+  if (ratio > kMostSamples || (ratio == 0 && !has_short_loops(c.shape(c.in(0)))))
+    return rw.keep("a region may have more samples than a kernel takes");
   // Before version 16 there was no shift by half a pixel.
   const std::string by_version = n.opset < 16 ? "output_half_pixel" : "half_pixel";
   AttrMap a;

@@ -27,7 +27,7 @@ Result<bool> scan(Rewriter& rw) {
   if (Attributes(rw.node()).has("axis")) return mark_core(rw);
   const InferContext ctx(rw.graph(), rw.node());
   const auto axis = ctx.constant_ints(1);
-  if (!axis) return false;
+  if (!axis) return rw.keep("its axis is known only in a run");
   OpBuilder c(rw);
   AttrMap a;
   a.set("axis", (*axis)[0] < 0 ? (*axis)[0] + ctx.rank(0) : (*axis)[0]);

@@ -99,13 +99,15 @@ Result<bool> scatter(Rewriter& rw, const Updates& u) {
   OpBuilder c(rw);
   const Shape data = c.shape(c.in(0));
   const DType t = c.dtype(c.in(0));
-  if (t == DType::String || is_low_bit(t) || (t == DType::Bool && u.reduction != "none"))
-    return false;
+  if (t == DType::Bool && u.reduction != "none") return rw.keep("kernels do not reduce bool");
+  if (is_low_bit(t)) return rw.keep("kernels do not scatter low-bit types");
+  if (t == DType::String) return false;
   Shape targets = c.shape(c.in(1));
   if (u.axis < 0) targets.pop_back();
   const Expr count = element_count(targets);
-  if (count.is_overflow()) return false;
-  if (u.reduction != "none" && bounds(count, rw.graph().symbols).lo > kMaxReduced) return false;
+  if (count.is_overflow()) return rw.keep("the number of updates may leave 64 bits");
+  if (u.reduction != "none" && bounds(count, rw.graph().symbols).lo > kMaxReduced)
+    return rw.keep("kernels reduce at most " + std::to_string(kMaxReduced) + " updates");
   const V flat = flat_targets(c, u, count);
   Shape blocks{count};
   blocks.insert(blocks.end(), data.begin() + static_cast<int64_t>(u.depth), data.end());
@@ -136,7 +138,7 @@ Result<bool> scatter_elements(Rewriter& rw) {
 Result<bool> scatter_nd(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const Expr& depth = ctx.shape(1).back();
-  if (!depth.is_const()) return false;
+  if (!depth.is_const()) return rw.keep("the number of indices of an element varies");
   Updates u;
   u.depth = static_cast<size_t>(depth.value());
   RP_ASSIGN(u.reduction, reduction_of(ctx));
@@ -181,7 +183,7 @@ Status infer_max_unpool(InferContext& ctx) {
 /// Without output_shape: zeros, of which the indices replace some.
 Result<bool> max_unpool(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  if (ctx.has_input(2)) return false;
+  if (ctx.has_input(2)) return rw.keep("output_shape has no device form");
   OpBuilder c(rw);
   const Shape out = c.shape(rw.node().outputs[0]);
   const Expr count = element_count(c.shape(c.in(1))), total = element_count(out);

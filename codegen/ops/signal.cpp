@@ -167,6 +167,14 @@ bool is_short(const Transform& t) {
          (t.length <= kLongestMatrix * kLongestMatrix && first_factor(t.length) > 0);
 }
 
+constexpr const char* kVaryingLength =
+    "kernels need the length of a transform when they are compiled; --shape fixes it";
+
+std::string without_factors(const Transform& t) {
+  return "the length " + std::to_string(t.length) + " is not a product of factors of at most " +
+         std::to_string(kLongestMatrix);
+}
+
 /// rows [M, given, parts] -> [M, bins, parts]
 V transformed(OpBuilder& c, V rows, const Transform& t) {
   const double scale = t.inverse ? 1 / static_cast<double>(t.length) : 1;
@@ -250,10 +258,10 @@ Result<bool> dft(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto axis, dft_axis(ctx));
   RP_ASSIGN(const bool real, holds_real(ctx));
-  if (!axis) return false;
+  if (!axis) return rw.keep("its axis is known only in a run");
   const Expr dim = ctx.shape(0)[static_cast<size_t>(*axis)];
   const auto length = dft_length(ctx, *axis);
-  if (!length || !length->is_const() || !dim.is_const()) return false;
+  if (!length || !length->is_const() || !dim.is_const()) return rw.keep(kVaryingLength);
   OpBuilder c(rw);
   Transform t;
   t.length = length->value();
@@ -263,8 +271,8 @@ Result<bool> dft(Rewriter& rw) {
   t.real_input = real;
   t.given = std::min(dim.value(), t.mirrored ? t.length / 2 + 1 : t.length);
   t.bins = onesided && !t.inverse ? t.length / 2 + 1 : t.length;
-  // Half of a spectrum without imaginary parts has no use.
-  if (!is_short(t) || (t.mirrored && real)) return false;
+  if (t.mirrored && real) return rw.keep("half of a spectrum without imaginary parts has no use");
+  if (!is_short(t)) return rw.keep(without_factors(t));
   const DType dtype = c.dtype(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
   const auto rank = static_cast<int64_t>(out.size());
@@ -339,13 +347,14 @@ Result<bool> stft(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto length = frame_length(ctx);
   const auto step = scalar_input(ctx, 1);
-  if (!length || !length->is_const() || !step || !step->is_const()) return false;
+  if (!length || !length->is_const()) return rw.keep(kVaryingLength);
+  if (!step || !step->is_const()) return rw.keep("its frame_step is known only in a run");
   OpBuilder c(rw);
   Transform t;
   t.length = t.given = length->value();
   RP_ASSIGN(t.real_input, signal_is_real(ctx));
   t.bins = c.attrs().get_int("onesided") != 0 ? t.length / 2 + 1 : t.length;
-  if (!is_short(t)) return false;
+  if (!is_short(t)) return rw.keep(without_factors(t));
   const DType dtype = c.dtype(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
   const Shape& given = ctx.shape(0);

@@ -195,14 +195,16 @@ KernelResult pow(const Call& c) {
   RP_TRY(require_number(c, 1, "Y"));
   const HostTensor& x = input(c, 0);
   const HostTensor& y = input(c, 1);
-  if (is_float(x.dtype()) || is_int(y.dtype())) {
-    RP_ASSIGN(auto z, apply(x, y, kPow));
-    return one(std::move(z));
-  }
   const std::array<const HostTensor*, 2> operands = {&x, &y};
   RP_ASSIGN(const Broadcast bc, broadcast(operands));
   RP_ASSIGN(auto z, allocate(x.dtype(), bc.dims));
-  run_loop<double>(x, y, z, bc, kPow.f64);
+  if (is_float(x.dtype()) || is_float(y.dtype())) {
+    run_loop<double>(x, y, z, bc, kPow.f64);
+  } else if (is_signed_int(y.dtype())) {  // an exponent of any base may be negative
+    run_loop<int64_t>(x, y, z, bc, kPow.i64);
+  } else {
+    run_loop<uint64_t>(x, y, z, bc, kPow.u64);
+  }
   return one(std::move(z));
 }
 

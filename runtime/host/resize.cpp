@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "runtime/base/number_text.h"
+#include "runtime/base/resample.h"
 #include "runtime/host/support.h"
 #include "runtime/host/tables.h"
 
@@ -10,66 +11,20 @@ namespace reprise::host {
 
 namespace {
 
-enum class ResizeMode : uint8_t { Nearest, Linear, Cubic };
-enum class Coordinates : uint8_t {
-  HalfPixel,
-  HalfPixelSymmetric,
-  PytorchHalfPixel,
-  AlignCorners,
-  Asymmetric,
-  TfHalfPixelForNearest,
-  TfCropAndResize
-};
-
-struct ResizeOptions {
-  ResizeMode mode = ResizeMode::Nearest;
-  Coordinates coordinates = Coordinates::HalfPixel;
-  std::string nearest = "round_prefer_floor";
-  double cubic_a = -0.75;
-  bool exclude_outside = false;
-  bool antialias = false;
-  double extrapolation = 0;
-};
-
-struct Axis {
-  int64_t in = 0, out = 0;
-  double scale = 1, roi_begin = 0, roi_end = 1;
-};
-
-/// The weighted inputs of one output position. If `outside` is set, the result is the extrapolation
-/// value.
-struct Taps {
-  std::vector<std::pair<int64_t, double>> weights;
-  bool outside = false;
-};
-
-Result<ResizeOptions> read_resize_options(const Call& c) {
-  ResizeOptions o;
+Result<resample::Options> read_resize_options(const Call& c) {
+  resample::Options o;
   const std::string mode = c.attrs.get_string("mode", "nearest");
-  if (mode == "linear" || mode == "bilinear") {
-    o.mode = ResizeMode::Linear;
-  } else if (mode == "cubic") {
-    o.mode = ResizeMode::Cubic;
-  } else if (mode != "nearest") {
+  const auto known = resample::mode_of(mode);
+  if (!known)
     return invalid_model("attribute 'mode' is '" + mode + "', must be nearest, linear or cubic");
-  }
+  o.mode = *known;
   const bool old = c.op == "Upsample" || c.opset == 10;
   const std::string name =
       c.attrs.get_string("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
-  static constexpr std::pair<std::string_view, Coordinates> kNames[] = {
-      {"half_pixel", Coordinates::HalfPixel},
-      {"half_pixel_symmetric", Coordinates::HalfPixelSymmetric},
-      {"pytorch_half_pixel", Coordinates::PytorchHalfPixel},
-      {"align_corners", Coordinates::AlignCorners},
-      {"asymmetric", Coordinates::Asymmetric},
-      {"tf_half_pixel_for_nn", Coordinates::TfHalfPixelForNearest},
-      {"tf_crop_and_resize", Coordinates::TfCropAndResize}};
-  const auto* found = std::find_if(std::begin(kNames), std::end(kNames),
-                                   [&](const auto& n) { return n.first == name; });
-  if (found == std::end(kNames)) {
+  const auto coordinates = resample::coordinates_of(name);
+  if (!coordinates)
     return invalid_model("attribute 'coordinate_transformation_mode' is '" + name + "'");
-  }
-  o.coordinates = found->second;
+  o.coordinates = *coordinates;
   o.nearest = c.attrs.get_string("nearest_mode", old ? "floor" : "round_prefer_floor");
   if (o.nearest != "round_prefer_floor" && o.nearest != "round_prefer_ceil" &&
       o.nearest != "floor" && o.nearest != "ceil") {
@@ -77,102 +32,20 @@ Result<ResizeOptions> read_resize_options(const Call& c) {
   }
   o.cubic_a = static_cast<double>(c.attrs.get_float("cubic_coeff_a", -0.75F));
   o.exclude_outside = c.attrs.get_int("exclude_outside", 0) != 0;
-  o.antialias = c.attrs.get_int("antialias", 0) != 0 && o.mode != ResizeMode::Nearest;
+  o.antialias = c.attrs.get_int("antialias", 0) != 0 && o.mode != resample::Mode::Nearest;
   o.extrapolation = static_cast<double>(c.attrs.get_float("extrapolation_value", 0));
   return o;
 }
 
-double source_coordinate(const ResizeOptions& o, const Axis& a, int64_t i) {
-  const auto x = static_cast<double>(i);
-  const auto in = static_cast<double>(a.in);
-  const auto out = static_cast<double>(a.out);
-  switch (o.coordinates) {
-    case Coordinates::HalfPixel:
-      return (x + 0.5) / a.scale - 0.5;
-    case Coordinates::HalfPixelSymmetric: {
-      const double adjustment = out / (a.scale * in);
-      return in / 2 * (1 - adjustment) + (x + 0.5) / a.scale - 0.5;
-    }
-    case Coordinates::PytorchHalfPixel:
-      return a.out > 1 ? (x + 0.5) / a.scale - 0.5 : 0;
-    case Coordinates::AlignCorners:
-      return a.out > 1 ? x * (in - 1) / (out - 1) : 0;
-    case Coordinates::Asymmetric:
-      return x / a.scale;
-    case Coordinates::TfHalfPixelForNearest:
-      // Axes that keep their size, such as batch and channels, are copied.
-      return a.scale == 1 ? x : (x + 0.5) / a.scale;
-    case Coordinates::TfCropAndResize:
-      return a.out > 1
-                 ? a.roi_begin * (in - 1) + x * (a.roi_end - a.roi_begin) * (in - 1) / (out - 1)
-                 : 0.5 * (a.roi_begin + a.roi_end) * (in - 1);
-  }
-  return x;
-}
-
-int64_t nearest_index(const ResizeOptions& o, double x) {
-  if (o.nearest == "floor") return saturate_i64(std::floor(x));
-  if (o.nearest == "ceil") return saturate_i64(std::ceil(x));
-  const bool half = x - std::floor(x) == 0.5;
-  if (half) return saturate_i64(o.nearest == "round_prefer_floor" ? std::floor(x) : std::ceil(x));
-  return saturate_i64(std::round(x));
-}
-
-double cubic_weight(double a, double t) {
-  t = std::fabs(t);
-  if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
-  return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
-}
-
-Taps taps_of(const ResizeOptions& o, const Axis& a, int64_t i) {
-  Taps taps;
-  // fp32 scales and this arithmetic are slightly inexact if the position is an integer or half way
-  // between two. Devices compute it exactly, as a quotient.
-  double x = source_coordinate(o, a, i);
-  const double half = std::round(2 * x) / 2;
-  if (std::fabs(x - half) < 1e-6) x = half;
-  if (o.coordinates == Coordinates::TfCropAndResize &&
-      !(x >= 0 && x <= static_cast<double>(a.in - 1))) {
-    taps.outside = true;
-    return taps;
-  }
-  const auto clamp = [&](int64_t k) { return std::clamp<int64_t>(k, 0, a.in - 1); };
-  if (o.mode == ResizeMode::Nearest) {
-    taps.weights.push_back({clamp(nearest_index(o, x)), 1.0});
-    return taps;
-  }
-  // Antialiasing widens the filter by the downscaling factor.
-  const double stretch = o.antialias ? std::max(1.0, 1 / a.scale) : 1.0;
-  const double radius = (o.mode == ResizeMode::Linear ? 1 : 2) * stretch;
-  // Without antialiasing, the number of taps is always the width of the filter. Elements with
-  // weight 0 are multiplied as well, so that an infinity gives NaN, as on devices and in ONNX
-  // Runtime.
-  const int64_t width = o.mode == ResizeMode::Linear ? 2 : 4;
-  const int64_t first = o.antialias ? saturate_i64(std::floor(x - radius)) + 1
-                                    : saturate_i64(std::floor(x)) + 1 - width / 2;
-  const int64_t last = o.antialias ? saturate_i64(std::ceil(x + radius)) - 1 : first + width - 1;
-  double sum = 0;
-  for (int64_t k = first; k <= last; ++k) {
-    const double t = (static_cast<double>(k) - x) / stretch;
-    const double w =
-        o.mode == ResizeMode::Linear ? std::max(0.0, 1 - std::fabs(t)) : cubic_weight(o.cubic_a, t);
-    if (o.exclude_outside && (k < 0 || k >= a.in)) continue;
-    taps.weights.push_back({clamp(k), w});
-    sum += w;
-  }
-  for (auto& [k, w] : taps.weights) w /= sum;
-  return taps;
-}
-
 /// Interpolates `v` (of shape dims) along one axis. Marks positions outside the crop in `outside`.
 Result<std::vector<double>> resize_axis(const std::vector<double>& v, Dims& dims, size_t axis,
-                                        const Axis& a, const ResizeOptions& o,
+                                        const resample::Axis& a, const resample::Options& o,
                                         std::vector<bool>& outside) {
   const AxisSplit s = split_at(dims, static_cast<int64_t>(axis));
   dims[axis] = a.out;
   RP_ASSIGN(auto out, allocate_scratch(dims));
   for (int64_t i = 0; i < a.out; ++i) {
-    const Taps taps = taps_of(o, a, i);
+    const resample::Taps taps = resample::taps_of(o, a, i);
     outside.push_back(taps.outside);
     for (int64_t outer = 0; outer < s.outer; ++outer) {
       double* to = out.data() + (outer * a.out + i) * s.inner;
@@ -186,15 +59,15 @@ Result<std::vector<double>> resize_axis(const std::vector<double>& v, Dims& dims
 }
 
 /// Copies nearest neighbours, for any dtype.
-Result<HostTensor> resize_nearest(const HostTensor& x, const std::vector<Axis>& axes,
-                                  const ResizeOptions& o, const Dims& dims) {
+Result<HostTensor> resize_nearest(const HostTensor& x, const std::vector<resample::Axis>& axes,
+                                  const resample::Options& o, const Dims& dims) {
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
   if (y.count() == 0) return y;
   const Dims strides = strides_of(x.dims());
   std::vector<Dims> source(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
     for (int64_t i = 0; i < dims[d]; ++i) {
-      const Taps taps = taps_of(o, axes[d], i);
+      const resample::Taps taps = resample::taps_of(o, axes[d], i);
       source[d].push_back(taps.outside ? -1 : taps.weights[0].first * strides[d]);
     }
   }
@@ -215,15 +88,15 @@ Result<HostTensor> resize_nearest(const HostTensor& x, const std::vector<Axis>& 
   return y;
 }
 
-Result<HostTensor> resize_smooth(const HostTensor& x, const std::vector<Axis>& axes,
-                                 const ResizeOptions& o, const Dims& out_dims) {
+Result<HostTensor> resize_smooth(const HostTensor& x, const std::vector<resample::Axis>& axes,
+                                 const resample::Options& o, const Dims& out_dims) {
   RP_ASSIGN(auto y, allocate(x.dtype(), out_dims));
   if (y.count() == 0) return y;
   RP_ASSIGN(auto v, load_all(x));
   Dims dims = x.dims();
   std::vector<std::vector<bool>> outside(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
-    const bool crops = o.coordinates == Coordinates::TfCropAndResize &&
+    const bool crops = o.coordinates == resample::Coordinates::TfCropAndResize &&
                        (axes[d].roi_begin != 0 || axes[d].roi_end != 1);
     if (axes[d].in == axes[d].out && axes[d].scale == 1 && !crops) continue;
     RP_ASSIGN(v, resize_axis(v, dims, d, axes[d], o, outside[d]));
@@ -237,6 +110,11 @@ Result<HostTensor> resize_smooth(const HostTensor& x, const std::vector<Axis>& a
       if (++index[d] < dims[d]) break;
       index[d] = 0;
     }
+  }
+  // ONNX does not say how integers are rounded. Without antialiasing they are cut off, as in ONNX
+  // Runtime; with it, its reference evaluator rounds to the nearest, and half way to the even one.
+  if (o.antialias && is_int(x.dtype())) {
+    for (double& e : v) e = std::nearbyint(e);
   }
   store(y, 0, y.count(), v.data());
   return y;
@@ -255,14 +133,14 @@ Result<std::vector<double>> read_floats(const Call& c, const char* attr, size_t 
 
 /// Output sizes and scales from `scales`, or from `sizes` under the aspect ratio policy.
 Status scale_axes(const Call& c, const Dims& which, const std::vector<double>& scales,
-                  const Dims& sizes, std::vector<Axis>& axes) {
+                  const Dims& sizes, std::vector<resample::Axis>& axes) {
   if ((sizes.empty() ? scales.size() : sizes.size()) != which.size()) {
     return invalid_input("scales or sizes need " + std::to_string(which.size()) + " numbers");
   }
   const std::string policy = c.attrs.get_string("keep_aspect_ratio_policy", "stretch");
   double common = policy == "not_smaller" ? 0 : std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < which.size(); ++i) {
-    Axis& a = axes[static_cast<size_t>(which[i])];
+    resample::Axis& a = axes[static_cast<size_t>(which[i])];
     if (sizes.empty()) {
       if (!(scales[i] > 0) || !std::isfinite(scales[i])) {
         return invalid_input("scale " + number_text(scales[i]) + " is not positive");
@@ -288,7 +166,7 @@ Status scale_axes(const Call& c, const Dims& which, const std::vector<double>& s
     return invalid_model("attribute 'keep_aspect_ratio_policy' is '" + policy + "'");
   }
   for (int64_t d : which) {
-    Axis& a = axes[static_cast<size_t>(d)];
+    resample::Axis& a = axes[static_cast<size_t>(d)];
     a.scale = common;
     a.out = saturate_i64(std::round(common * static_cast<double>(a.in)));
   }
@@ -298,7 +176,7 @@ Status scale_axes(const Call& c, const Dims& which, const std::vector<double>& s
 KernelResult resize(const Call& c) {
   RP_TRY(check_arity(c, 1, 4));
   const HostTensor& x = input(c, 0);
-  RP_ASSIGN(const ResizeOptions o, read_resize_options(c));
+  RP_ASSIGN(const resample::Options o, read_resize_options(c));
   // Versions before 11 (and Upsample) have no region input.
   const bool old = c.op == "Upsample" || c.opset == 10;
   std::vector<double> roi;
@@ -319,9 +197,9 @@ KernelResult resize(const Call& c) {
     RP_TRY(normalize_axes(which, x.rank()).status());
     for (int64_t& a : which) a = a < 0 ? a + x.rank() : a;
   }
-  std::vector<Axis> axes;
+  std::vector<resample::Axis> axes;
   for (int64_t d : x.dims()) axes.push_back({d, d});
-  if (o.coordinates == Coordinates::TfCropAndResize) {
+  if (o.coordinates == resample::Coordinates::TfCropAndResize) {
     if (roi.size() != 2 * which.size()) return invalid_input("roi needs two numbers per axis");
     for (size_t i = 0; i < which.size(); ++i) {
       axes[static_cast<size_t>(which[i])].roi_begin = roi[i];
@@ -330,9 +208,9 @@ KernelResult resize(const Call& c) {
   }
   RP_TRY(scale_axes(c, which, scales, sizes, axes));
   Dims dims;
-  for (const Axis& a : axes) dims.push_back(a.out);
+  for (const resample::Axis& a : axes) dims.push_back(a.out);
   RP_TRY(checked_element_count(dims, x.dtype()).status());
-  if (o.mode == ResizeMode::Nearest) {
+  if (o.mode == resample::Mode::Nearest) {
     RP_ASSIGN(auto y, resize_nearest(x, axes, o, dims));
     return one(std::move(y));
   }

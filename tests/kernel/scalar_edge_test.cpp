@@ -252,6 +252,13 @@ Wide floor_mod(Wide a, Wide b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+Wide power(Wide a, Wide b) {
+  if (b < 0) return a == 1 || a == -1 ? (b % 2 == 0 ? 1 : a) : 0;
+  UnsignedWide r = 1, factor = static_cast<UnsignedWide>(a);
+  for (; b != 0; b /= 2, factor *= factor) r *= b % 2 != 0 ? factor : 1;
+  return static_cast<Wide>(r);
+}
+
 std::optional<Wide> integer_reference(ScalarOp op, Wide a, Wide b, int width, bool is_signed) {
   const Wide n = b & ((Wide{1} << width) - 1);
   switch (op) {
@@ -267,6 +274,8 @@ std::optional<Wide> integer_reference(ScalarOp op, Wide a, Wide b, int width, bo
       return b == 0 ? 0 : a % b;
     case ScalarOp::Mod:
       return b == 0 ? 0 : floor_mod(a, b);
+    case ScalarOp::Pow:
+      return power(a, b);
     case ScalarOp::IDiv:
       return b == 0 || (is_signed && b == -1) ? std::nullopt : std::optional<Wide>(a / b);
     case ScalarOp::IRem:

@@ -182,6 +182,17 @@ const Decomposition kResize[] = {
     {"Trilinear",
      "input x: float32[1,1,3,2,4]\nconst s: float32[5]{1, 1, 2, 2, 1.5}\n"
      "y = Resize<mode=\"linear\">(x, _, s) @13\noutput y"},
+    {"Antialias", RESIZE("mode=\"linear\", antialias=1", "1, 1, 0.4, 1.5", "n,2,9,7"), -3, 3, true},
+    {"AntialiasCubic",
+     RESIZE("mode=\"cubic\", antialias=1, coordinate_transformation_mode=\"half_pixel_symmetric\"",
+            "1, 1, 0.37, 0.5", "1,2,9,8")},
+    {"AntialiasSizes",
+     "input x: float32[n,2,9,7]\nd = Shape<end=2>(x) @15\nconst to: int64[2]{4, 3}\n"
+     "s = Concat<axis=0>(d, to) @13\n"
+     "y = Resize<mode=\"cubic\", antialias=1, exclude_outside=1>(x, _, _, s) @18\noutput y"},
+    {"CubicSizesOfTheBatch",
+     "input x: float32[n,2,4,5]\nd = Shape<end=2>(x) @15\nconst to: int64[2]{6, 8}\n"
+     "s = Concat<axis=0>(d, to) @13\ny = Resize<mode=\"cubic\">(x, _, _, s) @18\noutput y"},
     {"Half",
      "input x: float16[1,1,3,4]\nconst s: float32[4]{1, 1, 2, 3}\n"
      "y = Resize<mode=\"linear\">(x, _, s) @13\noutput y"},

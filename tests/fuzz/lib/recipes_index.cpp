@@ -233,9 +233,11 @@ bool power(Maker& m) {
     }
     return m.add("Pow", {x, m.partner(x)});
   }
-  return is_int(m.dtype(x)) &&
-         m.add("Pow", {x, m.fresh(m.dtype(x), m.broadcast_shape(m.shape(x), false),
-                                  Values::between(0, 4))});
+  if (!is_int(m.dtype(x))) return false;
+  const DType exponent = m.rng.pick(std::vector<DType>{m.dtype(x), DType::I64, DType::U8});
+  const double least = is_signed_int(exponent) ? -2 : 0;
+  return m.add("Pow", {x, m.fresh(exponent, m.broadcast_shape(m.shape(x), false),
+                                  Values::between(least, 4))});
 }
 
 bool modulo(Maker& m) {

@@ -98,6 +98,7 @@ bool resize(Maker& m) {
   const std::string mode = m.rng.pick(std::vector<std::string>{"nearest", "linear", "cubic"});
   attrs.set("mode", mode);
   if (mode == "cubic" && m.rank(x) != 4) return false;
+  if (mode != "nearest" && m.rng.chance(0.4)) attrs.set("antialias", int64_t{1});
   attrs.set("coordinate_transformation_mode",
             m.rng.pick(std::vector<std::string>{"half_pixel", "asymmetric", "align_corners",
                                                 "pytorch_half_pixel", "half_pixel_symmetric"}));
