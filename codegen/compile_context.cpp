@@ -2,13 +2,23 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 namespace reprise {
 
+uint64_t largest_weight(const CompileOptions& options) {
+  const auto given = options.pass_options.find(kSplitOption);
+  if (given != options.pass_options.end() && given->second > 0)
+    return static_cast<uint64_t>(given->second);
+  return options.device ? options.device->max_buffer_bytes : std::numeric_limits<uint64_t>::max();
+}
+
 passes::PassOptions pass_options(const CompileOptions& options) {
   passes::PassOptions out{options.disabled_passes, options.pass_options, options.added_passes};
   out.numbers[std::string(kPrecisionOption)] = static_cast<int64_t>(options.precision);
+  if (const uint64_t most = largest_weight(options); std::in_range<int64_t>(most))
+    out.numbers[std::string(kSplitOption)] = static_cast<int64_t>(most);
   return out;
 }
 

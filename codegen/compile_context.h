@@ -29,6 +29,11 @@ inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "atte
 /// The option of the pass autocast that CompileOptions::precision sets.
 inline constexpr std::string_view kPrecisionOption = "autocast.precision";
 
+/// The option of the pass split-weights that follows from the device that one compiles for.
+inline constexpr std::string_view kSplitOption = "split-weights.bytes";
+
+/// The bytes of the largest weight that a kernel may read.
+uint64_t largest_weight(const CompileOptions& options);
 /// The part of the options that is about passes.
 passes::PassOptions pass_options(const CompileOptions& options);
 

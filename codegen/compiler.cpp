@@ -155,10 +155,10 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   context.state_count = options.states.size();
   RP_ASSIGN(p.host_plan, host_plan_of(context));
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
-  p.explanation.notes = g.notes;
   context.end_pass("host-plan");
   passes::PassReport report_of_passes;
   RP_TRY(run_passes(context, report_of_passes));
+  p.explanation.notes = g.notes;
   explain_precision(context, report_of_passes, p.explanation);
   // Inference during the passes may have added symbols, and guards that make dims equal.
   ops::resolve_guards(g);
@@ -173,8 +173,9 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   RP_TRY(context.device_bodies.prepare(context));
   context.end_pass("bodies");
   if (options.fullgraph) RP_TRY(context.device_bodies.require_no_host(fusion));
-  RP_ASSIGN(const lower::Fusion unfused,
-            lower::fuse(g, {.enabled = false, .device = fusing.device}));
+  RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false,
+                                                         .device = fusing.device,
+                                                         .largest_weight = fusing.largest_weight}));
   p.explanation.launches_unfused = count_launches(unfused);
   explain_unfused(fusion, p.explanation);
   context.end_pass("explain");

@@ -75,11 +75,17 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
 }
 
 /// The fusion with the prices of one variant's devices.
+/// What fusion does otherwise than it chose, because a kernel could not be written.
+struct Exceptions {
+  std::map<const graph::Node*, std::string> separate, on_host;
+};
+
 Result<lower::Fusion> fusion_for(const CompileContext& context, const Predicate& device,
-                                 const std::set<const graph::Node*>& separate = {}) {
+                                 const Exceptions& exceptions = {}) {
   lower::FusionOptions options = fusion_options(context);
   options.device = device;
-  options.separate = separate;
+  options.separate = exceptions.separate;
+  options.on_host = exceptions.on_host;
   return lower::fuse(context.model, options);
 }
 
@@ -107,27 +113,47 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
   return v;
 }
 
+/// Adds exceptions that let another fusion succeed where the kernel of a group could not be
+/// written. A limit of kernels is no fault: it gives the reason why a node runs on the host.
+/// Returns whether there is anything left to try.
+bool except(CompileContext& context, const lower::Group& failed, const Status& why,
+            const std::string& variant, Exceptions& to) {
+  const bool is_limit = why.code() == Code::Unsupported;
+  const size_t before = to.separate.size();
+  if (failed.nodes.size() > 1) {
+    const std::string reason =
+        is_limit ? "one kernel for both cannot be written: " + why.message()
+                 : "one kernel for both could not be written, which is a fault of the compiler; "
+                   "please report it";
+    for (const graph::Node* n : failed.nodes) to.separate.emplace(n, reason);
+  }
+  if (to.separate.size() > before) {
+    if (is_limit) return true;
+    context.report_fault(
+        {variant, kernel_name(failed), {Code::Internal, why.message()}},
+        "fusion made a kernel that cannot be written, so its operators get separate kernels: ");
+    return true;
+  }
+  if (!is_limit || context.options.fullgraph) return false;
+  for (const graph::Node* n : failed.nodes) to.on_host.emplace(n, why.message());
+  return true;
+}
+
 /// The plan for one target. A group whose kernel cannot be written must not fail the compilation:
-/// its nodes get kernels of their own, and the report names the fault.
+/// its nodes get kernels of their own, or run on the host.
 Result<DevicePlan> plan_for(CompileContext& context, const lower::Fusion& fusion,
                             const lower::Target& target) {
   const size_t schedules = context.report.schedules.size();
-  std::set<const graph::Node*> separate;
+  Exceptions exceptions;
   lower::Fusion smaller;
   const lower::Fusion* groups = &fusion;
   while (true) {
     const lower::Group* failed = nullptr;
     auto plan = build_device_plan(context, *groups, target, &failed);
     if (plan.ok() || failed == nullptr) return plan;
-    const size_t before = separate.size();
-    separate.insert(failed->nodes.begin(), failed->nodes.end());
-    if (separate.size() == before || failed->nodes.size() < 2) return plan;
+    if (!except(context, *failed, plan.status(), target.name, exceptions)) return plan;
     context.report.schedules.resize(schedules);
-    const std::string name = kernel_name(*failed);
-    context.report_fault(
-        {target.name, name, {Code::Internal, plan.status().message()}},
-        "fusion made a kernel that cannot be written, so its operators get separate kernels: ");
-    RP_ASSIGN(smaller, fusion_for(context, target.predicate, separate));
+    RP_ASSIGN(smaller, fusion_for(context, target.predicate, exceptions));
     groups = &smaller;
   }
 }
@@ -259,6 +285,7 @@ lower::FusionOptions fusion_options(const CompileContext& context) {
   options.device.needs_float64 = !context.options.device || context.options.device->float64;
   options.enabled = !context.disabled(kFusionPass);
   options.attention = attention_of(context);
+  options.largest_weight = largest_weight(context.options);
   const int64_t limit = context.passes.number(kFusionPass, "limit");
   if (limit >= 0) options.limit.first = static_cast<size_t>(limit);
   if (const auto& only = context.options.fusion_decisions)

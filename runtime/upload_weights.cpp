@@ -38,7 +38,8 @@ struct Pool {
   uint64_t bytes = 0;
 };
 
-Result<std::vector<Pool>> make_pools(const package::Package& package, const plan::Plan& plan) {
+Result<std::vector<Pool>> make_pools(const package::Package& package, const plan::Plan& plan,
+                                     uint64_t most) {
   std::vector<Pool> pools;
   size_t together = SIZE_MAX;  // index of the pool for small weights that has room
   const std::vector<bool> used = read_by_launches(plan);
@@ -54,6 +55,13 @@ Result<std::vector<Pool>> make_pools(const package::Package& package, const plan
     const uint64_t bytes = align_up(
         plan::readable_bytes(w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()))),
         plan::kBufferAlignment);
+    if (bytes > most) {
+      return unsupported(
+          "weight '" + w.name + "' (" + describe(raw.dtype(), raw.dims()) + ") needs " +
+          std::to_string(bytes) + " bytes, the device allows buffers of " + std::to_string(most) +
+          "; compile the model for this device, or with the option split-weights.bytes, which "
+          "reads it in parts, or use the host device");
+    }
     if (bytes >= kOwnAllocation) {
       pools.push_back({{{i, 0}}, bytes});
       continue;
@@ -154,7 +162,8 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
                                      Device& device) {
   DeviceWeights out;
   out.places.resize(plan.weights.size());
-  RP_ASSIGN(const std::vector<Pool> pools, make_pools(package, plan));
+  RP_ASSIGN(const std::vector<Pool> pools,
+            make_pools(package, plan, device.info().facts.max_buffer_bytes));
   for (const Pool& pool : pools) {
     RP_ASSIGN(auto memory, get_memory(package, plan, pool, device));
     for (const Pool::Member& m : pool.members) out.places[m.weight] = {memory.get(), m.offset};

@@ -10,6 +10,7 @@
 #include "codegen/lower/fuse_steps.h"
 #include "codegen/lower/index_test.h"
 #include "codegen/lower/lower.h"
+#include "codegen/ops/weight_parts.h"
 
 namespace reprise::lower {
 
@@ -51,6 +52,8 @@ class Fuser {
   void add_host_nodes() {
     for (Node* n : p_.order()) {
       std::string reason = host_reason(g_, *n, device_);
+      if (reason.empty()) reason = too_large_weight(*n);
+      if (const auto at = o_.on_host.find(n); at != o_.on_host.end()) reason = at->second;
       if (reason.empty()) continue;
       Group gr;
       gr.kind = GroupKind::Host;
@@ -60,6 +63,18 @@ class Fuser {
                            [](ValueId v) { return v != kNone; });
       p_.add(std::move(gr));
     }
+  }
+
+  std::string too_large_weight(const Node& n) const {
+    for (const ValueId v : n.inputs) {
+      const ValueId weight = v == kNone ? kNone : ops::weight_of(g_, v);
+      if (weight == kNone) continue;
+      const uint64_t bytes = g_.value(weight).constant->bytes().size();
+      if (bytes > o_.largest_weight)
+        return "its weight '" + g_.value(weight).name + "' has " + std::to_string(bytes) +
+               " bytes, and buffers of the device at most " + std::to_string(o_.largest_weight);
+    }
+    return {};
   }
 
   /// Makes n a group that no other node joins.
@@ -153,13 +168,17 @@ class Fuser {
     return out;
   }
 
+  std::string why_separate(const Node* from, const Node* to) const {
+    for (const Node* n : {from, to})
+      if (const auto at = o_.separate.find(n); at != o_.separate.end()) return at->second;
+    return {};
+  }
+
   void explain_edge(Fusion& out, ValueId v, const Node* to, const Group& a, const Group& b) const {
     const Node* from = g_.value(v).producer;
-    std::string reason;
-    if (o_.separate.count(from) != 0 || o_.separate.count(to) != 0) {
-      reason =
-          "one kernel for both could not be written, which is a fault of the compiler; please "
-          "report it";
+    std::string reason = why_separate(from, to);
+    if (!reason.empty()) {
+      // Their kernel could not be written.
     } else if (reason = p_.explanation(from, to); !reason.empty()) {
       // The step that separated them gave the reason.
     } else if (!o_.enabled) {

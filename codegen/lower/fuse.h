@@ -1,7 +1,9 @@
 // Fusion: which nodes of a graph become one kernel.
 #pragma once
 
-#include <set>
+#include <cstdint>
+#include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,12 @@ struct FusionOptions {
   FuseAttention attention = FuseAttention::Priced;
   /// Prices are those of devices that satisfy this predicate.
   Predicate device = {};
-  /// Nodes that get kernels of their own.
-  std::set<const graph::Node*> separate = {};
+  /// Nodes that get kernels of their own, and those that run on the host, because other kernels
+  /// could not be written: with the reason.
+  std::map<const graph::Node*, std::string> separate = {};
+  std::map<const graph::Node*, std::string> on_host = {};
+  /// Nodes that read a weight of more bytes run on the host.
+  uint64_t largest_weight = std::numeric_limits<uint64_t>::max();
   FusionLimit limit = {};
 };
 

@@ -5,6 +5,8 @@
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
+#include "codegen/ops/weight_parts.h"
+#include "runtime/base/low_bit.h"
 
 namespace reprise::ops {
 
@@ -74,6 +76,48 @@ Result<bool> gather(Rewriter& rw) {
   OpBuilder c(rw);
   const auto part = c.slice_axis(c.in(0), axis, i < 0 ? dim + Expr(i) : Expr(i), 1);
   c.replace(0, c.reshape(part, c.shape(rw.node().outputs[0])));
+  return c.finish();
+}
+
+/// A dtype that Where takes and that holds the elements of another.
+DType selectable(DType t) {
+  if (!is_low_bit(t)) return t;
+  return is_low_bit_int(t) ? DType::I8 : DType::F32;
+}
+
+/// An index selects from the part in which it is. In the others it selects an element that is not
+/// used, but one that is out of range of all of them is so in the last part.
+Result<bool> split_gather(Rewriter& rw, int64_t most) {
+  const graph::ValueId table = rw.node().inputs[0];
+  if (weight_bytes(rw.graph(), table) <= most) return false;
+  const auto axis = static_cast<size_t>(Attributes(rw.node()).get_int("axis"));
+  const std::vector<PartRange> ranges = part_ranges(rw.graph(), table, axis, most);
+  if (ranges.empty()) return false;
+  OpBuilder c(rw);
+  const DType t = c.dtype(c.in(1));
+  const auto number = [&](int64_t v) { return c.scalar(t, static_cast<double>(v)); };
+  const int64_t size = ranges.back().begin + ranges.back().size;
+  graph::ValueId index =
+      c.where(c.op("Less", {c.in(1), number(0)}), c.add(c.in(1), number(size)), c.in(1));
+  index = c.where(c.op("Less", {index, number(0)}), number(size), index);
+  Shape at(c.shape(c.in(0)).size() - 1, Expr(1));  // of conditions: the index, among other axes
+  const Shape chosen = c.shape(index);
+  at.insert(at.begin() + static_cast<std::ptrdiff_t>(axis), chosen.begin(), chosen.end());
+  AttrMap a;
+  a.set("axis", static_cast<int64_t>(axis));
+  const DType element = c.dtype(table), chosen_as = selectable(element);
+  graph::ValueId result = graph::kNone;
+  for (const PartRange& range : ranges) {
+    const bool is_last = &range == &ranges.back();
+    graph::ValueId local = c.sub(index, number(range.begin));
+    const graph::ValueId before = c.op("Less", {local, number(0)});
+    const graph::ValueId behind = c.op("GreaterOrEqual", {local, number(range.size)});
+    local = c.where(is_last ? before : c.op("Or", {before, behind}), number(0), local);
+    const graph::ValueId rows =
+        c.cast(c.op("Gather", {part_of_weight(c, table, axis, range), local}, a), chosen_as);
+    result = result == graph::kNone ? rows : c.where(c.reshape(before, at), result, rows);
+  }
+  c.replace(0, c.cast(result, element));
   return c.finish();
 }
 
@@ -323,6 +367,7 @@ std::span<const OpDef> gather_ops() {
        .host_rounding = HostRounding::Moves,
        .quantized_input = 0,
        .layout = LayoutRole::Fixed,
+       .split = split_gather,
        .moves = true,
        .low_bit = true},
       {.name = "GatherElements",

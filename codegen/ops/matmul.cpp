@@ -9,6 +9,7 @@
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/product_sum.h"
 #include "codegen/ops/support.h"
+#include "codegen/ops/weight_parts.h"
 
 namespace reprise::ops {
 
@@ -52,6 +53,29 @@ Result<bool> matmul(Rewriter& rw) {
   OpBuilder c(rw);
   c.replace(0, c.matmul(c.in(0), c.in(1), c.shape(rw.node().outputs[0])));
   return c.finish();
+}
+
+/// Columns of the right operand, or rows of the left one, give columns or rows of the result.
+Result<bool> split_matmul(Rewriter& rw, int64_t most) {
+  const Shape out = rw.graph().value(rw.node().outputs[0]).shape;
+  for (const size_t operand : {size_t{1}, size_t{0}}) {
+    const V weight = rw.node().inputs[operand];
+    const size_t rank = rw.input(operand).shape.size();
+    if (weight_bytes(rw.graph(), weight) <= most) continue;
+    const size_t axis = operand == 1 ? rank - 1 : rank - 2;
+    const std::vector<PartRange> ranges = part_ranges(rw.graph(), weight, axis, most);
+    if (ranges.empty()) return false;
+    OpBuilder c(rw);
+    std::vector<V> parts;
+    for (const PartRange& range : ranges) {
+      std::vector<V> operands = rw.node().inputs.list();
+      operands[operand] = part_of_weight(c, weight, axis, range);
+      parts.push_back(c.op("MatMul", std::move(operands)));
+    }
+    c.replace(0, c.concat(std::move(parts), std::ssize(out) - (operand == 1 ? 1 : 2)));
+    return c.finish();
+  }
+  return false;
 }
 
 /// Computes one output element in a plain loop, for shapes and dtypes without a tiled kernel.
@@ -147,7 +171,7 @@ V gemm_of(OpBuilder& c) {
 Result<bool> gemm(Rewriter& rw) {
   OpBuilder c(rw);
   const V y = gemm_of(c);
-  if (y == graph::kNone && c.ok()) return false;
+  if (y == graph::kNone && c.ok()) return rw.keep("the scales of integers may be fractions");
   c.replace(0, y);
   return c.finish();
 }
@@ -262,6 +286,7 @@ std::span<const OpDef> matmul_ops() {
        .layout = LayoutRole::Fixed,
        .reads_per_element = matmul_reads,
        .contracted = matmul_contracted,
+       .split = split_matmul,
        .channels = matmul_channels},
       {.name = "Gemm",
        .infer = infer_gemm,

@@ -1,5 +1,9 @@
 #include "codegen/ops/op_builder.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -99,11 +103,50 @@ V OpBuilder::positions(const Expr& size) {
   return take(rw_.emit_shaped("Range", {start, limit, delta}, std::move(a), DType::I32, {size}));
 }
 
+namespace {
+
+/// Kernels count the elements of a row in 32 bits.
+constexpr int64_t kMostInRow = std::numeric_limits<int32_t>::max();
+
+/// The larger factor of a number, if kernels can count to both. Else 0.
+int64_t countable_factor(int64_t n) {
+  constexpr int64_t kMostTries = int64_t{1} << 20;
+  const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
+  for (int64_t f = root; f > 1 && f > root - kMostTries; --f) {
+    if (n % f == 0) return n / f <= kMostInRow ? n / f : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+/// A row of more elements than kernels count is reduced in steps: over its last axes, then over the
+/// others. An axis of more elements becomes two.
 V OpBuilder::reduce(const std::string& op_name, V v, std::vector<int64_t> axes) {
-  if (axes.empty()) return v;
+  if (axes.empty() || !ok()) return v;
+  std::ranges::sort(axes);
+  const Shape from = shape(v);
+  std::vector<int64_t> last;
+  for (int64_t count = 1; !axes.empty(); axes.pop_back()) {
+    const auto axis = static_cast<size_t>(axes.back());
+    const int64_t size = from[axis].is_const() ? std::max<int64_t>(from[axis].value(), 1) : 1;
+    if (!last.empty() && size > kMostInRow / count) break;
+    const int64_t factor = size > kMostInRow ? countable_factor(size) : 0;
+    if (factor != 0) {
+      Shape split = from, kept = from;
+      split[axis] = Expr(size / factor);
+      split.insert(split.begin() + axes.back() + 1, Expr(factor));
+      kept[axis] = 1;
+      v = reduce(op_name, reshape(v, std::move(split)), {axes.back(), axes.back() + 1});
+      axes.pop_back();
+      return reduce(op_name, reshape(v, std::move(kept)), std::move(axes));
+    }
+    count = size > kMostInRow ? kMostInRow : count * size;
+    last.insert(last.begin(), axes.back());
+  }
   AttrMap a;
-  a.set("axes", std::move(axes));
-  return op(op_name, {v}, std::move(a));
+  a.set("axes", std::move(last));
+  return reduce(op_name, op(op_name, {v}, std::move(a)), std::move(axes));
 }
 
 V OpBuilder::mean(V v, std::vector<int64_t> axes) {

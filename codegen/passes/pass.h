@@ -96,8 +96,10 @@ Status canonicalize(graph::Graph& g);     // removes no-op views and casts, merg
 Status fold_batch_norm(graph::Graph& g);  // per-channel scales after Conv and MatMul -> weights
 Status layout(graph::Graph& g);           // chooses NCHW or channels last
 Status cse(graph::Graph& g);              // equal nodes over equal inputs -> one
-Status dce(graph::Graph& g);              // removes nodes without users
-Status autocast(PassContext& context);    // stores values in 16 bits: see autocast.h
+/// Cuts weights that are larger than the buffers of the device. Option `bytes`: the limit.
+Status split_weights(PassContext& context);
+Status dce(graph::Graph& g);            // removes nodes without users
+Status autocast(PassContext& context);  // stores values in 16 bits: see autocast.h
 
 /// Whether the host cannot run the node, but only its decomposition.
 bool lacks_host_kernel(const graph::Node& n);

@@ -18,6 +18,10 @@ constexpr PassOption kAutocastOptions[] = {
     {"min-elements", kMinNarrowed, "do not round constants with fewer elements"},
 };
 
+constexpr PassOption kSplitOptions[] = {
+    {"bytes", 0, "the largest weight that a kernel may read; 0: as large as the device allows"},
+};
+
 constexpr Pass required(std::string_view name, Status (*run)(PassContext&), std::string_view what) {
   return {.name = name, .run = run, .required = true, .core = true, .what = what};
 }
@@ -46,6 +50,12 @@ constexpr std::array kPipeline{
     optional("fold-batch-norm", plain<fold_batch_norm>, true, "move channel scales into weights"),
     optional("layout", plain<layout>, true, "use channels last if that saves conversions"),
     optional("cse", plain<cse>, true, "merge equal nodes"),
+    Pass{.name = "split-weights",
+         .run = split_weights,
+         .core = true,
+         .what = "read weights that are larger than the device's buffers in parts",
+         .options = kSplitOptions,
+         .enabled_by = "bytes"},
     optional("dce", plain<dce>, true, "remove nodes without users"),
     // The last pass that sees the graph, because the storage types that it sets hold for this
     // graph.

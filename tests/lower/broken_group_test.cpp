@@ -80,7 +80,7 @@ TEST(BrokenGroup, NothingJoinsASeparateNode) {
   const graph::Node* relu = nullptr;
   for (const auto& n : g->nodes()) relu = n->name == "relu" ? n.get() : relu;
   ASSERT_NE(relu, nullptr);
-  const auto fusion = lower::fuse(*g, {.separate = {relu}});
+  const auto fusion = lower::fuse(*g, {.separate = {{relu, "please report it"}}});
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   for (const lower::Group& group : fusion->groups) EXPECT_EQ(group.nodes.size(), 1U);
   ASSERT_EQ(fusion->unfused.size(), 2U);
