@@ -19,7 +19,7 @@ struct Part {
   std::map<graph::ValueId, std::vector<int64_t>> dims;  // of inputs and outputs; default: inferred
 };
 
-/// The bytes of a model file. Unsupported for nodes with bodies and for nodes in core form.
+/// The bytes of a model file. Unsupported for nodes in core form.
 Result<std::string> export_part(const graph::Graph& g, const Part& part);
 
 /// The bytes of a TensorProto file, as the ONNX suite stores inputs and outputs.

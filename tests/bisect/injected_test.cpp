@@ -381,41 +381,6 @@ TEST(InjectedFault, InASchedule) {
   expect_reproduces(r, o, "schedule " + schedule);
 }
 
-// ------------------------------------------------------------ a second reference
-
-/// All values of a model by the host, of which one is made wrong.
-auto reference_with(const std::string& wrong) {
-  return [wrong](const std::string& file,
-                 const app::InputSet& inputs) -> Result<std::vector<HostTensor>> {
-    RP_ASSIGN(const auto g, onnx::import_bytes(std::as_bytes(std::span(file))));
-    RP_ASSIGN(const app::Values values, app::HostGraph(*g).run(inputs.tensors));
-    std::vector<HostTensor> out;
-    for (const graph::ValueId v : g->outputs) {
-      HostTensor t(DType::F32, values.at(v).dims());
-      std::memcpy(t.mutable_bytes().data(), values.at(v).bytes().data(), t.bytes().size());
-      if (g->value(v).name == wrong) t.mutable_data<float>()[3] += 0.5F;
-      out.push_back(std::move(t));
-    }
-    return out;
-  };
-}
-
-TEST(SecondReference, AgreesWithTheHost) {
-  app::BisectOptions o = on_vulkan();
-  o.reference = reference_with("");
-  EXPECT_FALSE(bisected(subject(pointwise_model()), o).differs);
-}
-
-TEST(SecondReference, NamesTheHostsNode) {
-  app::BisectOptions o = on_vulkan();
-  o.reference = reference_with("s");
-  const BisectReport r = bisected(subject(pointwise_model()), o);
-  EXPECT_TRUE(r.differs);
-  EXPECT_EQ(r.cause, "host");
-  EXPECT_EQ(r.nodes, std::vector<std::string>{"sin"});
-  EXPECT_NE(r.explanation.find("'s': element 3"), std::string::npos) << r.explanation;
-}
-
 // ------------------------------------------------------------ a driver that miscompiles
 
 PFN_vkCreateShaderModule real_create = nullptr;
