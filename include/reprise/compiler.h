@@ -93,10 +93,10 @@ typedef struct reprise_compile_options {
 
 /* Compiles for all targets; no device is needed. `options` may be null.
  *
- * If the model has weights of 64 MB or more, the package leaves those that it does not change in the
- * model's files, which it keeps open, and sessions read them there. These files may be replaced or
- * removed, but not changed in place: sessions fail with REPRISE_CORRUPT_PACKAGE then. A package that
- * was saved and opened does not need them. */
+ * If the model has weights of 64 MB or more, the package leaves those that it does not change in
+ * the model's files, which it keeps open, and sessions read them there. These files may be replaced
+ * or removed, but not changed in place: sessions fail with REPRISE_CORRUPT_PACKAGE then. A package
+ * that was saved and opened does not need them. */
 REPRISE_API reprise_status reprise_compile_file(const char* onnx_path,
                                                 const reprise_compile_options* options,
                                                 reprise_package** out, reprise_error* error);

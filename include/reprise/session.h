@@ -219,11 +219,11 @@ typedef struct reprise_results reprise_results;
 
 /* Runs once and waits for the end. `stats` may be null.
  *
- * The caller must give every input for which the model has no value (reprise_slot::has_value), and a
- * tensor of one element is taken for a scalar. Each output that it gives is written to the memory of the
- * caller, which must be large enough, and the run sets its dtype and dims. The other outputs are in
- * `results` if that is not null. Outputs must not share memory with each other. An output in a
- * buffer must not share memory with an input; an output in host memory may be where an input is.
+ * The caller must give every input for which the model has no value (reprise_slot::has_value), and
+ * a tensor of one element is taken for a scalar. Each output that it gives is written to the memory
+ * of the caller, which must be large enough, and the run sets its dtype and dims. The other outputs
+ * are in `results` if that is not null. Outputs must not share memory with each other. An output in
+ * a buffer must not share memory with an input; an output in host memory may be where an input is.
  *
  * A run on a device allocates nothing on the heap if the run before it had the same sizes, the
  * caller gives all outputs in memory without a row pitch, no tensor is an image, no node runs on
@@ -362,9 +362,9 @@ REPRISE_API void reprise_run_free(reprise_run* run);
  *
  * A run that fails because a kernel or a host call finds an error, such as an index that is out of
  * range, leaves all states as they were. If a run ends for another reason while the device updates
- * states in place (REPRISE_TIMEOUT, REPRISE_DEVICE_LOST, REPRISE_CANCELLED), or if an earlier version
- * compiled the package, these have no defined value. Calls that need one fail with REPRISE_USAGE
- * then, until the states are loaded, reset or written. */
+ * states in place (REPRISE_TIMEOUT, REPRISE_DEVICE_LOST, REPRISE_CANCELLED), or if an earlier
+ * version compiled the package, these have no defined value. Calls that need one fail with
+ * REPRISE_USAGE then, until the states are loaded, reset or written. */
 REPRISE_API size_t reprise_session_state_count(const reprise_session* session);
 REPRISE_API reprise_status reprise_session_state(const reprise_session* session, size_t index,
                                                  reprise_slot* slot, reprise_error* error);

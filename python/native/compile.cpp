@@ -35,7 +35,7 @@ struct Settings {
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
   std::vector<std::string> optional_inputs;
   std::map<std::string, std::vector<int64_t>> values;
-  std::vector<std::string> images;                          // codegen/graph/image_option.h
+  std::vector<std::string> images;  // codegen/graph/image_option.h
   bool fullgraph = false;
   std::vector<std::string> disabled_passes;
   std::map<std::string, int64_t> pass_options;

@@ -29,10 +29,10 @@ template <typename S>
 nb::list slots_of(const std::vector<S>& slots, std::span<const Symbol> symbols) {
   nb::list out;
   for (const plan::Slot& s : slots)
-    out.append(nb::cast(
-        Slot{s.name, s.dtype, shape_of(s.shape, symbols),
-             s.image == ImageFormat::None ? std::string() : std::string(name_of(s.image)),
-             std::is_same_v<S, plan::Slot> && s.initial != plan::Slot::kNone}));
+    out.append(
+        nb::cast(Slot{s.name, s.dtype, shape_of(s.shape, symbols),
+                      s.image == ImageFormat::None ? std::string() : std::string(name_of(s.image)),
+                      std::is_same_v<S, plan::Slot> && s.initial != plan::Slot::kNone}));
   return out;
 }
 

@@ -162,7 +162,8 @@ TEST(Import, KnownValuesDecideRanks) {
   m.input("x", kFloat, {6}).input("s", kInt64, {"r"}).output("y");
   m.node("Reshape", {"x", "s"}, {"a"}, "r");
   m.node("Squeeze", {"a"}, {"y"}, "q");
-  EXPECT_NE(imported(m).find("the rank of the result is the length of 's', which is [r]"), std::string::npos);
+  EXPECT_NE(imported(m).find("the rank of the result is the length of 's', which is [r]"),
+            std::string::npos);
   ImportOptions o;
   o.values["s"] = {2, 1, -1};
   EXPECT_EQ(imported(m, o), R"(graph g
