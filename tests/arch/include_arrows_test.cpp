@@ -120,9 +120,9 @@ bool is_standard(const Include& include) {
 
 /// A header of an operating system.
 bool is_of_system(const Include& include) {
-  static const std::vector<std::string> names = {"aclapi.h", "dlfcn.h",   "fcntl.h",  "io.h",
-                                                 "poll.h",   "pthread.h", "sddl.h",   "shellapi.h",
-                                                 "signal.h", "spawn.h",   "unistd.h", "windows.h"};
+  static const std::vector<std::string> names = {
+      "aclapi.h", "dlfcn.h",    "fcntl.h",  "io.h",    "malloc.h", "poll.h",   "pthread.h",
+      "sddl.h",   "shellapi.h", "signal.h", "spawn.h", "unistd.h", "windows.h"};
   static const std::vector<std::string> folders = {"sys/", "mach-o/"};
   const std::string& t = include.target;
   return !include.quoted && (std::find(names.begin(), names.end(), t) != names.end() ||
