@@ -1,14 +1,11 @@
 // Which device a choice opens, if others are better but cannot be opened.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <vector>
 
 #include "backends/registry.h"
-#include "reprise/reprise.h"
 #include "runtime/proof.h"
 
 namespace reprise::test {
@@ -148,22 +145,6 @@ TEST_F(Preference, ADeviceThatWasWrongComesLastUntilItsDriverChanges) {
   EXPECT_EQ(order(), "no usable device: cuda: no; other: no; cpu: no; vulkan: no");
   vulkan.driver = "a later one";
   EXPECT_EQ(order(), "no usable device: cuda: no; vulkan: no; other: no; cpu: no");
-}
-
-/// In a process of its own, because other tests load drivers.
-TEST(HostInfo, LoadsNoDriver) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto describe_host = [] {
-    reprise_device* device = nullptr;
-    reprise_device_info info = REPRISE_DEVICE_INFO_INIT;
-    const bool described = reprise_device_open("host", nullptr, &device, nullptr) == REPRISE_OK &&
-                           reprise_device_get_info(device, &info, nullptr) == REPRISE_OK &&
-                           std::string(info.id) == "host" && info.usable == 1;
-    const bool loaded = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr ||
-                        dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr;
-    std::_Exit(described && !loaded ? 0 : 1);
-  };
-  EXPECT_EXIT(describe_host(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -148,7 +148,10 @@ TEST_F(SplitWeights, IndicesOutOfRangeAreErrors) {
        {int64_t{1000}, int64_t{-1001}, int64_t{1} << 40, -(int64_t{1} << 40)}) {
     Status why;
     results(package, device_, inputs_with({1, 2, wrong}), &why);
-    EXPECT_EQ(why.code(), Code::InvalidInput) << wrong << ": " << why.message();
+    // Devices without int64 refuse what 32 bits do not hold.
+    const bool beyond = wrong != static_cast<int32_t>(wrong);
+    EXPECT_TRUE(why.code() == Code::InvalidInput || (beyond && why.code() == Code::Unsupported))
+        << wrong << ": " << why.message();
   }
 }
 
