@@ -117,7 +117,7 @@ Status InputPlans::use_general(const std::vector<std::string>& optional, const U
     may_help = code == Code::Unsupported || code == Code::InvalidModel;
     return general_->status();
   }
-  const Status used = use(**general_);
+  Status used = use(**general_);
   may_help = used.code() == Code::InvalidInput && assumes_sizes(*(*general_)->model.package);
   return used;
 }
@@ -126,7 +126,7 @@ Status InputPlans::run(const GivenInputs& given, const Use& use) {
   InputFacts facts;
   RP_ASSIGN(facts.optional_inputs, optional_among(given));
   bool may_help = false;
-  const Status first = use_general(facts.optional_inputs, use, may_help);
+  Status first = use_general(facts.optional_inputs, use, may_help);
   if (first.ok() || !may_help) return first;
   for (const bool with_values : {false, true}) {
     if (!add_facts(given, with_values, facts)) continue;
