@@ -9,7 +9,7 @@ namespace reprise::kernel {
 
 void guard(Kernel& k) {
   const auto add = [&k](Inst inst) {
-    k.insts.push_back(std::move(inst));
+    k.insts.push_back(inst);
     return static_cast<int32_t>(k.insts.size() - 1);
   };
   const auto body = static_cast<int32_t>(k.blocks.size());
