@@ -176,10 +176,9 @@ class Fuser {
 
   void explain_edge(Fusion& out, ValueId v, const Node* to, const Group& a, const Group& b) const {
     const Node* from = g_.value(v).producer;
-    std::string reason = why_separate(from, to);
+    std::string reason = why_separate(from, to);  // their kernel could not be written
+    if (reason.empty()) reason = p_.explanation(from, to);
     if (!reason.empty()) {
-      // Their kernel could not be written.
-    } else if (reason = p_.explanation(from, to); !reason.empty()) {
       // The step that separated them gave the reason.
     } else if (!o_.enabled) {
       reason = "fusion is switched off";
