@@ -1,4 +1,4 @@
-// Precompiled once for all test programs (reprise_precompile_tests in reprise_options.cmake).
+// Precompiled once for all test programs (reprise_test_program in tests/CMakeLists.txt).
 #pragma once
 
 #include <gtest/gtest.h>

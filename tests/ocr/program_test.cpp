@@ -1,4 +1,4 @@
-// reprise-ocr as users run it: it finds the text of a picture_file, on every device.
+// reprise-ocr as users run it: it finds the text of a picture, on every device.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -134,7 +134,7 @@ std::vector<std::string> without_spaces(std::vector<std::string> lines) {
 TEST_F(OnDevices, FullReadsJpegsInAnyBatch) {
   for (const char* batch : {"1", "16"}) {
     const Json result = read(picture_file("page.jpg"), "host", {"--batch", batch});
-    // In this picture_file, the model overlooks narrow spaces; those of more lines in RapidOCR.
+    // In this picture, the model overlooks narrow spaces; those of more lines in RapidOCR.
     EXPECT_EQ(without_spaces(texts(result)), without_spaces(lines_of_page())) << batch;
   }
 }
@@ -203,7 +203,7 @@ TEST_F(OnDevices, FullAgreesWithRapidOcr) {
     const auto same = std::find_if(found.begin(), found.end(),
                                    [&](const Json& f) { return f["text"] == line["text"]; });
     ASSERT_NE(same, found.end()) << line;
-    // It looks in a larger picture_file, so that corners differ by a few pixels.
+    // It looks in a larger picture, so that corners differ by a few pixels.
     for (int i = 0; i < 4; ++i) {
       for (int axis = 0; axis < 2; ++axis)
         EXPECT_NEAR((*same)["box"][i][axis].get<float>(), line["box"][i][axis].get<float>(), 8)

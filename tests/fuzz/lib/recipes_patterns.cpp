@@ -8,7 +8,7 @@ namespace reprise::fuzz {
 
 namespace {
 
-/// Queries, keys and values of separate products, as exporters write attention_of_products.
+/// Queries, keys and values of separate products, as exporters write attention.
 bool attention_of_products(Maker& m) {
   const DType t = m.random_float();
   const Shape batch = m.random_shape(0, 2);
