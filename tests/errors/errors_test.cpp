@@ -216,7 +216,7 @@ std::vector<Case> input_cases() {
          const std::string x = w.file("x.pb", std::string(100, '\xff'));
          return run_with(w.file("m.onnx", relu().bytes()), {"--input", "x=" + x});
        }},
-      {"absurd_shape_option", 2, "'a'",
+      {"absurd_shape_option", 2, "the shape a=.*a dim has at most",
        [](Workspace& w) {
          return run_with(w.file("m.onnx", add_dynamic().bytes()), {"--shape", "a=1000000000000x3"});
        },
