@@ -17,9 +17,20 @@ const plan::ProbeFill& ProbeFills::of(size_t inputs, size_t parameter, DType dty
       .first->second;
 }
 
+const std::byte* ProbeFills::page(const plan::ProbeFill& fill, uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  auto& pages = pages_[&fill];
+  if (pages.size() <= number) pages.resize(number + 1);
+  if (!pages[number]) {
+    pages[number] = std::make_unique_for_overwrite<std::byte[]>(kPage);
+    fill.write(number * kPage, {pages[number].get(), kPage});
+  }
+  return pages[number].get();
+}
+
 ProbeMemory::ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
                          uint32_t invocations)
-    : parameters_(std::move(parameters)), invocations_(invocations) {
+    : fills_(fills), parameters_(std::move(parameters)), invocations_(invocations) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const size_t pages =
         parameters_[i].memory == i ? (parameters_[i].bytes + kPage - 1) / kPage : 0;
@@ -34,10 +45,15 @@ uint64_t ProbeMemory::elements(size_t buffer) const {
   return p.bytes / static_cast<uint64_t>(kernel::byte_size(p.storage));
 }
 
-std::unique_ptr<std::byte[]> ProbeMemory::filled_page(const Buffer& b, uint64_t offset) {
-  auto page = std::make_unique<std::byte[]>(kPage);
-  b.fill->write(offset, {page.get(), kPage});
-  return page;
+std::byte* ProbeMemory::to_write(Buffer& b, uint64_t offset) {
+  const std::byte* const before = at(b, offset / kPage * kPage);
+  Page& page = b.pages[offset / kPage];
+  if (!page.own) {
+    page.own = std::make_unique_for_overwrite<std::byte[]>(kPage);
+    std::memcpy(page.own.get(), before, kPage);
+    page.bytes = page.own.get();
+  }
+  return page.own.get() + offset % kPage;
 }
 
 std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
@@ -67,13 +83,17 @@ std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
   return std::nullopt;
 }
 
-void ProbeMemory::note_written(size_t buffer, uint64_t offset, size_t size, uint32_t invocation) {
-  const Parameter& p = parameters_[buffer];
+/// `n` is the invocation's place in the row.
+void ProbeMemory::note_written(const kernel::MemoryRow& row, uint64_t offset, size_t size,
+                               uint32_t n) {
+  const Parameter& p = parameters_[row.buffer];
+  const uint32_t invocation = row.number(n) - 1;
   const size_t element = size_of(parameters_[p.memory].dtype);
   std::vector<Written>& written = buffers_[p.memory].written;
   const uint64_t last = std::max<uint64_t>((offset + size) / element, offset / element + 1);
   for (uint64_t i = offset / element; i < last; ++i)
-    written.push_back({invocation / invocations_, static_cast<uint32_t>(i), invocation});
+    written.push_back(
+        {invocation / invocations_, static_cast<uint32_t>(i), invocation, row.instruction});
 }
 
 std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
@@ -84,19 +104,18 @@ std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
     for (size_t l = 0; l < row.lanes; ++l) {
       const uint64_t offset = (row.index[n] + uint64_t{l}) * size;
       b.extent = std::max(b.extent, offset + size);
-      std::byte* to = at(b, offset);
+      std::byte* to = to_write(b, offset);
       const uint64_t bits = row.value.get(l * row.stride + n);
       if (row.mask == nullptr) {
         kernel::store_element(to, storage, bits);
-        note_written(row.buffer, offset, size, row.number(n) - 1);
+        note_written(row, offset, size, n);
         continue;
       }
       const uint64_t mask = row.mask[n];
       kernel::store_element(to, storage,
                             (kernel::load_element(to, storage) & ~mask) | (bits & mask));
       for (size_t byte = 0; byte < size; ++byte) {  // the bytes of the word that the mask names
-        if ((mask >> (8 * byte) & 0xffU) != 0)
-          note_written(row.buffer, offset + byte, 1, row.number(n) - 1);
+        if ((mask >> (8 * byte) & 0xffU) != 0) note_written(row, offset + byte, 1, n);
       }
     }
   });
@@ -108,10 +127,16 @@ std::vector<ProbeMemory::Written> ProbeMemory::written(size_t buffer) const {
   std::sort(list.begin(), list.end(), [](const Written& a, const Written& b) {
     return std::tie(a.workgroup, a.element) < std::tie(b.workgroup, b.element);
   });
-  const auto same = [](const Written& a, const Written& b) {
-    return a.workgroup == b.workgroup && a.element == b.element;
-  };
-  list.erase(std::unique(list.begin(), list.end(), same), list.end());
+  size_t kept = 0;
+  for (const Written& w : list) {
+    Written* const last = kept == 0 ? nullptr : &list[kept - 1];
+    if (last == nullptr || last->workgroup != w.workgroup || last->element != w.element) {
+      list[kept++] = w;
+    } else if (last->instruction != w.instruction) {
+      last->instruction = Written::kSeveral;
+    }
+  }
+  list.resize(kept);
   return list;
 }
 

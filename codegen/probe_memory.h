@@ -1,5 +1,6 @@
 // The buffers of a probe for the interpreter: pages that are filled when they are first accessed,
-// so that large buffers cost only what a few workgroups use of them.
+// so that large buffers cost only what a few workgroups use of them, and copied when they are
+// first written, so that all launches share what they only read.
 #pragma once
 
 #include <map>
@@ -13,15 +14,19 @@
 
 namespace reprise {
 
-/// The contents of buffers before a launch. Each table is made once. Thread-safe.
+/// The contents of buffers before a launch. Each table and page is made once. Thread-safe.
 class ProbeFills {
  public:
+  static constexpr uint64_t kPage = 4096;  // bytes
   /// `inputs` is a row of plan::kProbeInputs; the other arguments are those of plan::ProbeFill.
   const plan::ProbeFill& of(size_t inputs, size_t parameter, DType dtype, bool only_written);
+  /// A page of a buffer with the contents of `fill`, which of() has returned.
+  const std::byte* page(const plan::ProbeFill& fill, uint64_t number);
 
  private:
   std::mutex mutex_;
   std::map<std::tuple<size_t, size_t, DType, bool>, plan::ProbeFill> made_;
+  std::map<const plan::ProbeFill*, std::vector<std::unique_ptr<std::byte[]>>> pages_;
 };
 
 class ProbeMemory final : public kernel::Memory {
@@ -44,9 +49,12 @@ class ProbeMemory final : public kernel::Memory {
   /// The end of the bytes that were accessed.
   uint64_t extent(size_t buffer) const { return buffers_[parameters_[buffer].memory].extent; }
   /// An element, in units of the parameter's dtype, and what stored to it: the workgroup by its
-  /// position in the list of workgroups, and the invocation counted over all of these.
+  /// position in the list of workgroups, the invocation counted over all of these, and the
+  /// instruction, or kSeveral.
   struct Written {
+    static constexpr int32_t kSeveral = -1;
     uint32_t workgroup = 0, element = 0, invocation = 0;
+    int32_t instruction = 0;
   };
   /// All stores, sorted by workgroup and element, each pair once.
   std::vector<Written> written(size_t buffer) const;
@@ -54,21 +62,26 @@ class ProbeMemory final : public kernel::Memory {
   uint64_t element(size_t buffer, uint32_t index);
 
  private:
-  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kPage = ProbeFills::kPage;
+  struct Page {
+    const std::byte* bytes = nullptr;  // null: not accessed yet
+    std::unique_ptr<std::byte[]> own;  // `bytes`, once the page was written
+  };
   struct Buffer {
     const plan::ProbeFill* fill = nullptr;
-    std::vector<std::unique_ptr<std::byte[]>> pages;
+    std::vector<Page> pages;
     uint64_t extent = 0;
     std::vector<Written> written;  // in the order of stores
   };
-  static std::byte* at(Buffer& b, uint64_t offset) {
-    auto& page = b.pages[offset / kPage];
-    if (!page) page = filled_page(b, offset / kPage * kPage);
-    return page.get() + offset % kPage;
+  const std::byte* at(Buffer& b, uint64_t offset) {
+    Page& page = b.pages[offset / kPage];
+    if (page.bytes == nullptr) page.bytes = fills_.page(*b.fill, offset / kPage);
+    return page.bytes + offset % kPage;
   }
-  static std::unique_ptr<std::byte[]> filled_page(const Buffer& b, uint64_t offset);
-  void note_written(size_t buffer, uint64_t offset, size_t size, uint32_t invocation);
+  std::byte* to_write(Buffer& b, uint64_t offset);
+  void note_written(const kernel::MemoryRow& row, uint64_t offset, size_t size, uint32_t n);
 
+  ProbeFills& fills_;
   std::vector<Parameter> parameters_;
   uint32_t invocations_;
   std::vector<Buffer> buffers_;

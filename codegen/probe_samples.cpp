@@ -11,9 +11,10 @@ namespace {
 
 using plan::Probe;
 
-constexpr size_t kSamples = 16;      // of each buffer
-constexpr size_t kEdges = 32;        // the most samples at the edges of workgroups
-constexpr size_t kFurtherUnits = 2;  // units with samples other than those at edges
+constexpr size_t kSamples = 16;       // of each buffer
+constexpr size_t kEdges = 32;         // the most samples at the edges of workgroups
+constexpr size_t kFurtherUnits = 2;   // units with samples other than those at edges
+constexpr size_t kFurtherStores = 2;  // likewise, instructions of expensive kernels
 // A tolerance is this many times the difference that rounding made between interpretations.
 constexpr double kSpreads = 4;
 
@@ -100,7 +101,7 @@ void add_integers(DType dtype, size_t i, const ProbeOutcome& best,
 // Takes the first and the last element of each workgroup, and others at irregular distances: a
 // driver that is wrong is often wrong in one lane, or at an edge.
 std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::Written>& all,
-                                                 uint32_t unit) {
+                                                 uint32_t unit, bool expensive) {
   using Written = ProbeMemory::Written;
   std::vector<Written> out;
   if (all.empty()) return out;
@@ -115,12 +116,21 @@ std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::
   }
   uint64_t state = all.size();
   std::set<uint32_t> units;
-  for (const Written& w : out) units.insert(w.invocation / unit);
+  std::set<int32_t> stores;
+  for (const Written& w : out) {
+    units.insert(w.invocation / unit);
+    stores.insert(w.instruction);
+  }
   for (size_t i = 0; unit > 1 && i < kFurtherUnits; ++i)
     units.insert(all[splitmix64(state) % all.size()].invocation / unit);
+  for (size_t i = 0; expensive && i < kFurtherStores; ++i)
+    stores.insert(all[splitmix64(state) % all.size()].instruction);
   std::vector<Written> others;
-  for (const Written& w : all)
-    if (unit == 1 || units.contains(w.invocation / unit)) others.push_back(w);
+  for (const Written& w : all) {
+    if (unit > 1 && !units.contains(w.invocation / unit)) continue;
+    if (expensive && !stores.contains(w.instruction)) continue;
+    others.push_back(w);
+  }
   for (size_t tries = 0; out.size() < kSamples && tries < 4 * kSamples; ++tries)
     take(others[splitmix64(state) % others.size()]);
   std::sort(out.begin(), out.end(),

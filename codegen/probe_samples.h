@@ -18,12 +18,15 @@ struct ProbeOutcome {
   std::vector<std::vector<uint32_t>> at;    // by parameter: the sampled elements
   std::vector<std::vector<uint64_t>> bits;  // by parameter: their values
   std::vector<uint32_t> invocations;        // that stored samples (kernel::PartialLaunch::counted)
+  std::vector<int32_t> stores;              // likewise (kernel::PartialLaunch::stores)
 };
 
 /// Chooses elements to sample among those that a launch has written; sorted by element. The
-/// interpreter computes `unit` invocations together, so the samples come from few units.
+/// interpreter computes `unit` invocations together, so the samples come from few units. Those of
+/// an expensive kernel are stored by few instructions, because the interpreter computes what an
+/// instruction stores for all invocations.
 std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::Written>& all,
-                                                 uint32_t unit);
+                                                 uint32_t unit, bool expensive);
 
 /// The number of samples with a finite value, and the number of all samples.
 std::pair<size_t, size_t> count_finite(const std::vector<ProbeMemory::Parameter>& parameters,

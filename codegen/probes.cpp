@@ -28,7 +28,7 @@ constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that together are no large
 // These count the instructions that a kernel executes, in all invocations together.
 constexpr uint64_t kEnough = 200'000;       // no further workgroup is interpreted after this many
 constexpr uint64_t kLimit = 30'000'000;     // a kernel that needs more has no probe
-constexpr uint64_t kCheap = 1'000'000;      // a kernel that needs fewer is interpreted more often
+constexpr uint64_t kCheap = 200'000;        // a kernel that needs fewer is interpreted more often
 constexpr uint64_t kLaunched = 50'000'000;  // the most that a device executes in one launch
 constexpr size_t kMaxLongSymbols = 16;      // symbols that are tried at the sizes of long forms
 
@@ -282,22 +282,35 @@ class Prober {
     uint32_t together = 1;
   };
 
-  /// The outcome for the inputs that suit the kernel best. Sets `row` to their row of kProbeInputs.
-  Result<ProbeOutcome> choose_inputs(const Setup& setup, const Work& work, uint8_t& row) const {
+  /// The first `count` workgroups, to be interpreted together.
+  static Work interpreted(Work work, size_t count) {
+    work.workgroups.resize(count);
+    work.enough = ~uint64_t{0};
+    work.together = static_cast<uint32_t>(count);
+    return work;
+  }
+
+  /// The outcome for the inputs that suit the kernel best. Sets `row` to their row of kProbeInputs,
+  /// and leaves the interpreted workgroups in `work`, to be interpreted together. `loads`: the
+  /// extents of loads are needed.
+  Result<ProbeOutcome> choose_inputs(const Setup& setup, Work& work, bool loads,
+                                     uint8_t& row) const {
     InterpretOptions exact;
     exact.subgroup_size = subgroup_size_;
     std::optional<ProbeOutcome> best;
     size_t most = 0;
     Status why;
+    const auto attempt = [&](size_t r) -> Result<ProbeOutcome> {
+      RP_ASSIGN(const ProbeOutcome chosen, choose(setup, work, r, loads));
+      if (chosen.error != kernel::ErrorCode::None)
+        return invalid_input("no seeded inputs are valid for it");
+      return evaluate(setup, interpreted(work, chosen.workgroups), r, chosen, exact);
+    };
     for (size_t r = 0; r < plan::kProbeInputs.size(); ++r) {
-      auto outcome = interpret(setup, work, r, nullptr, exact);
+      auto outcome = attempt(r);
       if (!outcome.ok()) {
         why = outcome.status();
         if (why.code() == Code::Unsupported) return why;  // it takes too many instructions
-        continue;
-      }
-      if (outcome->error != kernel::ErrorCode::None) {
-        why = unsupported("no seeded inputs are valid for it");
         continue;
       }
       const auto [finite, all] = count_finite(setup.parameters, *outcome);
@@ -309,6 +322,7 @@ class Prober {
       if (finite == all) break;
     }
     if (!best) return why;
+    work = interpreted(work, best->workgroups);
     return std::move(*best);
   }
 
@@ -324,15 +338,12 @@ class Prober {
     // last workgroup of a grid is often partial.
     Work work{grid, interpreted_workgroups(grid, every ? kEnough : 0), every ? kLimit : kEnough,
               every ? kInterpretedWorkgroups : 1};
-    RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, probe.inputs));
+    RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, every || !whole, probe.inputs));
     probe.complete = best.workgroups == workgroup_count(grid);
     if (every && !probe.complete) return unsupported("it has too many workgroups");
-    work.workgroups.resize(best.workgroups);
     std::vector<ProbeOutcome> others;
-    work.enough = ~uint64_t{0};
-    work.together = static_cast<uint32_t>(best.workgroups);
     for (const InterpretOptions& error : errors_of(setup, best.instructions)) {
-      RP_ASSIGN(ProbeOutcome other, interpret(setup, work, probe.inputs, &best, error));
+      RP_ASSIGN(ProbeOutcome other, evaluate(setup, work, probe.inputs, best, error));
       // Rounding may change which elements are read.
       for (size_t i = 0; i < best.extents.size(); ++i)
         best.extents[i] = std::max(best.extents[i], other.extents[i]);
@@ -384,22 +395,33 @@ class Prober {
     return all;
   }
 
-  /// If `like` is not null, samples are taken at the elements of that outcome.
-  Result<ProbeOutcome> interpret(const Setup& setup, const Work& work, size_t row,
-                                 const ProbeOutcome* like, const InterpretOptions& options) const {
-    ProbeMemory memory(fills_, row, setup.parameters,
-                       k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2]);
+  ProbeMemory memory_of(const Setup& setup, size_t row) const {
+    return {fills_, row, setup.parameters, k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2]};
+  }
+
+  static kernel::PartialLaunch launch_of(const Setup& setup, const Work& work,
+                                         ProbeMemory& memory) {
     kernel::PartialLaunch launch;
     launch.grid = work.grid;
     launch.scalars = setup.scalars;
     launch.workgroups = work.workgroups;
     launch.memory = &memory;
-    launch.enough = work.enough;
-    if (like == nullptr) launch.cheap = kLimit / 8;
     launch.together = work.together;
-    launch.limit = like == nullptr ? kLimit : ~uint64_t{0};
-    if (like != nullptr) launch.counted = like->invocations;
-    RP_ASSIGN(const kernel::PartialOutcome done, kernel::interpret_some(k_, launch, options));
+    return launch;
+  }
+
+  /// Chooses the samples. Interprets only what decides which elements the kernel stores (and loads,
+  /// if `loads`), except for matrices.
+  Result<ProbeOutcome> choose(const Setup& setup, const Work& work, size_t row, bool loads) const {
+    ProbeMemory memory = memory_of(setup, row);
+    kernel::PartialLaunch launch = launch_of(setup, work, memory);
+    launch.enough = work.enough;
+    launch.cheap = kLimit / 8;
+    launch.limit = kLimit;
+    launch.wanted = loads ? kernel::Wanted::Accessed : kernel::Wanted::Stored;
+    InterpretOptions exact;
+    exact.subgroup_size = subgroup_size_;
+    RP_ASSIGN(const kernel::PartialOutcome done, kernel::interpret_some(k_, launch, exact));
     ProbeOutcome out;
     out.error = done.error;
     out.workgroups = done.workgroups;
@@ -407,25 +429,38 @@ class Prober {
     const std::vector<bool>& writes = launch_of(setup.use).writes;
     for (size_t i = 0; i < setup.parameters.size(); ++i) {
       out.extents.push_back(memory.extent(i));
-      std::vector<uint32_t> at;
-      if (like != nullptr) {
-        at = like->at[i];
-      } else if (writes[i]) {
-        auto written = memory.written(i);
-        std::erase_if(written, [&](const auto& one) { return one.element >= setup.counts[i]; });
-        const uint32_t unit = kernel::exchanges_lanes(k_) ? subgroup_size() : 1;
-        for (const ProbeMemory::Written& w : choose_samples(written, unit)) {
-          at.push_back(w.element);
-          out.invocations.push_back(w.invocation);
-        }
+      std::vector<uint32_t>& at = out.at.emplace_back();
+      if (!writes[i]) continue;
+      auto written = memory.written(i);
+      std::erase_if(written, [&](const auto& one) { return one.element >= setup.counts[i]; });
+      const uint32_t unit = kernel::exchanges_lanes(k_) ? subgroup_size() : 1;
+      for (const auto& w : choose_samples(written, unit, done.instructions > kCheap)) {
+        at.push_back(w.element);
+        out.invocations.push_back(w.invocation);
+        out.stores.push_back(w.instruction);
       }
-      std::vector<uint64_t> bits;
-      bits.reserve(at.size());
-      for (const uint32_t one : at) bits.push_back(memory.element(i, one));
-      out.at.push_back(std::move(at));
-      out.bits.push_back(std::move(bits));
     }
     std::ranges::sort(out.invocations);
+    if (std::ranges::count(out.stores, ProbeMemory::Written::kSeveral) != 0) out.stores.clear();
+    return out;
+  }
+
+  /// The outcome of the same launch as `chosen`, whose samples it takes. `work` has the workgroups
+  /// of `chosen`, together.
+  Result<ProbeOutcome> evaluate(const Setup& setup, const Work& work, size_t row,
+                                const ProbeOutcome& chosen, const InterpretOptions& options) const {
+    ProbeMemory memory = memory_of(setup, row);
+    kernel::PartialLaunch launch = launch_of(setup, work, memory);
+    launch.counted = chosen.invocations;
+    launch.stores = chosen.stores;
+    RP_TRY(kernel::interpret_some(k_, launch, options).status());
+    ProbeOutcome out = chosen;
+    out.bits.clear();
+    for (size_t i = 0; i < setup.parameters.size(); ++i) {
+      out.extents[i] = std::max(out.extents[i], memory.extent(i));
+      std::vector<uint64_t>& bits = out.bits.emplace_back();
+      for (const uint32_t one : out.at[i]) bits.push_back(memory.element(i, one));
+    }
     return out;
   }
 

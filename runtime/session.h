@@ -127,7 +127,8 @@ class AsyncRun {
   /// launch can wait. Code::Busy if SessionOptions::max_in_flight runs are in flight. A session on
   /// the host computes before this returns. Returns whether anything was submitted to a device; if
   /// not, ended() is true already, and SubmitOptions::at_end is not called. Allocates nothing on
-  /// the heap under the conditions of Session::run_into().
+  /// the heap under the conditions of Session::run_into(). On a Vulkan device and in a stream that
+  /// the application lends, plans of one submission use memory in the order of these calls.
   virtual Result<bool> submit(const SubmitOptions& options = {}) = 0;
   /// Writes the run to a command buffer of the application instead of submitting it, between
   /// barriers (Device::record_into). Only for a plan of one submission without host calls. The
@@ -150,7 +151,8 @@ class Session {
   /// Runs once and waits. Missing, unknown or duplicate names and wrong dtypes, ranks and dims are
   /// InvalidInput errors; they name the tensor and say what was expected and found. The result has
   /// all outputs in order: those that are not bound as host tensors, the bound ones with their
-  /// dtype and dims but without bytes. If two runs in flight share memory, neither may write to it.
+  /// dtype and dims but without bytes. Memory to which this run writes may not be in use by another
+  /// one in flight.
   Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
                                       std::span<const Binding> outputs = {},
                                       RunStats* stats = nullptr) {

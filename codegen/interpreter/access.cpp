@@ -50,6 +50,7 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   row.stride = stride_;
   row.value = load ? s.out : s.in[1];
   row.mask = i.args.size() == 3 ? s.in[2].u32 : nullptr;
+  row.instruction = s.id;
   const std::optional<Race> race = load ? memory_.load(row) : memory_.store(row);
   if (!race) return;
   violate(s.id, race->invocation,

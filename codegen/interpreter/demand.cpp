@@ -1,33 +1,42 @@
 #include "codegen/interpreter/demand.h"
 
 #include <algorithm>
+#include <map>
 
 namespace reprise::kernel {
 namespace {
 
 class Demand {
  public:
-  explicit Demand(const Kernel& k)
+  Demand(const Kernel& k, Wanted wanted)
       : k_(k),
+        wanted_(wanted),
         depends_(k.insts.size()),
         needed_(k.insts.size()),
         local_stores_(k.locals.size()),
+        shared_stores_(k.shared.size()),
         buffer_stores_(k.buffers.size()) {}
 
-  std::vector<bool> run() {
+  /// `also`: instructions that are needed besides.
+  std::vector<bool> run(std::span<const int32_t> also) {
     for (size_t id = 0; id < k_.insts.size(); ++id) {
       const Inst& i = k_.insts[id];
-      if (i.op == Op::LocalStore) local_stores_[i.imm].push_back(static_cast<int32_t>(id));
+      if (i.op == Op::LocalStore)
+        local_stores_[i.imm][element(i, 1)].push_back(static_cast<int32_t>(id));
+      if (i.op == Op::SharedStore) shared_stores_[i.imm].push_back(static_cast<int32_t>(id));
       if (i.op == Op::Store) buffer_stores_[i.imm].push_back(static_cast<int32_t>(id));
     }
     visit(0, false);
+    for (const int32_t id : also) need(id);
     while (!pending_.empty()) {
       const Inst& i = k_.insts[static_cast<size_t>(pending_.back())];
       pending_.pop_back();
       for (const Val v : i.args) need(v.id);
-      if (i.op == Op::LocalLoad) need_all(local_stores_[i.imm]);
+      if (i.op == Op::LocalLoad) need_local(i);
+      if (i.op == Op::SharedLoad) need_all(shared_stores_[i.imm]);
       if (i.op == Op::Load) need_all(buffer_stores_[i.imm]);
     }
+    for (const int32_t id : without_value_) needed_[static_cast<size_t>(id)] = true;
     return std::move(needed_);
   }
 
@@ -43,6 +52,20 @@ class Demand {
     pending_.push_back(id);
   }
 
+  /// The element of a local that an instruction accesses, or kAnyElement.
+  int64_t element(const Inst& i, size_t index) const {
+    if (i.args.size() <= index) return 0;
+    const Inst& at = k_.insts[static_cast<size_t>(i.args[index].id)];
+    return at.op == Op::Const ? static_cast<int64_t>(at.imm) : kAnyElement;
+  }
+
+  void need_local(const Inst& load) {
+    auto& stores = local_stores_[load.imm];
+    const int64_t wanted = element(load, 0);
+    for (auto& [at, list] : stores)
+      if (wanted == kAnyElement || at == kAnyElement || at == wanted) need_all(list);
+  }
+
   void need_all(std::vector<int32_t>& stores) {
     for (const int32_t id : stores) need(id);
     stores.clear();
@@ -55,7 +78,13 @@ class Demand {
       const bool depends = std::ranges::any_of(
           i.args, [&](Val v) { return bool{depends_[static_cast<size_t>(v.id)]}; });
       depends_[static_cast<size_t>(id)] = depends || reads_data(i.op);
-      if (is_root(i, conditional)) need(id);
+      if (wanted_ != Wanted::Values && i.op == Op::Store) {
+        need(i.args[0].id);
+        if (i.args.size() == 3) need(i.args[2].id);
+        without_value_.push_back(id);
+      } else if (is_root(i, conditional)) {
+        need(id);
+      }
       for (const int32_t inner : i.blocks) visit(inner, conditional || depends);
     }
   }
@@ -67,13 +96,17 @@ class Demand {
       case Op::Barrier:
       case Op::SelectItem:
       case Op::SetError:
-      case Op::SharedStore:
       case Op::MatrixZero:
       case Op::MatrixLoad:
       case Op::MatrixStore:
       case Op::MatrixMulAdd:
         return true;
+      case Op::SharedStore:
+        return wanted_ == Wanted::Values;
       case Op::Load:
+        if (wanted_ == Wanted::Stored) return false;
+        if (wanted_ == Wanted::Accessed) return true;
+        [[fallthrough]];
       case Op::Store:
         return conditional || depends_[static_cast<size_t>(i.args[0].id)];
       default:
@@ -82,11 +115,16 @@ class Demand {
   }
 
   const Kernel& k_;
+  Wanted wanted_;
   std::vector<bool> depends_;  // by instruction: on data that the kernel reads
   std::vector<bool> needed_;
-  std::vector<std::vector<int32_t>> local_stores_;  // by local, until they are needed
+  static constexpr int64_t kAnyElement = -1;
+  std::vector<std::map<int64_t, std::vector<int32_t>>> local_stores_;  // by local and element,
+                                                                       // until they are needed
+  std::vector<std::vector<int32_t>> shared_stores_;  // by shared array, until they are needed
   // By buffer, until they are needed. An invocation reads only its own stores.
   std::vector<std::vector<int32_t>> buffer_stores_;
+  std::vector<int32_t> without_value_;  // stores whose element is needed, but not what they store
   std::vector<int32_t> pending_;
 };
 
@@ -97,8 +135,13 @@ bool exchanges_lanes(const Kernel& k) {
          std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::Subgroup; });
 }
 
-std::vector<bool> needed_everywhere(const Kernel& k) {
-  return Demand(k).run();
+std::vector<bool> needed_everywhere(const Kernel& k, Wanted wanted) {
+  return Demand(k, wanted).run({});
+}
+
+std::vector<bool> needed_for(const Kernel& k, std::span<const int32_t> stores) {
+  if (stores.empty()) return std::vector<bool>(k.insts.size(), true);
+  return Demand(k, Wanted::Values).run(stores);
 }
 
 }  // namespace reprise::kernel

@@ -1,8 +1,10 @@
 // Which instructions all invocations must execute even if only the stores of some of them count.
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::kernel {
@@ -10,9 +12,14 @@ namespace reprise::kernel {
 /// Whether the kernel uses values of other lanes of its subgroups.
 bool exchanges_lanes(const Kernel& k);
 
-/// For each instruction, whether every invocation must execute it even if few stores count: because
-/// control flow, shared memory, or an access whose index or execution depends on data needs it. All
-/// other instructions contribute only to stores of their own subgroup.
-std::vector<bool> needed_everywhere(const Kernel& k);
+/// For each instruction, whether every invocation must execute it. For values, that is so if
+/// control flow, shared memory, or an access whose index or execution depends on data needs it; all
+/// other instructions contribute only to stores of their own subgroup. For stored or accessed
+/// elements, these are the instructions that decide which elements those are.
+std::vector<bool> needed_everywhere(const Kernel& k, Wanted wanted);
+
+/// For each instruction, whether what these Store instructions store depends on it, or whether it
+/// is needed everywhere for values. Empty: all stores.
+std::vector<bool> needed_for(const Kernel& k, std::span<const int32_t> stores);
 
 }  // namespace reprise::kernel

@@ -64,6 +64,7 @@ struct MemoryRow {
   size_t stride = 0;                  // words between the lanes of `value`
   Row value;                          // to load or to store: bits of the compute type
   const uint32_t* mask = nullptr;     // if not null, a store replaces only these bits
+  int32_t instruction = 0;            // that accesses the elements
 
   uint32_t number(uint32_t invocation) const { return first + numbers[invocation]; }
 };
@@ -80,6 +81,13 @@ class Memory {
   virtual uint64_t elements(size_t buffer) const = 0;
   virtual std::optional<Race> load(const MemoryRow& row) = 0;
   virtual std::optional<Race> store(const MemoryRow& row) = 0;
+};
+
+/// What an execution is for. All but what is wanted is undefined, and is not checked.
+enum class Wanted : uint8_t {
+  Values,    // of all stores, or of those that count
+  Stored,    // which elements are stored
+  Accessed,  // which elements are stored, and which are loaded
 };
 
 /// Some workgroups of a launch, executed in the order of the list on memory that the caller owns.
@@ -99,11 +107,15 @@ struct PartialLaunch {
   uint32_t together = 1;
   /// Code::Unsupported once this many instructions have been executed.
   uint64_t limit = ~uint64_t{0};
+  Wanted wanted = Wanted::Values;  // Values in kernels with matrices
   /// The invocations whose stores count, ascending. Invocation i of workgroup number w in the list
   /// has the number w * (invocations of a workgroup) + i. All other invocations execute only what
   /// these need, and accesses that depend on data; their other stores are undefined. Empty: all
-  /// count. Ignored unless all workgroups are executed together.
+  /// count. Ignored unless values are wanted and all workgroups are executed together.
   std::vector<uint32_t> counted;
+  /// The Store instructions whose values count, if not all invocations do; the values of others are
+  /// undefined. Empty: all.
+  std::vector<int32_t> stores;
 };
 
 struct PartialOutcome {

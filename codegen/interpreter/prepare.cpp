@@ -87,7 +87,9 @@ void Interpreter::allocate_words() {
 }
 
 bool Interpreter::is_partial() const {
-  if (launch_.counted.empty() || !k_.matrices.empty()) return false;
+  if (!k_.matrices.empty()) return false;
+  if (launch_.wanted != Wanted::Values) return true;
+  if (launch_.counted.empty()) return false;
   if (exchanges_lanes(k_) && size_ % subgroup_size_ != 0) return false;
   return together_ >= launch_.workgroups.size();
 }
@@ -99,6 +101,10 @@ void Interpreter::order_invocations(size_t workgroups) {
   numbers_ = all_;
   counted_ = count;
   if (!partial_) return;
+  if (launch_.wanted != Wanted::Values) {
+    counted_ = 0;
+    return;
+  }
   const uint32_t unit = exchanges_lanes(k_) ? subgroup_size_ : 1;
   std::vector<bool> counts(count / unit);
   for (const uint32_t n : launch_.counted)
@@ -110,7 +116,10 @@ void Interpreter::order_invocations(size_t workgroups) {
 
 void Interpreter::decode() {
   steps_.resize(k_.blocks.size());
-  if (partial_) everywhere_ = needed_everywhere(k_);
+  if (partial_) {
+    everywhere_ = needed_everywhere(k_, launch_.wanted);
+    needed_ = launch_.wanted == Wanted::Values ? needed_for(k_, launch_.stores) : everywhere_;
+  }
   std::vector<uint32_t> uses(k_.insts.size());
   for (const Inst& i : k_.insts)
     for (const Val v : i.args) ++uses[static_cast<size_t>(v.id)];
@@ -150,7 +159,9 @@ void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) 
     set_width(*step);
     steps.push_back(*step);
   }
-  std::erase_if(steps, [](const Step& s) { return s.execute == nullptr; });
+  std::erase_if(steps, [&](const Step& s) {
+    return s.execute == nullptr || (partial_ && !needed_[static_cast<size_t>(s.id)]);
+  });
 }
 
 Interpreter::Execute Interpreter::execute_of(Op op) {

@@ -130,6 +130,7 @@ class Interpreter {
   std::vector<std::vector<Step>> steps_;  // of each block
   std::vector<Row> values_;               // of each instruction
   std::vector<bool> everywhere_;          // by instruction: all execute it; empty: all instructions
+  std::vector<bool> needed_;              // by instruction, if partial_: someone executes it
   std::vector<uint32_t> u32_;
   std::vector<uint64_t> u64_;
   /// A local array. The lanes of its elements follow one another.

@@ -6,6 +6,23 @@
 
 #include "reprise/functions.h"
 
+/* The host is described without loading the drivers of other devices. */
+static int host_loads_drivers(const reprise_functions* f, reprise_error* error) {
+  reprise_device* device = NULL;
+  reprise_device_info info = REPRISE_DEVICE_INFO_INIT;
+  int failed = f->device_open("host", NULL, &device, error) != REPRISE_OK ||
+               f->device_get_info(device, &info, error) != REPRISE_OK;
+  f->device_free(device);
+  if (failed) return 1;
+  if (strcmp(info.id, "host") != 0 || !info.usable ||
+      dlopen("libvulkan.so.1", RTLD_NOW | RTLD_NOLOAD) ||
+      dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD)) {
+    strcpy(error->message, "the host is not usable, or to describe it loaded a driver");
+    return 1;
+  }
+  return 0;
+}
+
 static int run(const reprise_functions* f, const char* path, reprise_error* error) {
   static float ones[60];
   reprise_package* package = NULL;
@@ -28,9 +45,8 @@ static int run(const reprise_functions* f, const char* path, reprise_error* erro
     memcpy(input.dims, slot.dims, sizeof(input.dims));
     input.data = ones;
     input.bytes = sizeof(ones);
-    failed =
-        f->session_run(session, &input, 1, NULL, 0, &results, NULL, error) != REPRISE_OK ||
-        f->results_get(results, 0, &output, error) != REPRISE_OK;
+    failed = f->session_run(session, &input, 1, NULL, 0, &results, NULL, error) != REPRISE_OK ||
+             f->results_get(results, 0, &output, error) != REPRISE_OK;
   }
   if (!failed) printf("%s %g\n", slot.shape, (double)*(const float*)output.data);
   f->results_free(results);
@@ -55,7 +71,7 @@ int main(int argc, char** argv) {
   if (!get || get(REPRISE_ABI_VERSION + 1)) return 1;
   f = get(REPRISE_ABI_VERSION);
   if (!f || f->struct_size < sizeof(*f) || f->abi != REPRISE_ABI_VERSION) return 1;
-  if (run(f, argv[2], &error) != 0) {
+  if (host_loads_drivers(f, &error) || run(f, argv[2], &error)) {
     fprintf(stderr, "%s\n", error.message);
     return 1;
   }

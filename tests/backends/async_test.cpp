@@ -303,6 +303,53 @@ TEST_P(AsyncContract, CommandBuffersAndSemaphoresAreOfTheApplicationsDevice) {
   EXPECT_TRUE(r.is_right(3));
 }
 
+/// Each run reads what the one before it wrote, and overwrites what that one read. They belong to
+/// two sessions; some have inputs in host memory, whose copies may be submitted elsewhere.
+TEST_P(AsyncContract, RunsThatNobodyWaitedForAreInOrder) {
+  constexpr int64_t kCount = 1 << 17;
+  constexpr size_t kRuns = 12;
+  auto device = open();
+  const SessionOptions options{.max_in_flight = kRuns + 1};
+  const auto a = session(chain(2, kCount, false), device, options),
+             b = session(chain(3, kCount, false), device, options);
+  ASSERT_TRUE(a && b);
+  std::array<std::unique_ptr<DeviceBuffer>, 2> memory;
+  for (auto& m : memory) {
+    auto made = device->allocate(kCount * sizeof(float), MemoryUse::Device);
+    ASSERT_OK(made.status());
+    m = *std::move(made);
+  }
+  const HostTensor x = floats({kCount}, ramp(kCount, 1));
+  std::vector<std::unique_ptr<AsyncRun>> runs;
+  std::vector<std::unique_ptr<HostRun>> others;
+  std::array<std::array<Binding, 1>, kRuns> in, out;  // which runs refer to
+  float added = 0;
+  for (size_t i = 0; i < kRuns; ++i) {
+    Session& s = i % 3 == 0 ? *b : *a;
+    added += i % 3 == 0 ? 3 : 2;
+    auto run = s.make_run();
+    ASSERT_OK(run.status());
+    in[i][0] = {.name = "x", .device = memory[i % 2].get(), .dims = {kCount}};
+    if (i == 0) in[i][0] = {.name = "x", .host = &x};
+    out[i][0] = {.name = "y", .device = memory[(i + 1) % 2].get()};
+    ASSERT_OK((*run)->bind(in[i], out[i]));
+    runs.push_back(*std::move(run));
+    if (i % 4 == 2) others.push_back(std::make_unique<HostRun>(s, kCount, 2));
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < kRuns; ++i) {
+      ASSERT_OK(runs[i]->submit().status());
+      if (i % 4 == 2) ASSERT_OK(others[i / 4]->submit());
+    }
+    std::vector<HostTensor> results;
+    for (const auto& run : runs) ASSERT_OK(run->wait(results, nullptr));
+    for (const auto& other : others) ASSERT_OK(other->wait());
+    std::vector<float> y(kCount);
+    ASSERT_OK(device->download(*memory[kRuns % 2], 0, std::as_writable_bytes(std::span(y))));
+    EXPECT_TRUE(is_sum(y, x, added)) << "round " << round;
+  }
+}
+
 REPRISE_ON_ALL_DEVICES(AsyncContract);
 
 }  // namespace

@@ -66,7 +66,7 @@ std::vector<std::string> packages() {
 /// The inputs and outputs of the cases of sequences, optionals and maps.
 std::vector<std::string> value_files() {
   std::vector<fs::path> paths;
-  const fs::path cases = source_dir() / "tests/conformance/sequences/cases";
+  const fs::path cases = own_cases("sequences");
   for (const auto& entry : fs::recursive_directory_iterator(cases))
     if (entry.path().extension() == ".pb") paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());

@@ -100,8 +100,7 @@ class AutotuneOnDevice : public testing::Test {
 };
 
 TEST_F(AutotuneOnDevice, TunesTheKernelsOfBodies) {
-  path_ = test::source_dir() /
-          "tests/conformance/control_flow/cases/loop_counted_by_an_input/model.onnx";
+  path_ = test::own_cases("control_flow") / "loop_counted_by_an_input/model.onnx";
   options_.inputs = [](const package::Package& p) -> Result<std::vector<HostTensor>> {
     std::vector<std::string> notes;
     RP_ASSIGN(InputSet set, make_inputs(p.io, {}, notes));

@@ -329,8 +329,7 @@ TEST_F(Commands, BenchMeasuresSlices) {
 }
 
 TEST_F(Commands, BenchMeasuresBodies) {
-  const fs::path model =
-      source_dir() / "tests/conformance/control_flow/cases/loop_counted_by_an_input/model.onnx";
+  const fs::path model = own_cases("control_flow") / "loop_counted_by_an_input/model.onnx";
   const Json list = json_of({"bench", model.string(), "--runs", "1", "--device", kDevice});
   ASSERT_EQ(list.size(), 1u);
   EXPECT_GT(list[0]["dispatches"], 0);

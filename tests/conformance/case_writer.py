@@ -1,5 +1,9 @@
-"""Writes a model, inputs and expected outputs, in the layout of the ONNX suite."""
+"""Writes models, inputs and expected outputs in the layout of the ONNX suite, and packs such cases."""
 
+import shutil
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -46,3 +50,27 @@ def write_case(
             tensor = numpy_helper.from_array(np.asarray(value), slot.name)
             (data / f"{kind}_{i}.pb").write_bytes(tensor.SerializeToString())
     print(folder.name)
+
+
+def pack(folder: Path) -> None:
+    """Replaces a folder of cases by an archive. Its bytes depend on the cases alone."""
+
+    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = entry.mtime = 0
+        entry.uname = entry.gname = ""
+        entry.mode = 0o755 if entry.isdir() else 0o644
+        return entry
+
+    with tarfile.open(folder.with_suffix(".tar.xz"), "w:xz") as archive:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder.parent).as_posix()
+            archive.add(path, name, recursive=False, filter=plain)
+    shutil.rmtree(folder)
+
+
+@contextmanager
+def archived(folder: Path) -> Iterator[None]:
+    """Begins with an empty folder of cases, and packs it at the end."""
+    shutil.rmtree(folder, ignore_errors=True)
+    yield
+    pack(folder)

@@ -33,15 +33,14 @@ constexpr int64_t kControlFlowCases = 19, kHostCases = 28, kMlCases = 59, kMicro
 
 void expect_own_cases(const std::string& device) {
   SCOPED_TRACE(device);
-  const auto folder = source_dir() / "tests/conformance";
-  expect_clean(run_cases(folder / "control_flow/cases", device), kControlFlowCases);
-  expect_clean(run_cases(folder / "inputs/cases", device), kInputCases);
-  expect_clean(run_cases(folder / "host/cases", device), kHostCases);
-  expect_clean(run_cases(folder / "ml/cases", device), kMlCases);
-  expect_clean(run_cases(folder / "microsoft/cases", device), kMicrosoftCases);
-  expect_clean(run_cases(folder / "old/cases", device), kOldCases);
-  expect_clean(run_cases(folder / "preview/cases", device), kPreviewCases);
-  expect_clean(run_cases(folder / "sequences/cases", device), kSequenceCases);
+  expect_clean(run_cases(own_cases("control_flow"), device), kControlFlowCases);
+  expect_clean(run_cases(own_cases("inputs"), device), kInputCases);
+  expect_clean(run_cases(own_cases("host"), device), kHostCases);
+  expect_clean(run_cases(own_cases("ml"), device), kMlCases);
+  expect_clean(run_cases(own_cases("microsoft"), device), kMicrosoftCases);
+  expect_clean(run_cases(own_cases("old"), device), kOldCases);
+  expect_clean(run_cases(own_cases("preview"), device), kPreviewCases);
+  expect_clean(run_cases(own_cases("sequences"), device), kSequenceCases);
 }
 
 TEST(Conformance, OwnCasesOnEveryDevice) {

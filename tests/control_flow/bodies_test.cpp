@@ -134,7 +134,7 @@ TEST(Bodies, ThatDoNotFitAreRefused) {
 }
 
 TEST(Bodies, ThatDoNotFitFailWhenTheyAreTaken) {
-  const auto model = test::source_dir() / "tests/conformance/inputs/cases";
+  const auto model = test::own_cases("inputs");
   CompileOptions options;
   options.targets = {};
   auto p = compile_file((model / "branch_that_does_not_fit_within/model.onnx").string(), options);

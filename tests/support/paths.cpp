@@ -42,6 +42,10 @@ fs::path corpus_file() {
   return REPRISE_CORPUS_FILE;
 }
 
+fs::path own_cases(const std::string& folder) {
+  return binary_dir() / "tests/conformance" / folder / "cases";
+}
+
 fs::path onnx_suite_dir() {
   return REPRISE_ONNX_SUITE_DIR;
 }

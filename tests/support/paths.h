@@ -18,6 +18,8 @@ std::filesystem::path models_dir();
 bool has_models();
 /// An archive of real models (-DREPRISE_CORPUS), which may be absent; `tar --zstd` unpacks it.
 std::filesystem::path corpus_file();
+/// The cases of a folder of tests/conformance, as CMake unpacked them.
+std::filesystem::path own_cases(const std::string& folder);
 /// The ONNX backend test data: folders node, simple, pytorch-converted, pytorch-operator.
 std::filesystem::path onnx_suite_dir();
 

@@ -23,7 +23,7 @@ std::vector<std::string> devices() {
 class Values : public testing::TestWithParam<std::string> {
  protected:
   Session session(const std::string& name) {
-    const auto path = source_dir() / "tests/conformance/sequences/cases" / name / "model.onnx";
+    const auto path = own_cases("sequences") / name / "model.onnx";
     auto package = api::compile_file(path.string());
     EXPECT_TRUE(package) << package.error().message;
     auto device = api::Device::open(GetParam());

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Writes the cases of this folder: models with control flow, and what ONNX Runtime makes of them.
 
-Run it with a Python that has onnx and onnxruntime. The tests read the files that it wrote, so it
+Run it with a Python that has onnx and onnxruntime. The tests read cases.tar.xz, which it wrote, so it
 only runs when a case changes.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import numpy as np
 from onnx import parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import write_case
+from case_writer import archived, write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 
@@ -435,11 +434,11 @@ case(
 
 
 def main() -> None:
-    shutil.rmtree(CASES, ignore_errors=True)
-    for name, (text, inputs) in MODELS.items():
-        model = parser.parse_model(text)
-        model.graph.name = name
-        write_case(CASES / name, model, inputs)
+    with archived(CASES):
+        for name, (text, inputs) in MODELS.items():
+            model = parser.parse_model(text)
+            model.graph.name = name
+            write_case(CASES / name, model, inputs)
 
 
 if __name__ == "__main__":

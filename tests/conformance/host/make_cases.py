@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Writes the cases of this folder: operators that run on the host, as ONNX Runtime computes them.
 
-Run it with a Python that has onnx and onnxruntime. The tests read the files that it wrote, so it
+Run it with a Python that has onnx and onnxruntime. The tests read cases.tar.xz, which it wrote, so it
 only runs when a case changes.
 """
 
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import write_case
+from case_writer import archived, write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 TYPES = {
@@ -189,9 +188,9 @@ def string_cases() -> None:
 
 
 def main() -> None:
-    shutil.rmtree(CASES, ignore_errors=True)
-    recurrent_cases()
-    string_cases()
+    with archived(CASES):
+        recurrent_cases()
+        string_cases()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,10 @@
 """Writes the cases of this folder: models of which the inputs of a run decide ranks, plans, or whether
 a branch fits; and what ONNX Runtime makes of them.
 
-Run it with a Python that has onnx and onnxruntime. The tests read the files that it wrote, so it
+Run it with a Python that has onnx and onnxruntime. The tests read cases.tar.xz, which it wrote, so it
 only runs when a case changes.
 """
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy as np
 from onnx import parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import write_case
+from case_writer import archived, write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 
@@ -385,11 +384,11 @@ def without_rank(name: str, model: object) -> None:
 
 
 def main() -> None:
-    shutil.rmtree(CASES, ignore_errors=True)
-    for name, (text, inputs) in MODELS.items():
-        model = parser.parse_model(text)
-        without_rank(name, model)
-        write_case(CASES / name, model, inputs, OUTPUTS.get(name))
+    with archived(CASES):
+        for name, (text, inputs) in MODELS.items():
+            model = parser.parse_model(text)
+            without_rank(name, model)
+            write_case(CASES / name, model, inputs, OUTPUTS.get(name))
 
 
 if __name__ == "__main__":

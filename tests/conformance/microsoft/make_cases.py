@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Writes the cases of this folder: operators of com.microsoft, and what ONNX Runtime makes of them.
 
-Run it with a Python that has onnx and onnxruntime. The tests read the files that it wrote, so it
+Run it with a Python that has onnx and onnxruntime. The tests read cases.tar.xz, which it wrote, so it
 only runs when a case changes.
 """
 
 import math
-import shutil
 from typing import Any
 
 import experts
@@ -27,6 +26,9 @@ from writer import (
     quantized,
     write,
 )
+
+# Beside the writer's folder, which `writer` adds to the path.
+from case_writer import archived  # isort: skip
 
 
 def norms() -> None:
@@ -399,22 +401,22 @@ def rotary() -> None:
 
 
 def main() -> None:
-    shutil.rmtree(CASES, ignore_errors=True)
-    norms()
-    embeddings()
-    activations()
-    products()
-    quantized_operators()
-    packed_weights()
-    attention()
-    multi_head()
-    grouped_query()
-    rotary()
-    layers.write_all()
-    quantization.write_all()
-    tensors.write_all()
-    experts.write_all()
-    sequences.write_all()
+    with archived(CASES):
+        norms()
+        embeddings()
+        activations()
+        products()
+        quantized_operators()
+        packed_weights()
+        attention()
+        multi_head()
+        grouped_query()
+        rotary()
+        layers.write_all()
+        quantization.write_all()
+        tensors.write_all()
+        experts.write_all()
+        sequences.write_all()
 
 
 if __name__ == "__main__":

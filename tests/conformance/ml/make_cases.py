@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Writes the cases of this folder: operators of ai.onnx.ml, and what ONNX Runtime makes of them.
 
-Run it with a Python that has onnx and onnxruntime. The tests read the files that it wrote, so it
+Run it with a Python that has onnx and onnxruntime. The tests read cases.tar.xz, which it wrote, so it
 only runs when a case changes. It needs ONNX Runtime 1.32: earlier ones do not see that weights of
 one of two classes are probabilities.
 """
 
 import itertools
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import write_case
+from case_writer import archived, write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 TYPES = {
@@ -317,12 +316,12 @@ def feature_cases() -> None:
 
 
 def main() -> None:
-    shutil.rmtree(CASES, ignore_errors=True)
-    tree_cases()
-    tie_cases()
-    svm_cases()
-    linear_cases()
-    feature_cases()
+    with archived(CASES):
+        tree_cases()
+        tie_cases()
+        svm_cases()
+        linear_cases()
+        feature_cases()
 
 
 if __name__ == "__main__":

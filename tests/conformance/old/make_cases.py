@@ -3,11 +3,10 @@
 
 The expected results are formulas in NumPy. Where onnx.version_converter can convert the model, or
 ONNX Runtime still has the version, what it computes must agree. Run it with a Python that has onnx
-and onnxruntime. The tests read the files that it wrote.
+and onnxruntime. The tests read cases.tar.xz, which it wrote.
 """
 
 import contextlib
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper, version_converter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import run_model, write_case
+from case_writer import archived, run_model, write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 Arrays = list[np.ndarray]
@@ -551,13 +550,13 @@ def experiments() -> None:
 
 
 def main() -> None:
-    shutil.rmtree(CASES, ignore_errors=True)
-    broadcasts()
-    functions()
-    shapes()
-    layers()
-    recurrent()
-    experiments()
+    with archived(CASES):
+        broadcasts()
+        functions()
+        shapes()
+        layers()
+        recurrent()
+        experiments()
 
 
 if __name__ == "__main__":

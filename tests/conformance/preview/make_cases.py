@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Writes the cases of this folder: FlexAttention, and what ONNX's reference makes of it.
 
-Run it with a Python that has onnx 1.22 or later. The tests read the files that it wrote.
+Run it with a Python that has onnx 1.22 or later. The tests read cases.tar.xz, which it wrote.
 """
 
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from onnx import GraphProto, helper, parser
 from onnx.reference import ReferenceEvaluator
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import write_case
+from case_writer import archived, write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 
@@ -84,18 +83,18 @@ def write(name: str, q: np.ndarray, k: np.ndarray, v: np.ndarray, **attrs: Any) 
 
 
 def main() -> None:
-    shutil.rmtree(CASES, ignore_errors=True)
-    q, k, v = (floats(np.float32, 2, 4, n, 8) for n in (3, 5, 5))
-    v = v[..., :6].copy()
-    write("flex", q, k, v)
-    write("flex_scale", q, k, v, scale=0.3)
-    write("flex_groups", q, k[:, :2].copy(), v[:, :2].copy())
-    write("flex_one_head", q, k[:, :1].copy(), v[:, :1].copy(), score_mod=body(CAUSAL))
-    write("flex_bias", q, k, v, score_mod=body(BIAS))
-    write("flex_causal", q, k, v, score_mod=body(CAUSAL))
-    write("flex_capped", q, k, v, score_mod=body(CAPPED), prob_mod=body(SHARPER))
-    half = [x.astype(np.float16) for x in (q, k, v)]
-    write("flex_half", *half, score_mod=body(CAPPED))
+    with archived(CASES):
+        q, k, v = (floats(np.float32, 2, 4, n, 8) for n in (3, 5, 5))
+        v = v[..., :6].copy()
+        write("flex", q, k, v)
+        write("flex_scale", q, k, v, scale=0.3)
+        write("flex_groups", q, k[:, :2].copy(), v[:, :2].copy())
+        write("flex_one_head", q, k[:, :1].copy(), v[:, :1].copy(), score_mod=body(CAUSAL))
+        write("flex_bias", q, k, v, score_mod=body(BIAS))
+        write("flex_causal", q, k, v, score_mod=body(CAUSAL))
+        write("flex_capped", q, k, v, score_mod=body(CAPPED), prob_mod=body(SHARPER))
+        half = [x.astype(np.float16) for x in (q, k, v)]
+        write("flex_half", *half, score_mod=body(CAPPED))
 
 
 if __name__ == "__main__":

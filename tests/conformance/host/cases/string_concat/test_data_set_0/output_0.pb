@@ -1,1 +1,0 @@
-2Monday-2tuesday-2MONDAY-2-2Été-By0

@@ -1,1 +1,0 @@
-By0JH[lzLllÒLj4C@ËKzY|lumlN;Qrgu|guxS'p[Aqu9WjiOy/d;&;uhWo,HLwgﬁp]j[}AfrZyg

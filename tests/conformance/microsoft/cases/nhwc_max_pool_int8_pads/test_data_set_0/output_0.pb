@@ -1,1 +1,0 @@
-By0JÐ[lzL[lzLlbzLlbCLlOC@j/C@[lzL[lzLllzLllCLllC@j4C@[KzY[Kzmllzmllrmllr@lNC@èKzYdXzm|lzm|lum|lulN;QKzudgzx|gzx|gux|Nu0lNp0Qrgulrgx|gux|gux|6u[S'p[QrÔulrÞxlgxlgpxS6p[S'p[Aq^þQq^QqiOrhiOyüiOyÝd;Aqu9Wqu9WqiOrjiOy/iOy/d;]uhWouhWoThro,HywHyw	;&;uhWouhWoThWo,HLwgHLwgÞh]jh}ojh}o1h}o1cLwgcLwgp]j[}]j[}]fr}AfrZygrZygp]j[}]j[}]fr}>frZyfrZy4

@@ -1,1 +1,0 @@
-By0J¨q“?ˆiv.QŽp†{Lk\b_py{}C1€[u]€d%zr?J?AL8+aF¢Ši2Q‹X‡;O{PbV…Ti„>phŠ^s€Rn|kugO1080L7=1NY„9t3I:`}l`K`vWŠ`VFqHciS_HMd/J2.L 79@)elp2b6N[|{B>f^zqˆ4S[pVu@yJ4o=sS..>6:

@@ -1,1 +1,0 @@
-By0J0.u!vÛu×u¦vtŸtÿsuv+u¢uwsRu_tÊvýuv#u½uÈuát½tu

@@ -1,1 +1,0 @@
-By0J0.uMvúuõu¦vtŸtÿsuàu,uˆu'sXu9twıuv#u½u¤uótØtu

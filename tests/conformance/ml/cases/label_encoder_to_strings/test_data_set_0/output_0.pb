@@ -1,1 +1,0 @@
-2_Unused2one2twoBy0

@@ -1,1 +1,0 @@
-2no2no2yes2yes2yesBy0

@@ -1,1 +1,0 @@
-2no2yes2no2no2noBy0
