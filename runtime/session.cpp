@@ -4,6 +4,7 @@
 #include "runtime/host_step.h"
 #include "runtime/session_impl.h"
 #include "runtime/shared_arena.h"
+#include "runtime/weights.h"
 
 namespace reprise {
 namespace {
@@ -167,8 +168,14 @@ Result<std::unique_ptr<Session>> create_on_device(
 
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts) {
   std::vector<std::string> notes;
-  if (find_variant(package, facts, 0, notes) < package.variants.size()) return {};
-  return joined(notes);
+  const size_t v = find_variant(package, facts, 0, notes);
+  if (v == package.variants.size()) return joined(notes);
+  const package::Variant& variant = package.variants[v];
+  if (!verify_plans(variant, package.io).ok()) return {};  // a session reports damage
+  Status fits = check_weights_fit(package, variant.plan, facts.max_buffer_bytes);
+  for (const package::DeviceBody& body : variant.bodies)
+    if (fits.ok()) fits = check_weights_fit(package, body.plan, facts.max_buffer_bytes);
+  return fits.code() == Code::Unsupported ? fits.message() : std::string();
 }
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::Package> package,

@@ -94,8 +94,8 @@ struct SessionStats {
   double load_ms = 0;
 };
 
-/// Empty if a variant of the package fits a device with these facts; or else why each variant does
-/// not fit.
+/// Empty if a session for a device with these facts has a variant of the package, and room for each
+/// of its weights; or else why each variant does not fit, or which weight is too large.
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts);
 
 /// How a run that does not block is submitted.

@@ -38,6 +38,26 @@ struct Pool {
   uint64_t bytes = 0;
 };
 
+/// The bytes of a weight in the memory of a device whose buffers have at most `most`.
+Result<uint64_t> bytes_on_device(const package::Package& package, const plan::Weight& w,
+                                 uint64_t most) {
+  if (w.segment >= package.weights.size()) {
+    return corrupt_package("weight '" + w.name + "': there is no segment " +
+                           std::to_string(w.segment));
+  }
+  const HostTensor& raw = package.weights[w.segment];
+  RP_TRY(check_recipe(w, raw));
+  const uint64_t bytes = align_up(
+      plan::readable_bytes(w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()))),
+      plan::kBufferAlignment);
+  if (bytes <= most) return bytes;
+  return unsupported("weight '" + w.name + "' (" + describe(raw.dtype(), raw.dims()) + ") needs " +
+                     std::to_string(bytes) + " bytes, the device allows buffers of " +
+                     std::to_string(most) +
+                     "; compile the model for this device, or with the option "
+                     "split-weights.bytes, which reads it in parts, or use the host device");
+}
+
 Result<std::vector<Pool>> make_pools(const package::Package& package, const plan::Plan& plan,
                                      uint64_t most) {
   std::vector<Pool> pools;
@@ -45,23 +65,7 @@ Result<std::vector<Pool>> make_pools(const package::Package& package, const plan
   const std::vector<bool> used = read_by_launches(plan);
   for (size_t i = 0; i < plan.weights.size(); ++i) {
     if (!used[i]) continue;
-    const plan::Weight& w = plan.weights[i];
-    if (w.segment >= package.weights.size()) {
-      return corrupt_package("weight '" + w.name + "': there is no segment " +
-                             std::to_string(w.segment));
-    }
-    const HostTensor& raw = package.weights[w.segment];
-    RP_TRY(check_recipe(w, raw));
-    const uint64_t bytes = align_up(
-        plan::readable_bytes(w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()))),
-        plan::kBufferAlignment);
-    if (bytes > most) {
-      return unsupported(
-          "weight '" + w.name + "' (" + describe(raw.dtype(), raw.dims()) + ") needs " +
-          std::to_string(bytes) + " bytes, the device allows buffers of " + std::to_string(most) +
-          "; compile the model for this device, or with the option split-weights.bytes, which "
-          "reads it in parts, or use the host device");
-    }
+    RP_ASSIGN(const uint64_t bytes, bytes_on_device(package, plan.weights[i], most));
     if (bytes >= kOwnAllocation) {
       pools.push_back({{{i, 0}}, bytes});
       continue;
@@ -199,6 +203,10 @@ Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package
 }
 
 }  // namespace
+
+Status check_weights_fit(const package::Package& package, const plan::Plan& plan, uint64_t most) {
+  return make_pools(package, plan, most).status();
+}
 
 Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
                                      Device& device) {

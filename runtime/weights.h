@@ -28,6 +28,10 @@ struct DeviceWeights {
 Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
                                      Device& device);
 
+/// Whether a device with buffers of at most `most` bytes can hold the weights that launches read.
+/// The error names the first weight that is too large.
+Status check_weights_fit(const package::Package& package, const plan::Plan& plan, uint64_t most);
+
 /// Checks that the weight of a buffer exists and has its dtype and dims.
 Status check_weight(const package::Package& package, const plan::Plan& plan,
                     const plan::Buffer& buffer);

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <set>
 
+#include "apps/bisect/composed_nodes.h"
+#include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
-#include "runtime/base/random.h"
 #include "runtime/host/host_kernels.h"
 #include "runtime/host_step.h"
 #include "runtime/plan/bind.h"
@@ -92,7 +93,14 @@ HostGraph::HostGraph(const graph::Graph& g)
     : g_(g), io_(make_interface(g)), package_(std::make_unique<package::Package>()) {
   for (const graph::Value& v : g.values())
     plan_.buffers.push_back({v.name, plan::BufferKind::Arena, -1, v.dtype, v.shape});
-  bodies_status_ = load_bodies();
+  loaded_ = load();
+}
+
+HostGraph::~HostGraph() = default;
+
+Status HostGraph::load() {
+  RP_ASSIGN(composed_, ComposedNodes::of(g_));
+  return load_bodies();
 }
 
 Status HostGraph::load_bodies() {
@@ -140,7 +148,8 @@ Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise*
 
 Result<std::vector<HostTensor>> HostGraph::call(const Node& n, const Values& values,
                                                 std::vector<int64_t>& symbols, Noise* noise) const {
-  RP_TRY(bodies_status_);
+  RP_TRY(loaded_);
+  if (composed_ && passes::lacks_host_kernel(n)) return composed_->run(n, values, symbols, noise);
   plan::HostCall call{n.op, n.name, n.opset, n.attrs, buffers_of(n.inputs), buffers_of(n.outputs),
                       {},   {},     {}};
   if (!n.subgraphs.empty()) call.bodies = bodies_of_.at(&n);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
+#include "runtime/base/random.h"
 #include "runtime/base/tensor.h"
 #include "runtime/host_program.h"
 #include "runtime/plan/plan.h"
@@ -36,6 +37,8 @@ class Noise {
   /// Returns a tensor that is not a float tensor unchanged.
   HostTensor add(const HostTensor& t);
   const Values& exact() const { return exact_; }
+  /// Other noise of this kind, for values that are computed within a node. `exact` must outlive it.
+  Noise within(const Values& exact) { return {splitmix64(state_), exact, least_unit_}; }
 
  private:
   double next();  // in [-1, 1)
@@ -44,10 +47,15 @@ class Noise {
   double least_unit_;
 };
 
+class ComposedNodes;
+
 class HostGraph {
  public:
   /// `g` must outlive this object.
   explicit HostGraph(const graph::Graph& g);
+  HostGraph(const HostGraph&) = delete;
+  HostGraph& operator=(const HostGraph&) = delete;
+  ~HostGraph();
 
   /// `inputs` are in the graph's order. Values with a 16-bit storage dtype are rounded to it.
   Result<Values> run(std::span<const HostTensor> inputs, Noise* noise = nullptr) const;
@@ -59,6 +67,7 @@ class HostGraph {
                                           std::span<const graph::ValueId> wanted) const;
 
  private:
+  Status load();
   Status load_bodies();
   Status run(const graph::Node& n, Values& values, Noise* noise) const;
   Result<std::vector<HostTensor>> call(const graph::Node& n, const Values& values,
@@ -70,7 +79,8 @@ class HostGraph {
   std::unique_ptr<package::Package> package_;  // only its bodies and their weights are used
   std::map<const graph::Node*, std::vector<uint32_t>> bodies_of_;
   HostBodies bodies_;
-  Status bodies_status_;
+  std::unique_ptr<ComposedNodes> composed_;  // null: every node has a host kernel
+  Status loaded_;
 };
 
 /// Converts a tensor to the float dtype that memory holds, and back. 16-bit dtypes saturate

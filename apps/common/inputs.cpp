@@ -279,29 +279,16 @@ Status InputSet::explain(Status error) const {
                             (one ? random[0] : "NAME") + "=FILE"};
 }
 
-namespace {
-
-std::string what_runs(Session& session) {
-  if (!session.device()) return "the host, which runs the model with its reference kernels";
-  const DeviceInfo& device = session.device()->info();
-  return "a run on " + device.id + ", " + device.name +
-         ": many drivers compile kernels at their first launch, here up to " +
-         std::to_string(session.plan().kernels.size()) +
-         " of them; later runs, and starts if the driver keeps what it compiled, take less";
-}
-
-}  // namespace
-
 Result<std::vector<HostTensor>> run_session(Session& session, const InputSet& inputs,
                                             RunStats* stats) {
-  const Waiting waiting(what_runs(session));
+  const Waiting waiting(runs_session(session));
   auto outputs = session.run(inputs.bindings(), {}, stats);
   if (!outputs.ok()) return inputs.explain(outputs.status());
   return outputs;
 }
 
 Result<std::vector<HostTensor>> run_from_start(Session& session, const InputSet& inputs) {
-  const Waiting waiting(what_runs(session));
+  const Waiting waiting(runs_session(session));
   auto results = session.run_from_start(inputs.bindings());
   if (!results.ok()) return inputs.explain(results.status());
   return results;

@@ -1,3 +1,4 @@
+#include "apps/reprise/input_plans.h"
 #include "apps/reprise/measure.h"
 
 namespace reprise::app {
@@ -13,14 +14,25 @@ struct BenchOptions {
 
 Result<Measurement> bench_model(const std::string& path, const BenchOptions& o,
                                 OpenedDevice& device) {
-  RP_ASSIGN(Model model, load_for(path, o.common, device));
-  RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
-  std::vector<HostTensor> expected;
-  if (o.measure.reference) {
-    RP_ASSIGN(expected, reference_outputs(model, inputs, o.common));
-  }
-  return measure(model, device, inputs, o.common, o.measure,
-                 o.measure.reference ? &expected : nullptr);
+  Measurement m;
+  const auto measure_once = [&](InputPlans::Loaded& loaded) -> Status {
+    RP_ASSIGN(InputSet inputs, collect_inputs(loaded.model, o.common, o.inputs, true));
+    std::vector<HostTensor> expected;
+    if (o.measure.reference) {
+      RP_ASSIGN(expected, reference_outputs(loaded.model, inputs, loaded.options));
+    }
+    RP_ASSIGN(m, measure(loaded.model, device, inputs, o.common, o.measure,
+                         o.measure.reference ? &expected : nullptr));
+    return {};
+  };
+  const auto load = [&](const CommonOptions& options) -> Result<InputPlans::Loaded> {
+    InputPlans::Loaded out;
+    RP_ASSIGN(out.model, load_for(path, options, device));
+    return out;
+  };
+  InputPlans plans(path, o.common, load);
+  RP_TRY(plans.run(given_inputs(path, o.common, o.inputs, true), measure_once));
+  return m;
 }
 
 int run_bench(const BenchOptions& o) {

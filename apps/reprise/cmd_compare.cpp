@@ -1,3 +1,4 @@
+#include "apps/reprise/input_plans.h"
 #include "apps/reprise/measure.h"
 
 namespace reprise::app {
@@ -27,17 +28,10 @@ std::vector<std::string> measurable_devices(const CompareOptions& o) {
   return out;
 }
 
-Result<Measurement> measure_on(const std::string& id, const CompareOptions& o, const Model& model,
-                               const InputSet& inputs, const std::vector<HostTensor>& expected) {
-  CommonOptions common = o.common;
-  common.device = id;
-  RP_ASSIGN(OpenedDevice device, open_selected(common, {}));
-  return measure(model, device, inputs, o.common, o.measure, &expected);
-}
-
 /// Compiles once for all these devices. PTX is left out, because it would be for other devices.
-Result<Model> load_model_for_all(const CompareOptions& o, const std::vector<std::string>& ids) {
-  RP_ASSIGN(CompileOptions compile, o.common.compile_options());
+Result<Model> load_model_for_all(const std::string& path, const CommonOptions& common,
+                                 const std::vector<std::string>& ids) {
+  RP_ASSIGN(CompileOptions compile, common.compile_options());
   compile.cuda_ptx = false;
   for (const DeviceInfo& d : list_devices()) {
     const bool wanted = std::count(ids.begin(), ids.end(), d.id) > 0 ||
@@ -46,24 +40,55 @@ Result<Model> load_model_for_all(const CompareOptions& o, const std::vector<std:
     compile.targets.push_back("cuda:sm_" + std::to_string(d.facts.cuda_arch));
     compile.cuda_driver = d.driver_version;
   }
-  RP_ASSIGN(Model model, load_model(o.model, compile));
-  RP_TRY(check_package_options(model, o.common));
+  RP_ASSIGN(Model model, load_model(path, compile));
+  RP_TRY(check_package_options(model, common));
   return model;
+}
+
+/// A model for all devices, with its inputs and the host's outputs.
+struct ComparedModel {
+  Model model;
+  InputSet inputs;
+  std::vector<HostTensor> expected;
+};
+
+Result<ComparedModel> compared_model(const CompareOptions& o, const std::vector<std::string>& ids) {
+  ComparedModel out;
+  const auto use = [&](InputPlans::Loaded& loaded) -> Status {
+    RP_ASSIGN(out.inputs, collect_inputs(loaded.model, o.common, o.inputs, true));
+    RP_ASSIGN(out.expected, reference_outputs(loaded.model, out.inputs, loaded.options));
+    out.model = loaded.model;
+    return {};
+  };
+  const auto load = [&](const CommonOptions& options) -> Result<InputPlans::Loaded> {
+    InputPlans::Loaded loaded;
+    RP_ASSIGN(loaded.model, load_model_for_all(o.model, options, ids));
+    return loaded;
+  };
+  InputPlans plans(o.model, o.common, load);
+  RP_TRY(plans.run(given_inputs(o.model, o.common, o.inputs, true), use));
+  return out;
+}
+
+Result<Measurement> measure_on(const std::string& id, const CompareOptions& o,
+                               const ComparedModel& subject) {
+  CommonOptions common = o.common;
+  common.device = id;
+  RP_ASSIGN(OpenedDevice device, open_selected(common, {}));
+  return measure(subject.model, device, subject.inputs, o.common, o.measure, &subject.expected);
 }
 
 Result<int> run_compare(const CompareOptions& o) {
   const Output out(o.common.json);
   const std::vector<std::string> ids = o.devices.empty() ? measurable_devices(o) : o.devices;
-  RP_ASSIGN(Model model, load_model_for_all(o, ids));
-  RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
-  RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs, o.common));
+  RP_ASSIGN(const ComparedModel subject, compared_model(o, ids));
   Table table = measurement_table();
   Json list = Json::array();
   int status = kDone;
   ProgressLine progress;
   for (const std::string& id : ids) {
     progress.show("measuring on " + id);
-    Result<Measurement> m = measure_on(id, o, model, inputs, expected);
+    Result<Measurement> m = measure_on(id, o, subject);
     progress.clear();
     if (!m.ok()) {
       status = report(m.status().with_context(id));

@@ -64,7 +64,7 @@ Result<int> run_verify(const VerifyOptions& o) {
   std::unique_ptr<Session> session;
   const auto run_once = [&](InputPlans::Loaded& loaded) -> Status {
     RP_ASSIGN(inputs, collect_inputs(loaded.model, o.common, o.inputs, true));
-    RP_ASSIGN(expected, reference_outputs(loaded.model, inputs, o.common));
+    RP_ASSIGN(expected, reference_outputs(loaded.model, inputs, loaded.options));
     RP_ASSIGN(actual, run_from_start(*loaded.session, inputs));
     model = loaded.model;
     session = std::move(loaded.session);

@@ -428,8 +428,7 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.cache_dir = default_backend_options().cache_dir;
   o.log = [](Severity, const std::string& message) { note(message); };
   RP_ASSIGN(std::unique_ptr<Session> session, [&] {
-    const Waiting waiting("the driver of " + device.info.id + ", " + device.info.name +
-                          ", which builds the kernels of '" + model.path + "'");
+    const Waiting waiting(builds_kernels(device.info, model.path));
     return Session::create(model.package, device.device, o);
   }());
   for (const std::string& line : session->variant_notes()) {
@@ -446,8 +445,9 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
 Result<std::unique_ptr<Session>> make_reference(const Model& model, const CommonOptions& options) {
   if (model.precision() == DType::F32 || !model.compiled)
     return Session::create(model.package, nullptr);
-  CompileOptions host;
-  RP_ASSIGN(host.shapes, parse_shapes(options.shapes));
+  RP_ASSIGN(CompileOptions host, options.compile_options());
+  host.precision = DType::F32;
+  host.fullgraph = false;
   host.targets = {};
   RP_ASSIGN(const Model reference, load_model(model.path, host));
   return Session::create(reference.package, nullptr);

@@ -97,12 +97,19 @@ bool InputPlans::add_facts(const GivenInputs& given, bool with_values, InputFact
   return added;
 }
 
+InputPlans::InputPlans(const std::string& path, const CommonOptions& common, OpenedDevice& device)
+    : InputPlans(path, common, [path, &device](const CommonOptions& options) -> Result<Loaded> {
+        Loaded out;
+        RP_ASSIGN(out.model, load_for(path, options, device));
+        RP_ASSIGN(out.session, make_session(out.model, device, options));
+        return out;
+      }) {}
+
 Result<InputPlans::Loaded> InputPlans::load(const InputFacts& facts) {
   CommonOptions options = common_;
   options.facts = facts;
-  Loaded out;
-  RP_ASSIGN(out.model, load_for(path_, options, device_));
-  RP_ASSIGN(out.session, make_session(out.model, device_, options));
+  RP_ASSIGN(Loaded out, load_(options));
+  out.options = std::move(options);
   return out;
 }
 

@@ -29,17 +29,21 @@ class InputPlans {
  public:
   struct Loaded {
     Model model;
-    std::unique_ptr<Session> session;
+    std::unique_ptr<Session> session;  // null if Load makes none
+    CommonOptions options;             // with which the model was compiled
   };
+  using Load = std::function<Result<Loaded>(const CommonOptions& options)>;
   using Use = std::function<Status(Loaded& loaded)>;
 
-  /// `common` and `device` must outlive the object.
-  InputPlans(std::string path, const CommonOptions& common, OpenedDevice& device)
-      : path_(std::move(path)), common_(common), device_(device) {}
+  /// `common` must outlive the object.
+  InputPlans(std::string path, const CommonOptions& common, Load load)
+      : path_(std::move(path)), common_(common), load_(std::move(load)) {}
+  /// Loads the model for a device, which must outlive the object, and makes a session.
+  InputPlans(const std::string& path, const CommonOptions& common, OpenedDevice& device);
 
-  /// Calls `use` with the model and its session. If the model is refused, or if `use` returns
-  /// InvalidInput and the model is for certain sizes only, compiles it for these inputs and calls
-  /// `use` again. Returns the first error if that does not help.
+  /// Calls `use` with the loaded model. If the model is refused, or if `use` returns InvalidInput
+  /// and the model is for certain sizes only, compiles it for these inputs and calls `use` again.
+  /// Returns the first error if that does not help.
   Status run(const GivenInputs& given, const Use& use);
 
  private:
@@ -50,7 +54,7 @@ class InputPlans {
 
   std::string path_;
   const CommonOptions& common_;
-  OpenedDevice& device_;
+  Load load_;
   std::optional<std::vector<onnx::DeclaredInput>> declared_;
   /// The model for all sizes in which runs give these optional inputs.
   std::vector<std::string> general_for_;

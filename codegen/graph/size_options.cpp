@@ -22,8 +22,8 @@ Status usage(std::string message) {
 }
 
 std::string range_text(const std::string& name, const Interval& range) {
-  return "range " + std::to_string(range.min) + std::string(kBetween) + std::to_string(range.max) +
-         " of '" + name + "'";
+  return "--range " + name + "=" + std::to_string(range.min) + std::string(kBetween) +
+         std::to_string(range.max);
 }
 
 }  // namespace

@@ -87,6 +87,8 @@ class Builder {
   Value scalar_op(ScalarOp op, std::span<const Val> args);
   /// `in_range`: the value is proven to be representable, so that no saturation is needed.
   Value convert(Val v, Ty to, bool in_range = false);
+  /// Whether the highest bit of a 32-bit integer is proven to be 0.
+  bool is_below_half(Val v) const;
   Value bitcast(Val v, Type to);
   /// The low `bits` of a 32-bit integer, extended to 32 bits: by sign if signed, else by zeros.
   Value wrap(Val v, int bits);

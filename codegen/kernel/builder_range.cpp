@@ -106,6 +106,11 @@ Interval Builder::range_of_row(const Inst& i, int steps) const {
   }
 }
 
+bool Builder::is_below_half(Val v) const {
+  const Interval r = range_of(v, kMaxSteps);
+  return r.min >= 0 && r.max <= std::numeric_limits<int32_t>::max();
+}
+
 /// The operand of a wrap whose upper bits already are what the wrap would make them.
 std::optional<Val> Builder::drop_wrap(ScalarOp op, Type t, Val a, Val b) const {
   const auto c = const_bits(b);

@@ -429,6 +429,8 @@ class Expander : public Rebuilder {
 
   Val convert(const Inst& i, Val v) {
     const Type from = to_.type(v);
+    if (from.ty == Ty::U32 && i.type.ty == Ty::F32 && !to_.is_below_half(v))
+      return FloatMath(to_, {Ty::F32, from.lanes}).of_unsigned(v);
     const bool to_int = (class_of(i.type.ty) & kInt) != 0;
     if (class_of(from.ty) != kFloat || (!to_int && i.type.ty != Ty::F16)) return {};
     if (from.ty == Ty::F64) {
@@ -460,6 +462,7 @@ class PowerExpander : public Rebuilder {
 /// Whether the expander may rewrite an instruction.
 bool may_expand(const Kernel& k, const Inst& i) {
   const auto from = [&](size_t a) { return k.insts[static_cast<size_t>(i.args[a].id)].type.ty; };
+  if (i.op == Op::Convert && from(0) == Ty::U32) return i.type.ty == Ty::F32;
   if (i.op == Op::Convert) return i.imm == 0 && class_of(from(0)) == kFloat;
   if (i.op != Op::Scalar) return false;
   const auto o = static_cast<ScalarOp>(i.imm);

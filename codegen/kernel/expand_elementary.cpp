@@ -24,6 +24,15 @@ FloatMath::Rounded FloatMath::round_small(Val x) {
   return {b_.sub(shifted, c(magic)), b_.sub(ibits(shifted), i(zero))};
 }
 
+/// workarounds::kUnsignedFloats. The half of a large number, whose last bit stands for two, is
+/// rounded once as a signed number, and doubling is exact.
+Val FloatMath::of_unsigned(Val v) {
+  const Val last = op(ScalarOp::BitAnd, v, u(1));
+  const Val half = op(ScalarOp::BitOr, op(ScalarOp::ShiftRight, v, u(1)), last);
+  const Val number = ibits(v), rounded = b_.convert(ibits(half), Ty::F32);
+  return b_.select(b_.lt(number, i(0)), b_.add(rounded, rounded), b_.convert(number, Ty::F32));
+}
+
 Val FloatMath::power_of_two(Val n) {
   return real(op(ScalarOp::ShiftLeft, b_.add(n, i(f_.bias)), i(f_.mantissa)));
 }

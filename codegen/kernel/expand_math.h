@@ -33,6 +33,8 @@ class FloatMath {
   // Conversions of F32. Those of halves are in legalize_storage.cpp and do not depend on how the
   // device rounds.
   Val to_half(Val x);
+  /// A U32 as F32 (expand_elementary.cpp).
+  Val of_unsigned(Val v);
   /// The nearest number that a half can hold, as F32.
   Val round_to_half(Val x);
   /// Bits of halves and bfloats, in the low 16 bits of a U32.

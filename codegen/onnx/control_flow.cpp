@@ -195,7 +195,8 @@ bool Builder::assume_equality(Scope& scope, const wire::Node& n, ValueId conditi
   guard.b = equal->second;
   guard.node = scope.frame->prefix + (n.name().empty() ? "If(" + n.output(0) + ")" : n.name());
   if (guard.b.is_const())
-    guard.b_is = "the size for which the then_branch was chosen (other sizes with --shape)";
+    guard.b_is =
+        "the size for which the then_branch was chosen (compile the model with --shape for others)";
   std::set<std::string> dims = input_dims_of(*scope.graph, guard.a);
   dims.merge(input_dims_of(*scope.graph, guard.b));
   const std::vector<Symbol>& symbols = scope.graph->symbols;

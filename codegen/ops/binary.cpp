@@ -188,8 +188,6 @@ Result<bool> pow(Rewriter& rw) {
     return rw.keep("the power of an integer by a float needs float64");
   const DType common = is_float(t) ? t : power_type(t, exponent);
   if (common == DType::Invalid) return false;
-  // A driver computes some of them wrongly.
-  if (common == DType::U32) return rw.keep("the host computes powers of uint32");
   if (exponent == t) return mark_core(rw);
   c.replace(0, c.cast(c.op("Pow", {c.cast(x, common), c.cast(c.in(1), common)}), t));
   return c.finish();

@@ -81,7 +81,10 @@ Result<bool> non_max_suppression(Rewriter& rw) {
     if (ctx.has_input(i) && !is_scalar(ctx, i)) return false;
   if (!ctx.has_input(2)) return false;  // selects nothing
   const std::optional<Expr> most = most_selected(ctx);
-  if (!most) return false;
+  if (!most)
+    return rw.keep("more than " + std::to_string(kMaxSelectedBoxes) +
+                   " boxes of a class may be selected, for which kernels have no room" +
+                   range_advice(rw.graph(), ctx.shape(0)[1]));
   const graph::ValueId result = rw.node().outputs[0];
   const Expr rows = rw.graph().value(result).shape[0];
   if (!rows.as_symbol()) return false;

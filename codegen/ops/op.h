@@ -26,7 +26,7 @@ inline constexpr int64_t kMaxConstantElements = int64_t{1} << 16;
 class InferContext {
  public:
   InferContext(graph::Graph& g, graph::Node& n) : g_(g), n_(n) {}
-  graph::Graph& graph() { return g_; }
+  graph::Graph& graph() const { return g_; }
   graph::Node& node() { return n_; }
   const graph::Node& node() const { return n_; }
   Attributes attrs() const { return Attributes(n_, &status_); }

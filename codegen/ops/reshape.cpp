@@ -194,9 +194,12 @@ Shape squeezed(InferContext& ctx) {
     if (d.is_const(1)) continue;
     if (may_equal(d, 1, ctx.graph_symbols())) {
       const std::string fixed =
-          is_known_from_calls(ctx, d) ? "" : "; if --shape fixes a size of 1, it is removed";
+          is_known_from_calls(ctx, d)
+              ? ""
+              : "; if the model is compiled with --shape, sizes of 1 are removed";
       ctx.at_least(d, "dimension " + std::to_string(i) + " of '" + ctx.input(0).name + "'", 2,
-                   "the least size that Squeeze without axes keeps (set axes" + fixed + ")");
+                   "the least size that Squeeze without axes keeps (set its axes in the model" +
+                       fixed + ")");
     }
     out.push_back(d);
   }

@@ -236,7 +236,7 @@ std::string no_device_form(const InferContext& ctx, const Request& r, const Shap
     // This mode treats output sizes of 1 separately.
     if (coordinates == "pytorch_half_pixel" && !out[d].is_const() &&
         bounds(out[d], ctx.graph_symbols()).lo <= 1)
-      return axis + ", and may be 1";
+      return axis + ", and may be 1" + range_advice(ctx.graph(), out[d]);
   }
   return {};
 }

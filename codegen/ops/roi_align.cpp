@@ -56,8 +56,11 @@ Result<bool> roi_align(Rewriter& rw) {
   const int64_t ratio = c.attrs().get_int("sampling_ratio");
   const std::string mode = c.attrs().get_string("mode");
   if (ratio < 0 || (mode != "avg" && mode != "max")) return false;
-  if (ratio > kMostSamples || (ratio == 0 && !has_short_loops(c.shape(c.in(0)))))
-    return rw.keep("a region may have more samples than a kernel takes");
+  if (ratio > kMostSamples) return rw.keep("a region has more samples than a kernel takes");
+  if (ratio == 0 && !has_short_loops(c.shape(c.in(0))))
+    return rw.keep(
+        "a region may have more samples than a kernel takes, as it has no sampling_ratio, "
+        "and the image varies in size (--shape fixes it) or is large");
   // Before version 16 there was no shift by half a pixel.
   const std::string by_version = n.opset < 16 ? "output_half_pixel" : "half_pixel";
   AttrMap a;

@@ -150,6 +150,17 @@ Status require_same_dtype(const InferContext& ctx) {
   return {};
 }
 
+std::string range_advice(const graph::Graph& g, const Expr& size) {
+  if (size.is_overflow()) return {};
+  std::string names;
+  for (const SymbolId s : size.symbols()) {
+    const auto at = static_cast<size_t>(s);
+    if (g.symbol_sources[at].kind == SymbolSource::Kind::InputDim)
+      names += (names.empty() ? "" : ", ") + g.symbols[at].name + "=MIN..MAX";
+  }
+  return names.empty() ? names : "; --range " + names + " limits it";
+}
+
 Result<std::optional<std::vector<int64_t>>> ints_attr_or_input(const InferContext& ctx,
                                                                const char* attr, size_t input) {
   if (const auto* v = ctx.attrs().get<std::vector<int64_t>>(attr)) return std::optional(*v);

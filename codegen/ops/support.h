@@ -53,6 +53,10 @@ Status require_indices_within(const InferContext& ctx, int64_t axis);
 /// Requires all present inputs to have the dtype of input 0.
 Status require_same_dtype(const InferContext& ctx);
 
+/// How the sizes of inputs on which a size depends can be limited: "; --range n=MIN..MAX limits
+/// it". Empty if it depends on none.
+std::string range_advice(const graph::Graph& g, const Expr& size);
+
 /// Integers that are an attribute in old versions and an input in new ones. Nothing if neither is
 /// given. An input that is not constant is Unsupported.
 Result<std::optional<std::vector<int64_t>>> ints_attr_or_input(const InferContext& ctx,

@@ -280,7 +280,7 @@ typedef struct reprise_device_options {
   /* If not null: borrow it; its `device` must be set. A number in the id is not used then. */
   const reprise_vulkan_device* vulkan;
   const reprise_cuda_device* cuda;  /* if not null: borrow it; its `context` must be set */
-  const reprise_package* package;   /* if not null: "auto" skips devices that no variant fits */
+  const reprise_package* package;   /* if not null: "auto" skips devices that it does not fit */
   const reprise_executor* executor; /* if not null: builds kernels, and `threads` is not used */
   uint64_t memory_budget;           /* see reprise_device_set_memory_budget */
   uint32_t hidden_features;         /* bits of reprise_hidden_features */

@@ -79,6 +79,16 @@ void flush_log() {
   }
 }
 
+void log_now(const std::string& line) {
+  log_line(Severity::Warning, line);
+  const nb::gil_scoped_acquire acquire;
+  try {
+    flush_log();
+  } catch (nb::python_error& error) {
+    error.discard_as_unraisable("reprise");
+  }
+}
+
 Device::Device(OpenedDevice opened, uint64_t stream)
     : info_(std::move(opened.info)), stream_(stream) {
   if (opened.device) device_ = of_process(std::move(opened.device));

@@ -59,6 +59,8 @@ std::shared_ptr<Device> to_device(nanobind::handle object, const Refusal& refusa
 /// messages at the next flush_log().
 void log_line(Severity severity, const std::string& line);
 void flush_log();
+/// Passes a warning on at once. It may be called without the GIL, from any thread.
+void log_now(const std::string& line);
 
 void bind_devices(nanobind::module_& m);
 

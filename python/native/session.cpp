@@ -1,5 +1,6 @@
 #include "python/native/session.h"
 
+#include "apps/common/waiting.h"
 #include "python/native/dtypes.h"
 #include "python/native/errors.h"
 
@@ -73,6 +74,7 @@ Session::Session(const Package& package, nb::handle device, const std::string& m
   outputs_ = outputs_of(package_->io);
   {
     const nb::gil_scoped_release release;
+    const app::Waiting waiting(app::builds_kernels(device_->info(), package_->model_name), log_now);
     session_ = of_process(std::shared_ptr<reprise::Session>(
         take(reprise::Session::create(package_, device_->get(), options))));
   }
@@ -246,6 +248,8 @@ nb::list Session::run(nb::handle inputs, nb::handle outputs, Times* times) {
   Status status;
   {
     const nb::gil_scoped_release release;
+    std::optional<app::Waiting> waiting;
+    if (!has_run_.exchange(true)) waiting.emplace(app::runs_session(*session_), log_now);
     status = session_->run_into(call->inputs, std::span(call->outputs).first(call->bound),
                                 call->results, times != nullptr ? &call->stats : nullptr);
   }

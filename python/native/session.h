@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +79,7 @@ class Session {
   std::shared_ptr<reprise::Session> session_;
   std::string mode_;
   bool timestamps_;
+  std::atomic<bool> has_run_ = false;  // the first run may wait for a driver that compiles kernels
   nanobind::list inputs_, outputs_;
   std::vector<std::optional<std::vector<int64_t>>> fixed_;  // dims of outputs, if always the same
   std::unique_ptr<Pool<Call>> calls_ = std::make_unique<Pool<Call>>();

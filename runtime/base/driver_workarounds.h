@@ -54,6 +54,11 @@ inline constexpr DriverWorkaround kPreservedFloats{
     "modules with SignedZeroInfNanPreserve lose values that loops carry through extended "
     "instructions, as SPIRV-Tools takes them for constants",
     "tests/agreement/attention_of_constant_scores.txt"};
+inline constexpr DriverWorkaround kUnsignedFloats{
+    "SwiftShader", "that of tools/swiftshader", "2026-11-29",
+    "unsigned integers from 2^31 on are rounded twice as they become floats: their lower 31 bits, "
+    "and the sum with 2^31",
+    "tests/lower/narrow_test.cpp"};
 inline constexpr DriverWorkaround kDeepNesting{
     "Mesa llvmpipe", "22.3.6, 25.0.7", "2026-11-25",
     "conditions that nest more than about 80 deep are wrong, in silence",

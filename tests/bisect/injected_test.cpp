@@ -199,6 +199,26 @@ TEST(InjectedFault, InFusion) {
   expect_reproduces(r, o, "pass fusion");
 }
 
+/// The host computes an operator without a host kernel as what it decomposes into.
+TEST(InjectedFault, InAComposedOperator) {
+  OnnxWriter w;
+  w.input("x", DType::F32, {4, 64}).output("y", DType::F32, {4, 64});
+  w.initializer("b", float_tensor({64}, 0.1F, -3));
+  w.node("Neg", {"x"}, {"n"}, named("neg"));
+  w.node("BiasGelu", {"n", "b"}, {"g"}, {"gelu", "com.microsoft", {}});
+  w.node("Softmax", {"g"}, {"y"}, named("softmax"));
+  app::BisectOptions o = on_vulkan();
+  EXPECT_FALSE(bisected(subject(w), o).differs);
+  o.compile.inject_kernel_fault = [](const lower::Group&, lower::Lowered& lowered) {
+    change(lowered.launches[0].kernel, kernel::ScalarOp::Neg, kernel::ScalarOp::Abs);
+  };
+  const BisectReport r = bisected(subject(w), o);
+  EXPECT_TRUE(r.differs);
+  EXPECT_FALSE(r.kernel.empty());
+  ASSERT_TRUE(r.reduced.has_value());
+  EXPECT_TRUE(has(r.reduced->operators, "Neg"));
+}
+
 /// The kernels of the model are right, and one of a body is not.
 TEST(InjectedFault, InABody) {
   auto g = graph::parse(R"(graph looped

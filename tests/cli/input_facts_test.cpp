@@ -52,5 +52,40 @@ TEST(InputFacts, AreFoundByTheCommandLine) {
   EXPECT_EQ(reprise({"compile", model, "-o", package, "--value", "s=1,"}).status, 2);
 }
 
+/// A package has the branch of an If that fits the sizes for which it was compiled.
+TEST(InputFacts, PackagesTellWhichBranchTheyHave) {
+  const TempDir dir;
+  const auto folder = source_dir() / "tests/conformance/inputs/cases/if_squeeze_of_two";
+  const std::string model = folder / "model.onnx", data = folder / "test_data_set_0";
+  const std::string package = dir / "m.rpk";
+  ASSERT_EQ(reprise({"compile", model, "-o", package}).status, 0);
+  const ProcessResult refused = reprise({"run", package, "--device", "host", "--data", data});
+  EXPECT_EQ(refused.status, 3);
+  for (const std::string part : {"node '", "is 2", "compile the model with --shape for others"})
+    EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
+}
+
+TEST(InputFacts, AreUsedToMeasureAndCompare) {
+  const TempDir dir;
+  const std::string model = dir / "m.onnx", given = "s=" + (dir / "s.pb").string();
+  write_file(model, model_of_any_rank());
+  write_file(dir / "s.pb", onnx_tensor(int64_tensor({3}, {1, -1, 1}), "s"));
+  const std::vector<std::string> few{"--runs", "1", "--warmup", "0"};
+  for (std::vector<std::string> args :
+       {std::vector<std::string>{"bench", model, "--device", "host", "--input", given},
+        {"bench", model, "--device", "vulkan", "--input", given},
+        {"compare", model, "--devices", "host,vulkan", "--input", given}}) {
+    const size_t devices = args[0] == "compare" ? 2 : 1;
+    args.insert(args.end(), few.begin(), few.end());
+    const Json rows = json_of(args);
+    ASSERT_EQ(rows.size(), devices) << args[0];
+    for (const Json& row : rows) EXPECT_EQ(row.at("max_error"), 0) << row;
+  }
+  // The reference of another precision is compiled by itself.
+  const ProcessResult r =
+      reprise({"verify", model, "--device", "vulkan", "--precision", "fp16", "--input", given});
+  EXPECT_EQ(r.status, 0) << r.err;
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -271,6 +271,26 @@ TEST(Instructions, ConversionsThatSaturate) {
   expect_agreement(cases);
 }
 
+/// Numbers whose low 31 bits, rounded by themselves, give another sum than their own bits.
+TEST(Instructions, ConversionsOfLargeUnsignedNumbers) {
+  constexpr uint32_t kNumbers[] = {0xe21e3e81, 0xc3ca78b9, 0xf3671c8f, 0x80000081, 0x80000080,
+                                   0x7fffffff, 0x80000000, 0xffffffff, 0xffffff7f, 1};
+  std::vector<Case> cases;
+  for (const int lanes : {1, 2, 4}) {
+    Maker m(lane_name("large", Ty::U32, lanes));
+    const auto step = static_cast<uint32_t>(lanes);
+    const int x = m.in("x", Ty::U32, 64 * step), y = m.out("y", Ty::F32, 64 * step);
+    for (size_t n = 0; n < size_t{64} * step; ++n)
+      set_element(m.launch.buffers[0], Ty::U32, n, kNumbers[n % std::size(kNumbers)]);
+    const Val i = m.b.mul(m.index(), m.b.i32(lanes));
+    m.b.store(y, i, m.b.convert(m.b.load(x, i, lanes, step), Ty::F32), step);
+    cases.push_back(m.done());
+    const Status s = kernel::expand(cases.back().kernel);
+    ASSERT_TRUE(s.ok()) << s.message();
+  }
+  expect_agreement(cases);
+}
+
 TEST(Instructions, ConversionsToAndFromBool) {
   std::vector<Case> cases;
   for (const Ty t : kCompute) {

@@ -96,6 +96,18 @@ std::vector<Case> model_cases() {
          m.node("Add", {"a"}, {"y"}, {"the_add", "", {}});
          return run_with(w.file("m.onnx", m.bytes()));
        }},
+      {"squeeze_of_one_element_that_is_not_zero", 3,
+       "node 'the_squeeze': dimension 1 of 'where' is 1.*set its axes in the model",
+       [](Workspace& w) {
+         OnnxWriter m;
+         m.input("x", DType::F32, {4}).output("y", DType::I64, {"n"});
+         m.node("NonZero", {"x"}, {"where"}, {"the_nonzero", "", {}});
+         m.node("Squeeze", {"where"}, {"y"}, {"the_squeeze", "", {}});
+         const HostTensor x = HostTensor::from<float>(DType::F32, {4}, {0, 0, 1, 0});
+         return run_with(w.file("m.onnx", m.bytes()),
+                         {"--input", "x=" + w.file("x.pb", onnx_tensor(x, "x"))});
+       },
+       true},
       {"truncated_model", 3, "m\\.onnx",
        [](Workspace& w) {
          const std::string bytes = relu().bytes();

@@ -45,7 +45,7 @@ TEST(SizeRange, LimitsSymbols) {
   const Status unknown = graph::apply_ranges(**g, {{"k", {2, 9}}});
   EXPECT_EQ(unknown.code(), Code::Usage);
   EXPECT_EQ(unknown.message(),
-            "range 2..9 of 'k': the model has no such size; the sizes that its inputs decide are "
+            "--range k=2..9: the model has no such size; the sizes that its inputs decide are "
             "'n', 'm'");
   for (const Interval& range : {Interval{3, 2}, Interval{-1, 2}, Interval{0, int64_t{1} << 31}})
     EXPECT_EQ(graph::apply_ranges(**g, {{"n", range}}).code(), Code::Usage);

@@ -44,8 +44,10 @@ const ReasonCase kReasons[] = {
     {"CumSumOfKnownAxis",
      "input x: float32[n,4]\nconst a: int64[]{1}\ny = CumSum(x, a) @14\noutput y", ""},
     {"CumSumOfAnAxisThatIsGiven",
-     "input x: float32[n,4], a: int64[]\ny = CumSum(x, a) @14\noutput y",
-     "its axis is known only in a run"},
+     "input x: float32[n,4], a: int64[]\ny = CumSum(x, a) @14\noutput y", ""},
+    {"CumSumOfOneOfManyAxes",
+     "input x: float32[n,4,2,2,2], a: int64[]\ny = CumSum(x, a) @14\noutput y",
+     "its axis is known only in a run, and kernels try at most 4 axes"},
     {"Antialias",
      "input x: float32[n,2,9,9]\nconst s: float32[4]{1, 1, 0.5, 0.3}\n"
      "y = Resize<mode=\"cubic\", antialias=1>(x, _, s) @18\noutput y",
@@ -66,6 +68,17 @@ const ReasonCase kReasons[] = {
     {"SizesThatDependOnData",
      "input x: float32[1,1,9,9], s: float32[4]\ny = Resize<mode=\"linear\">(x, _, s) @18\noutput y",
      "the sizes of Resize depend on data"},
+    {"SizesThatMayBeOne",
+     "input x: float32[1,1,n,9]\nconst s: float32[4]{1, 1, 2, 2}\n"
+     "y = Resize<mode=\"linear\", coordinate_transformation_mode=\"pytorch_half_pixel\">(x, _, s) "
+     "@18\n"
+     "output y",
+     "the size of axis 2 varies, and may be 1; --range n=MIN..MAX limits it"},
+    {"BoxesOfAnyNumber",
+     "input b: float32[1,n,4], s: float32[1,2,n]\nconst k: int64[]{9999}\n"
+     "y = NonMaxSuppression(b, s, k) @11\noutput y",
+     "more than 896 boxes of a class may be selected, for which kernels have no room; "
+     "--range n=MIN..MAX limits it"},
     {"Dft", "input x: float32[2,16,1]\ny = DFT<axis=1>(x) @17\noutput y", ""},
     {"DftOfVaryingLength", "input x: float32[2,n,1]\ny = DFT<axis=1>(x) @17\noutput y",
      "kernels need the length of a transform when they are compiled; --shape fixes it"},

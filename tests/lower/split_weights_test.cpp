@@ -169,6 +169,18 @@ TEST_F(SplitWeights, StayOnTheHostWhereTheyCannotBeCut) {
   ASSERT_EQ(y.size(), 1u);
 }
 
+TEST_F(SplitWeights, PackagesThatDoNotFitAreNoChoiceForADevice) {
+  CompileOptions portable;
+  portable.targets = {"vulkan"};
+  const auto package = compiled(language_model(), portable);
+  DeviceFacts facts = device_->info().facts;
+  EXPECT_EQ(why_unfit(*package, facts), "");
+  facts.max_buffer_bytes = kLargestBuffer;
+  EXPECT_NE(why_unfit(*package, facts).find("the device allows buffers of 16384"),
+            std::string::npos);
+  EXPECT_EQ(why_unfit(*compiled(language_model(), options_), facts), "");
+}
+
 TEST_F(SplitWeights, TheLimitMayBeGiven) {
   CompileOptions portable;
   portable.targets = {"vulkan"};

@@ -36,6 +36,29 @@ class Dlpack:
         return self.array.__dlpack_device__()
 
 
+class Waits(unittest.TestCase):
+    def test_are_logged(self) -> None:
+        sides = [
+            support.value("a", support.FLOAT, ("m", 1024)),
+            support.value("b", support.FLOAT, (1024, 1024)),
+        ]
+        result = support.value("c", support.FLOAT, ("m", 1024))
+        package = reprise.compile(
+            support.model([support.node("MatMul", ["a", "b"], ["c"])], sides, [result])
+        )
+        b = np.ones((1024, 1024), np.float32)
+        quick = reprise.Session(package, "host")
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            quick(np.ones((64, 1024), np.float32), b)
+            seconds.append(time.perf_counter() - start)
+        rows = int(64 * 6 / min(seconds))
+        with self.assertLogs("reprise", "WARNING") as logs:
+            reprise.Session(package, "host")(np.ones((rows, 1024), np.float32), b)
+        self.assertIn("longer than 3 s: waiting for the host", logs.output[0])
+
+
 class OnEachDevice(unittest.TestCase):
     def sessions(self, model: bytes) -> Any:
         package = reprise.compile(model)

@@ -9,8 +9,8 @@
 //   lost:N                     every Nth submission loses its device: it and all that follows on
 //                              this device fails with VK_ERROR_DEVICE_LOST
 //   hide:FEATURE               devices lack a feature: buffer-addresses, update-after-bind (of
-//   storage
-//                              buffers), vulkan-1.2 (and later versions)
+//                              storage buffers), vulkan-1.2 (and later versions), large-buffers (of
+//                              more than 1 MB)
 //
 // KERNEL is a kernel's name, as `reprise check` prints it; without one every kernel has the fault.
 #pragma once

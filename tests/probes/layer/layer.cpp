@@ -110,7 +110,7 @@ bool parse(const std::string& word, Fault& fault) {
     fault.kind = Fault::Kind::Hide;
     fault.kernel = parts[1];
     return parts[1] == "buffer-addresses" || parts[1] == "update-after-bind" ||
-           parts[1] == "vulkan-1.2";
+           parts[1] == "vulkan-1.2" || parts[1] == "large-buffers";
   }
   fault.kind = parts[0] == "skip" ? Fault::Kind::Skip : Fault::Kind::Lost;
   return (parts[0] == "skip" || parts[0] == "lost") && n == 2 &&
@@ -397,10 +397,21 @@ VKAPI_ATTR void VKAPI_CALL get_properties(VkPhysicalDevice physical,
   hide_version(*out);
 }
 
+/// Neither memory nor buffers may have more than a megabyte.
+void limit_buffers(VkPhysicalDeviceProperties2& all) {
+  constexpr VkDeviceSize kMost = VkDeviceSize{1} << 20;
+  for (auto* next = static_cast<VkBaseOutStructure*>(all.pNext); next; next = next->pNext) {
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES)
+      reinterpret_cast<VkPhysicalDeviceMaintenance3Properties*>(next)->maxMemoryAllocationSize =
+          kMost;
+  }
+}
+
 VKAPI_ATTR void VKAPI_CALL get_properties2(VkPhysicalDevice physical,
                                            VkPhysicalDeviceProperties2* out) {
   instance_table_of(physical).properties2(physical, out);
   hide_version(out->properties);
+  if (hides("large-buffers")) limit_buffers(*out);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
