@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import unittest
 from typing import Any
@@ -119,6 +120,46 @@ class Launches(unittest.TestCase):
                 self.assertLessEqual(
                     self.optimizer_launches(kind, model, **settings), 16
                 )
+
+    def programs(self, kind: Any, change: Any, **settings: Any) -> int:
+        """How many programs seven steps take between which a setting changes, as in eager."""
+        torch._dynamo.reset()
+        models = [nn.Linear(8, 4) for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        made = [kind(m.parameters(), **copy.deepcopy(settings)) for m in models]
+        steps = [
+            torch.compile(made[0].step, backend=backend, options=OPTIONS),
+            made[1].step,
+        ]
+        with report.collect() as graphs:
+            for number in range(7):
+                x = torch.randn(3, 8)
+                for model, optimizer, step in zip(models, made, steps, strict=True):
+                    model.zero_grad()
+                    model(x).square().sum().backward()
+                    step()
+                    change(optimizer.param_groups[0], number)
+        for mine, other in zip(*(m.parameters() for m in models), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+        return len(graphs)
+
+    def test_schedules_of_optimizers(self) -> None:
+        def rate(group: Any, number: int) -> None:
+            group["lr"] = 0.01 / (number + 2)
+
+        def momentum(group: Any, number: int) -> None:
+            group["momentum"] = 0.9 - 0.02 * number
+
+        def beta(group: Any, number: int) -> None:
+            group["betas"][0].fill_(0.9 - 0.02 * number)
+
+        sgd, adam = torch.optim.SGD, torch.optim.AdamW
+        betas = (torch.tensor(0.9), torch.tensor(0.999))
+        self.assertLessEqual(self.programs(adam, rate, lr=0.01), 2)
+        settings = {"lr": torch.tensor(0.01), "momentum": 0.9}
+        self.assertLessEqual(self.programs(sgd, momentum, **settings), 3)
+        settings = {"lr": torch.tensor(0.01), "betas": betas, "foreach": False}
+        self.assertEqual(self.programs(adam, beta, **settings), 1)
 
     def test_saved_views_are_not_copied(self) -> None:
         """Backward reads the transposed weight, which PyTorch makes as a view of the parameter."""
