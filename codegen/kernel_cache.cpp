@@ -65,7 +65,7 @@ Result<std::vector<uint32_t>> KernelCache::spirv(const kernel::Kernel& k,
                                                  const emit::SpirvOptions& options) {
   if (!enabled_) return emit::spirv(k, options);
   const std::string known =
-      key({options.loads_64_bits, options.descriptors},
+      key({options.loads_64_bits, options.keeps_loops, options.descriptors},
           std::to_string(options.version) + k.name + '\n' + kernel::structure(k));
   {
     const std::lock_guard lock(mutex_);

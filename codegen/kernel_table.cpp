@@ -160,6 +160,7 @@ Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
   } else {
     emit::SpirvOptions spirv_options;
     spirv_options.loads_64_bits = target_.loads_64_bits;
+    spirv_options.keeps_loops = target_.predicate.cpu_type;
     spirv_options.descriptors = target_.predicate.storage_buffers != 0;
     RP_ASSIGN(code.spirv, context_.kernels.spirv(k, spirv_options));
   }

@@ -164,5 +164,38 @@ TEST(Refused, MalformedKernels) {
   EXPECT_FALSE(emit::cuda(k).ok());
 }
 
+/// How many loops a driver is asked not to unroll, of a kernel with one loop of `count` iterations.
+size_t kept_loops(int count, bool chooses, bool keeps_loops) {
+  Builder b("loops");
+  b.set_workgroup(32);
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const int parts = b.local("parts", {Ty::F32, 1}, 32);
+  const Val i = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
+  b.for_loop(b.i32(0), b.i32(count), b.i32(1), [&](Val n) {
+    const Val v = b.load(x, b.add(b.mul(i, b.i32(32)), n));
+    if (chooses) {
+      b.local_store(parts, v, n);
+    } else {
+      b.local_store(parts, b.add(b.local_load(parts, b.i32(0)), v), b.i32(0));
+    }
+  });
+  b.store(y, i, b.local_load(parts, b.i32(0)));
+  const auto k = b.finish();
+  EXPECT_TRUE(k.ok());
+  const auto words = emit_valid(*k, {.keeps_loops = keeps_loops});
+  EXPECT_TRUE(words.ok());
+  const std::string text = disassemble(*words);
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(" DontUnroll", at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+TEST(Loops, CpuDevicesKeepLongOnes) {
+  EXPECT_EQ(kept_loops(32, false, true), 1U);
+  EXPECT_EQ(kept_loops(4, false, true), 0U);  // its copies are short
+  EXPECT_EQ(kept_loops(32, true, true), 0U);  // an array that stays in registers
+  EXPECT_EQ(kept_loops(32, false, false), 0U);
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -48,6 +48,7 @@ class SpirvEmitter {
   Result<Id> value(const Inst& i);
   Status if_(const Inst& i);
   bool counts_in_floats(int32_t loop) const;
+  bool is_long(int32_t loop) const;
   Status for_(int32_t index);
   void label(Id id);
   void branch(Id to) { m_.code(spv::OpBranch, {to}); }

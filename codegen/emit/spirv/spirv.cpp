@@ -243,6 +243,28 @@ bool SpirvEmitter::counts_in_floats(int32_t loop) const {
   return found;
 }
 
+/// Whether the copies that a driver makes of a loop's body would be long, and no local array needs
+/// them to stay in registers.
+bool SpirvEmitter::is_long(int32_t loop) const {
+  constexpr int64_t kMaxCopied = 64;  // instructions
+  const auto constant = [&](kernel::Val a) {
+    const Inst& from = k_.insts[static_cast<size_t>(a.id)];
+    return from.op == Op::Const ? static_cast<int64_t>(static_cast<int32_t>(from.imm)) : -1;
+  };
+  const Inst& i = k_.insts[static_cast<size_t>(loop)];
+  const int64_t start = constant(i.args[0]), end = constant(i.args[1]), step = constant(i.args[2]);
+  if (start < 0 || end < 0 || step <= 0) return false;
+  int64_t insts = 0;
+  bool chooses = false;  // an element of a local array
+  for_each_inst(k_, i.blocks[0], [&](const Inst& in) {
+    ++insts;
+    if (in.op != Op::LocalLoad && in.op != Op::LocalStore) return;
+    const size_t place = in.op == Op::LocalLoad ? 0 : 1;
+    chooses |= in.args.size() > place && constant(in.args[place]) < 0;
+  });
+  return !chooses && (end - start) / step * insts > kMaxCopied;
+}
+
 Status SpirvEmitter::for_(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
   const Id header = m_.new_id(), body = m_.new_id(), next = m_.new_id(), merge = m_.new_id();
@@ -254,8 +276,9 @@ Status SpirvEmitter::for_(int32_t index) {
   const Id variable = m_.value(spv::OpPhi, i32, {arg(i, 0), before, stepped, next});
   ids_[static_cast<size_t>(index)] = variable;
   const Id more = m_.value(spv::OpSLessThan, m_.bool_type(), {variable, arg(i, 1)});
-  const uint32_t control =
-      counts_in_floats(index) ? spv::LoopControlDontUnrollMask : spv::LoopControlMaskNone;
+  const uint32_t control = counts_in_floats(index) || (options_.keeps_loops && is_long(index))
+                               ? spv::LoopControlDontUnrollMask
+                               : spv::LoopControlMaskNone;
   m_.code(spv::OpLoopMerge, {merge, next, control});
   m_.code(spv::OpBranchConditional, {more, body, merge});
   label(body);

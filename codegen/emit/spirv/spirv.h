@@ -14,6 +14,9 @@ struct SpirvOptions {
   /// Loads and stores four 32-bit elements as two u64, so that CPU-type devices with int64 gather
   /// and scatter fewer times.
   bool loads_64_bits = false;
+  /// Asks the driver not to unroll loops that would become long: a CPU-type device compiles their
+  /// copies for seconds, and runs them no faster.
+  bool keeps_loops = false;
   /// For devices without buffer addresses: buffers are descriptors (see below).
   bool descriptors = false;
 };

@@ -105,9 +105,12 @@ def export(
 
 
 def counters() -> Any:
-    """Returns the `Counters` of this process now: how many packages were compiled or found on disk."""
+    """Returns the `Counters` of this process now.
+
+    They tell how many packages were compiled or found on disk, and the seconds of each phase.
+    """
     import dataclasses
 
     from .tally import counters as now
 
-    return dataclasses.replace(now)
+    return dataclasses.replace(now, seconds=dict(now.seconds))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -18,13 +20,16 @@ from torch._dynamo.backends.registry import (
     lookup_backend,
     register_backend,
 )
+from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 from torch._guards import TracingContext
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
-from . import engine, report
+from . import engine, phases, report
 from .compiler import Job, compile_graph
 from .decompositions import decompositions, traced_forms
 from .options import Options
+
+log = logging.getLogger("reprise.torch")
 
 
 def compile_module(
@@ -45,6 +50,8 @@ def compile_module(
     if stored is not None:
         stored.mark(gm, chosen)
 
+    names = [_name_of(node) for node in gm.graph.find_nodes(op="placeholder")]
+
     def compiler(
         kind: str,
     ) -> Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]:
@@ -52,10 +59,11 @@ def compile_module(
             if kind == "forward":
                 _allow_backward_twice()
             static = _static_inputs() if kind != "backward" else frozenset()
-            job = Job(opened, kind, static)
-            if stored is not None:
-                return stored.StoredGraph(graph, job, chosen)  # type: ignore[no-any-return]
-            return compile_graph(graph, job, chosen.freeze and kind == "inference")
+            job = Job(opened, kind, static, _named(graph, names))
+            with phases.shown(f"{kind} graph"):
+                if stored is not None:
+                    return stored.StoredGraph(graph, job, chosen)  # type: ignore[no-any-return]
+                return compile_graph(graph, job, chosen.freeze and kind == "inference")
 
         return run if stored is None else stored.serializable(run)
 
@@ -66,8 +74,41 @@ def compile_module(
         decompositions=decompositions(),
         partition_fn=_partitioned,
     )
-    with traced_forms():
-        return trace(gm, example_inputs)
+    seconds: dict[str, float] = {}
+    with (
+        phases.shown("program"),
+        phases.noted(seconds),
+        phases.phase("traced"),
+        traced_forms(),
+    ):
+        program: Callable[..., Any] = trace(gm, example_inputs)
+    log.info("a program: %s", phases.listed(seconds))
+    return program
+
+
+#: How the sources of Dynamo write the members of a module.
+_MEMBER = re.compile(r"\._(?:modules|parameters|buffers)\['([^']*)'\]")
+
+
+def _name_of(node: Node) -> str:
+    """Returns the user's name of an argument of Dynamo's graph, such as "words.weight"."""
+    source = getattr(getattr(node, "_dynamo_source", None), "name", None)
+    if not isinstance(source, str):
+        return ""
+    name = re.sub(r"^[LG]\['(\w+)'\]", r"\1", source)
+    name = _MEMBER.sub(r".\1", name)
+    # Dynamo calls the modules of PyTorch as "fn".
+    return re.sub(r"^(self|fn)\.", "", name)
+
+
+def _named(graph: GraphModule, names: Sequence[str]) -> dict[str, str]:
+    """Returns the user's names of the arguments of AOTAutograd's graph by those of their nodes."""
+    found = {}
+    for node in graph.graph.find_nodes(op="placeholder"):
+        described = node.meta.get("desc")
+        if isinstance(described, PlainAOTInput) and described.idx < len(names):
+            found[node.name] = names[described.idx] or node.name
+    return found
 
 
 def _partitioned(*arguments: Any, **keywords: Any) -> Any:

@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Node
 
 import reprise
 
-from .lowering import attribute_of, source_of
+from .lowering import attribute_of, line_of_caller, source_of
 
 _aten: Any = torch.ops.aten
 
@@ -78,11 +78,14 @@ def _indices(node: Node) -> Iterator[tuple[Node, Node, int]]:
 
 
 def _name_of(node: Node, names: Mapping[Node, str]) -> str:
-    """Returns the user's name of a tensor, or that of its node."""
+    """Returns the user's name of a tensor, or what computes it."""
     while node.target in _SAME and isinstance(node.args[0], Node):
         node = node.args[0]
     described = getattr(node.meta.get("desc"), "target", None)
-    return names.get(node) or (described if isinstance(described, str) else node.name)
+    name = names.get(node) or (described if isinstance(described, str) else None)
+    if name is None and isinstance(node.target, torch._ops.OpOverload):
+        return f"the result of {node.target._opname.strip('_')}"
+    return f"'{name or node.name}'"
 
 
 def _bad_index(
@@ -105,7 +108,7 @@ def _bad_index(
             if wrong.numel():
                 return (
                     f"index {int(wrong.flatten()[0])} is out of range for dimension {axis} of "
-                    f"'{_name_of(table, names)}' with size {limit}"
+                    f"{_name_of(table, names)} with size {limit}"
                 ), node
     return None
 
@@ -116,10 +119,22 @@ def detailed(
     given: Callable[[Node], Any],
     names: Mapping[Node, str] | None = None,
 ) -> reprise.Error:
-    """Returns the error with the index that it is about, as far as that can be found.
+    """Returns the error with the index that it is about, as far as that can be found, and a line.
 
     `given` returns the values of arguments, and `names` has names of them.
     """
+    better = _detailed(error, gm, given, names)
+    if not getattr(better, "__notes__", []):
+        better.add_note(f"from {line_of_caller()}")
+    return better
+
+
+def _detailed(
+    error: reprise.Error,
+    gm: GraphModule,
+    given: Callable[[Node], Any],
+    names: Mapping[Node, str] | None,
+) -> reprise.Error:
     if not isinstance(error, reprise.IndexOutOfRange):
         return error
     try:

@@ -36,6 +36,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 
 import reprise
 
+from . import phases
 from .decompositions import decompositions, traced_forms
 from .errors import PYTORCH, Unsupported
 from .lowering import Names, lower
@@ -625,8 +626,9 @@ def capture(
     that vary from step to step.
     """
     tracer = _Tracer(model, loss, groups, clip, arguments, fixed, varying)
-    tracer.joint()
-    gm, names = tracer.whole()
+    with phases.phase("traced"):
+        tracer.joint()
+        gm, names = tracer.whole()
     states = [n for n in names if n in set(tracer.results)]
     count = len(names) - len(arguments.tensors)
     rates = {rate_name(i, len(groups)): i for i in range(len(groups))}
@@ -646,7 +648,8 @@ def capture(
     ):  # it checks what tracing has fixed
         gm.graph.erase_node(node)
     try:
-        lowered = lower(gm, constants, in_order=True, names=chosen)
+        with phases.phase("translated"):
+            lowered = lower(gm, constants, in_order=True, names=chosen)
     except Unsupported as error:
         raise _refusal(gm, error) from error
     if None in lowered.extra:

@@ -7,8 +7,8 @@ import copy
 import logging
 import re
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 import reprise
 
-from . import report
+from . import phases, report
 from .blame import detailed
 from .engine import CompileError, Engine, RunRefused
 from .errors import MISFITS, Unsupported
@@ -39,11 +39,13 @@ class Job:
     """How a graph is compiled: the engine, what the report calls it, and its unchanging arguments.
 
     `static` are the positions of parameters and buffers, which stay on the device between runs.
+    `names` are the user's names of arguments by those of their nodes.
     """
 
     engine: Engine
     kind: str
     static: frozenset[int] = frozenset()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def compile_graph(
@@ -54,7 +56,7 @@ def compile_graph(
     With `freeze`, static arguments become constants, which are known when it is called first.
     """
     if freeze and job.static:
-        free = Job(job.engine, job.kind)
+        free = Job(job.engine, job.kind, names=job.names)
         return make_boxed_func(  # type: ignore[no-any-return]
             Frozen(
                 gm,
@@ -124,9 +126,13 @@ class Adapting:
                 gm = self._graph()
                 note_sources(gm, error)
                 nodes = gm.graph.find_nodes(op="placeholder")
-                raise detailed(
-                    error, gm, dict(zip(nodes, arguments, strict=False)).__getitem__
-                ) from None
+                given = dict(zip(nodes, arguments, strict=False))
+                names = {
+                    n: self._job.names[n.name]
+                    for n in nodes
+                    if n.name in self._job.names
+                }
+                raise detailed(error, gm, given.__getitem__, names) from None
 
     def _without(self, error: RunRefused) -> Callable[..., Any]:
         gm = self._graph()
@@ -159,7 +165,7 @@ def _region(
         return Region(lowered, None)  # all results are arguments or views of them
     with entry.timed("compiled"):
         program = job.engine.compile(lowered.model)
-    log.info("the %s graph: %s", job.kind, report.times(entry))
+    log.info("the %s graph: %s", job.kind, phases.listed(entry.seconds))
     entry.regions.append(program)
     return Region(lowered, program, static)
 

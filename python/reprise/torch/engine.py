@@ -14,7 +14,7 @@ import torch
 
 import reprise
 
-from . import cache, profiling
+from . import cache, phases, profiling
 from .options import Options
 from .residents import Resident, Residents
 from .tally import counters
@@ -75,13 +75,18 @@ class _PackageProgram:
         self._package, self._engine = package, engine
         self.weights = engine.weights
         self._session = engine.session(package)
+        self._has_run = False
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
         try:
             if profiling.enabled():
                 profiling.run(self._timed, inputs, outputs)
-            else:
+            elif self._has_run:
                 self._session.run_raw(inputs, outputs)
+            else:
+                with phases.phase("first run"):
+                    self._session.run_raw(inputs, outputs)
+                self._has_run = True
         except reprise.Unsupported as error:
             raise RunRefused(str(error)) from error
 
@@ -129,23 +134,32 @@ class PackageEngine:
         self, package: reprise.Package, timestamps: bool = False
     ) -> reprise.Session:
         """Makes a session, which measures each kernel if it has timestamps."""
-        return reprise.Session(
-            package, self.device, mode=self.session_mode, timestamps=timestamps
-        )
+        with phases.phase("opened"):
+            return reprise.Session(
+                package, self.device, mode=self.session_mode, timestamps=timestamps
+            )
 
     def package(self, model: bytes, states: Mapping[str, str]) -> reprise.Package:
         """Returns the package of a model with states, from disk or newly compiled."""
         key = self._key(model + repr(sorted(states.items())).encode())
-        package = self._shelf.find(key)
+        with phases.phase("loaded"):
+            package = self._shelf.find(key)
         if package is not None:
             counters.from_disk += 1
             return package
-        package = reprise.compile(
-            model, device=self.device, mode=self.session_mode, precision=self.precision,
-            states=states,
-        )  # fmt: skip
-        counters.compiled += 1
-        self._shelf.keep(key, package)
+        return self._made(model, key, states)
+
+    def _made(
+        self, model: bytes, key: bytes, states: Mapping[str, str] | None = None
+    ) -> reprise.Package:
+        """Compiles a package, and keeps it on disk."""
+        with phases.phase("compiled"):
+            package = reprise.compile(
+                model, device=self.device, mode=self.session_mode, precision=self.precision,
+                states=states, progress=phases.progress(),
+            )  # fmt: skip
+            counters.compiled += 1
+            self._shelf.keep(key, package)
         return package
 
     def compile(self, model: bytes) -> Program:
@@ -158,7 +172,9 @@ class PackageEngine:
                 self._programs.move_to_end(key)
                 return found
         try:
-            program = self._from_disk(key) or self._compiled(model, key)
+            program = self._from_disk(key)
+            if program is None:
+                program = _PackageProgram(self._made(model, key), self)
         except (
             reprise.Unsupported,
             reprise.InvalidModel,
@@ -180,7 +196,8 @@ class PackageEngine:
         return hashlib.sha256(repr(parts).encode() + model).digest()
 
     def _from_disk(self, key: bytes) -> Program | None:
-        package = self._shelf.find(key)
+        with phases.phase("loaded"):
+            package = self._shelf.find(key)
         if package is None:
             return None
         try:
@@ -192,14 +209,6 @@ class PackageEngine:
             return None
         counters.from_disk += 1
         return program
-
-    def _compiled(self, model: bytes, key: bytes) -> Program:
-        package = reprise.compile(
-            model, device=self.device, mode=self.session_mode, precision=self._options.precision,
-        )  # fmt: skip
-        counters.compiled += 1
-        self._shelf.keep(key, package)
-        return _PackageProgram(package, self)
 
 
 @functools.lru_cache(maxsize=8)

@@ -13,18 +13,20 @@ import torch._dynamo
 from torch.utils import _pytree as pytree
 
 from .._tables import html_table
-from . import backend, report
+from . import backend, phases, report
 
 
 @dataclass
 class Explanation:
     """Compiled graphs, with their kernels and what PyTorch runs, and graph breaks.
 
-    Printed, or shown in a notebook, it is a table for people.
+    `seconds` tells how long the phases of the first call took. Printed, or shown in a notebook, it is a
+    table for people.
     """
 
     graphs: list[report.GraphReport] = field(default_factory=list)
     breaks: list[report.GraphBreak] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def launches(self) -> int:
@@ -61,7 +63,7 @@ class Explanation:
             lines.append(
                 f"graph {number}, {graph.kind}: {graph.operators} operators, "
                 f"{len(graph.regions)} compiled regions, {launches} launches"
-                + (f"; {report.times(graph)}" if graph.seconds else "")
+                + (f"; {phases.listed(graph.seconds)}" if graph.seconds else "")
             )
             for region in graph.regions:
                 kernels = region.kernels()
@@ -72,6 +74,8 @@ class Explanation:
                 lines.append(f"  PyTorch runs {f.operator}: {f.reason}{where}")
         for found in self.breaks:
             lines.append(f"graph break: {found.reason} ({found.source})")
+        if self.seconds:
+            lines.append(f"first call: {phases.listed(self.seconds)}")
         return "\n".join(lines)
 
 
@@ -150,10 +154,12 @@ def _explained(
 
     # Dynamo compiles for each backend anew, and keeps what it has compiled for others.
     limits = {"recompile_limit": _MANY, "accumulated_recompile_limit": _MANY}
-    since = time.time()
+    since, start = time.time(), time.perf_counter()
+    seconds = {"Dynamo": 0.0}
     with (
         torch._dynamo.config.patch(limits),
         _unchanged(model),
+        phases.noted(seconds),
         report.collect() as graphs,
         report.collect_breaks() as breaks,
     ):
@@ -168,7 +174,9 @@ def _explained(
             leaves = _leaves(model, inputs, keywords)
             seeds = [torch.ones_like(o) for o in outputs]
             torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
-    return Explanation(graphs, [*breaks, *_recurrent(model), *_failures(since)])
+    seconds["Dynamo"] = time.perf_counter() - start - sum(seconds.values())
+    failures = [*breaks, *_recurrent(model), *_failures(since)]
+    return Explanation(graphs, failures, seconds)
 
 
 #: How many programs of one function Dynamo may keep, those of other backends included.

@@ -47,6 +47,48 @@ def formulas_of_others() -> dict[Any, Callable[..., Any]]:
     return found
 
 
+# Numbers of Python that vary, such as betas of an optimiser with a scheduler, are inputs only where
+# PyTorch's pass over them knows the operator: that of sums and products, but not these.
+
+
+@formula("add.Tensor")
+def _add(x: torch.Tensor, other: Any, *, alpha: Any = 1) -> Any:
+    return x + other * alpha if isinstance(alpha, torch.SymFloat) else NotImplemented
+
+
+@formula("sub.Tensor")
+def _sub(x: torch.Tensor, other: Any, *, alpha: Any = 1) -> Any:
+    return x - other * alpha if isinstance(alpha, torch.SymFloat) else NotImplemented
+
+
+@formula("addcmul")
+def _addcmul(
+    x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 1
+) -> Any:
+    return x + a * b * value if isinstance(value, torch.SymFloat) else NotImplemented
+
+
+@formula("addcdiv")
+def _addcdiv(
+    x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 1
+) -> Any:
+    return x + a / b * value if isinstance(value, torch.SymFloat) else NotImplemented
+
+
+@formula("lerp.Scalar")
+def _lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> Any:
+    if not isinstance(weight, torch.SymFloat):
+        return NotImplemented
+    return start + (end - start) * weight
+
+
+@formula("pow.Scalar")
+def _power(base: Any, exponent: torch.Tensor) -> Any:
+    if not isinstance(base, torch.SymFloat) or not exponent.is_floating_point():
+        return NotImplemented
+    return aten.pow.Tensor_Tensor(torch.ones_like(exponent) * base, exponent)
+
+
 @formula("channel_shuffle")
 def _channel_shuffle(x: torch.Tensor, groups: int) -> torch.Tensor:
     """As PyTorch's formula, but never a view: the operator makes a new tensor."""

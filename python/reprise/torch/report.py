@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import phases
 from .engine import Program
 
 
@@ -25,7 +25,7 @@ class Fallback:
 class GraphReport:
     """A graph that AOTAutograd made: forward, backward or inference.
 
-    `seconds` are those that it took to translate the graph, and to compile or load the programs.
+    `seconds` has the times of its phases, without those of PyTorch.
     """
 
     kind: str
@@ -36,19 +36,9 @@ class GraphReport:
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
-        """Adds the time of a block to `seconds`."""
-        start = time.perf_counter()
-        try:
+        """Times a phase of the graph, and those inside it."""
+        with phases.noted(self.seconds), phases.phase(what):
             yield
-        finally:
-            self.seconds[what] = (
-                self.seconds.get(what, 0.0) + time.perf_counter() - start
-            )
-
-
-def times(entry: GraphReport) -> str:
-    """Tells what the time of a graph was spent on: "translated in 0.1 s, compiled in 2.0 s"."""
-    return ", ".join(f"{what} in {s:.1f} s" for what, s in entry.seconds.items())
 
 
 @dataclass

@@ -48,6 +48,7 @@ class _Form:
     options: Options
     kind: str
     static: frozenset[int]
+    names: dict[str, str]
     operators: int
     lowered: bytes
     graph: bytes
@@ -82,7 +83,8 @@ class StoredGraph(OutputCode):
             with _disable_current_modes():  # constants are real tensors, not fake ones
                 graph = GraphPickler.dumps(gm, graph_options)
                 return _Form(
-                    build_id(), options, job.kind, job.static, counted(gm), _dumped(lowered), graph
+                    build_id(), options, job.kind, job.static, dict(job.names), counted(gm),
+                    _dumped(lowered), graph,
                 )  # fmt: skip
         except Exception as error:  # noqa: BLE001  # the program runs, whether or not it is saved
             self._reason = f"the graph cannot be pickled: {error}"
@@ -100,7 +102,7 @@ class StoredGraph(OutputCode):
         """Opens a program that was saved."""
         form = self._form
         assert form is not None
-        job = Job(engine.open_engine(form.options), form.kind, form.static)
+        job = Job(engine.open_engine(form.options), form.kind, form.static, form.names)
         graph = functools.cache(lambda: _graph(form.graph))
         return Adapting(graph, job, form.operators, lambda: pickle.loads(form.lowered))
 

@@ -15,7 +15,7 @@ from torch.fx import Node
 
 import reprise
 
-from . import profiling
+from . import phases, profiling
 from .blame import detailed
 from .capture import (
     NUMBERS,
@@ -33,7 +33,6 @@ from .compiler import note_sources
 from .complexes import PARTS
 from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
-from .lowering import line_of_caller
 from .optimizers import Rule, Tensors, rules_of
 from .options import Options
 from .settings import Settings
@@ -127,6 +126,7 @@ class _Program:
         self._engine = engine
         self.session = engine.session(self.package)
         self._order = [slot.name for slot in self.session.inputs]
+        self._has_run = False
 
     def serves(self, key: _Key) -> bool:
         """Whether it is the program of a step."""
@@ -157,7 +157,12 @@ class _Program:
                 argument = arguments[self.captured.inputs[name]].detach()
                 inputs.append(stored(argument.cpu().contiguous()))
         if not profiling.enabled():
-            return self.session.run_raw(inputs)[0]
+            if self._has_run:
+                return self.session.run_raw(inputs)[0]
+            with phases.phase("first run"):
+                result = self.session.run_raw(inputs)[0]
+            self._has_run = True
+            return result
         if not self.session.timestamps:
             self._move(self._engine.session(self.package, timestamps=True))
         return profiling.run(self.session, inputs)[0]
@@ -274,10 +279,7 @@ class TrainStep:
                 else arguments.tensors[number]
             )
 
-        better = detailed(error, captured.trace, value, names)
-        if not getattr(better, "__notes__", []):
-            better.add_note(f"from {line_of_caller()}")
-        return better
+        return detailed(error, captured.trace, value, names)
 
     @property
     def package(self) -> reprise.Package:
@@ -393,7 +395,10 @@ class TrainStep:
             self.synchronize()
         found = next((p for p in self._programs if p.serves(key)), None)
         if found is None:
-            found = self._made_for(arguments, key)
+            seconds: dict[str, float] = {}
+            with phases.shown("training step"), phases.noted(seconds):
+                found = self._made_for(arguments, key)
+            log.info("a training step: %s", phases.listed(seconds))
         else:
             self._programs.remove(found)
         self._programs.append(found)

@@ -483,21 +483,45 @@ class Behaviour(Case):
 
     def test_index_errors_tell_the_index(self) -> None:
         table, x = nn.Embedding(10, 8), torch.randn(2, 3)
+        words = nn.Sequential(nn.Linear(2, 2), table)
+        learned = x.clone().requires_grad_()
+
+        def rows(parts: list[torch.Tensor], i: torch.Tensor) -> torch.Tensor:
+            return parts[1][i]
+
         for call, text in (
-            (lambda: compiled(table)(torch.tensor([[1, 99]])), "index 99 .* size 10"),
+            (
+                lambda: compiled(table)(torch.tensor([[1, 99]])),
+                "index 99 .*'weight' with size 10",
+            ),
+            (
+                lambda: compiled(lambda w, i: w[1](i))(words, torch.tensor([99])),
+                "index 99 .*'w.1.weight' with size 10",
+            ),
             (
                 lambda: compiled(F.cross_entropy)(x, torch.tensor([0, 5])),
-                "index 5 .* size 3",
+                "index 5 .* result of log_softmax with size 3",
+            ),
+            (
+                lambda: compiled(F.cross_entropy)(learned, torch.tensor([0, 5])),
+                "index 5 .* result of log_softmax with size 3",
             ),
             (
                 lambda: compiled(lambda a, i: a[i])(x, torch.tensor([0, -7])),
-                "index -7 .* size 2",
+                "index -7 .*'a' with size 2",
+            ),
+            (
+                lambda: compiled(rows)([x, learned], torch.tensor([0, -7])),
+                r"index -7 .*'parts\[1\]' with size 2",
             ),
         ):
             torch._dynamo.reset()
             with self.assertRaisesRegex(IndexError, text) as caught:
                 call()
             self.assertIsInstance(caught.exception, reprise.InvalidInput)
+            self.assertNotRegex(str(caught.exception), r"primals_|arg\d+_1")
+            notes = "\n".join(getattr(caught.exception, "__notes__", []))
+            self.assertRegex(notes, r"test_backend.py|functional.py")
 
 
 if __name__ == "__main__":

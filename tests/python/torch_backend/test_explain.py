@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import unittest
-from typing import Any
+from typing import Any, ClassVar
+from unittest import mock
 
 import torch
 import torch._dynamo
-from reprise.torch import backend, counters, explain
+import torch.nn.functional as F
+from reprise import _progress
+from reprise.torch import TrainStep, backend, counters, explain
 from test_backend import OPTIONS, Case
 from torch import nn
 
@@ -82,6 +87,67 @@ class Explanations(Case):
         found = explain(function, torch.randn(4), options=OPTIONS)
         self.assertEqual(len(found.graphs), 2)
         self.assertRegex(found.breaks[0].source, r"test_explain.py:\d+")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Phases(Case):
+    """Where the time of a first call goes."""
+
+    options: ClassVar = {**OPTIONS, "cache_dir": ""}
+
+    def _spent(self, call: Any) -> dict[str, float]:
+        before = counters().seconds
+        call()
+        after = counters().seconds
+        return {name: s - before.get(name, 0.0) for name, s in after.items()}
+
+    def test_counters_tell_the_seconds(self) -> None:
+        # No other program that the engine has in memory is like it.
+        model, x = nn.Linear(37, 37), torch.randn(5, 37)
+        run = torch.compile(model, backend=backend, options=self.options)
+        phases = ("traced", "translated", "compiled", "opened", "first run")
+        spent = self._spent(lambda: run(x))
+        for name in phases:
+            self.assertGreater(spent[name], 0, name)
+        self.assertEqual(set(self._spent(lambda: run(x)).values()), {0.0})
+        optimiser = torch.optim.SGD(model.parameters(), 0.1)
+        step = TrainStep(model, F.mse_loss, optimiser, options=self.options)
+        spent = self._spent(lambda: step(x, x))
+        for name in phases:
+            self.assertGreater(spent[name], 0, name)
+        self.assertEqual(set(self._spent(lambda: step(x, x)).values()), {0.0})
+
+    def test_explain_tells_the_seconds(self) -> None:
+        found = explain(nn.Linear(38, 38), torch.randn(5, 38), options=self.options)
+        for name in ("Dynamo", "traced", "translated", "compiled", "opened"):
+            self.assertGreater(found.seconds[name], 0, name)
+        self.assertRegex(str(found), r"first call: Dynamo \d+\.\d s, traced ")
+
+    def test_a_terminal_shows_progress(self) -> None:
+        quick = {"_DELAY": 0.0, "_QUIET": 0.0, "_tqdm": lambda: None}
+        model, x = nn.Linear(8, 8), torch.randn(5, 8)
+        run = torch.compile(model, backend=backend, options=self.options)
+        step = TrainStep(
+            model, F.mse_loss, torch.optim.SGD(model.parameters()), options=self.options
+        )
+        for call, texts in (
+            (
+                lambda: run(x).sum().backward(),
+                ("program: PyTorch traces it", "backward graph: compiling"),
+            ),
+            (lambda: step(x, x), ("training step: compiling",)),
+        ):
+            with (
+                mock.patch.multiple(_progress, **quick),
+                mock.patch.object(sys, "stderr", _Terminal()) as terminal,
+            ):
+                call()
+            for text in texts:
+                self.assertIn(text, terminal.getvalue())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import unittest
 from typing import Any
@@ -119,6 +120,55 @@ class Launches(unittest.TestCase):
                 self.assertLessEqual(
                     self.optimizer_launches(kind, model, **settings), 16
                 )
+
+    def programs(self, kind: Any, schedule: Any, **settings: Any) -> int:
+        """How many programs ten steps with a scheduler take, whose results are as in eager."""
+        torch._dynamo.reset()
+        models = [nn.Linear(8, 4) for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        made = [kind(m.parameters(), **copy.deepcopy(settings)) for m in models]
+        schedules = [schedule(optimizer) for optimizer in made]
+        steps = [
+            torch.compile(made[0].step, backend=backend, options=OPTIONS),
+            made[1].step,
+        ]
+        with report.collect() as graphs:
+            for _ in range(10):
+                x = torch.randn(3, 8)
+                for model, step in zip(models, steps, strict=True):
+                    model.zero_grad()
+                    model(x).square().sum().backward()
+                    step()
+                for each in schedules:
+                    each.step()
+        for mine, other in zip(*(m.parameters() for m in models), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+        return len(graphs)
+
+    def test_schedules_of_optimizers(self) -> None:
+        def one_cycle(optimizer: Any) -> Any:
+            return torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=20)
+
+        class Betas:
+            def __init__(self, optimizer: Any) -> None:
+                self.betas = optimizer.param_groups[0]["betas"]
+
+            def step(self) -> None:
+                for beta in self.betas:
+                    beta.mul_(0.98)
+
+        for kind, settings in (
+            (torch.optim.SGD, {"momentum": 0.9}),
+            (torch.optim.AdamW, {}),
+            (torch.optim.Adam, {"weight_decay": 0.1, "lr": torch.tensor(0.01)}),
+            (torch.optim.RMSprop, {"momentum": 0.9}),
+        ):
+            with self.subTest(kind=kind.__name__):
+                # The first one has numbers as constants, the second one as inputs.
+                self.assertEqual(self.programs(kind, one_cycle, **settings), 2)
+        betas = (torch.tensor(0.9), torch.tensor(0.999))
+        settings = {"betas": betas, "foreach": False}
+        self.assertEqual(self.programs(torch.optim.Adam, Betas, **settings), 1)
 
     def test_saved_views_are_not_copied(self) -> None:
         """Backward reads the transposed weight, which PyTorch makes as a view of the parameter."""
