@@ -58,7 +58,7 @@ class Buffers {
     if (!value.constant) return add(v, intermediate(value.shape), -1);
     plan::Weight w;
     w.name = value.name;
-    w.segment = weights_.add(*value.constant);
+    w.segment = weights_.add_elements(*value.constant);
     p_.weights.push_back(std::move(w));
     return add(v, plan::BufferKind::Weight, static_cast<int32_t>(p_.weights.size()) - 1);
   }
@@ -70,7 +70,7 @@ class Buffers {
     const graph::Value& value = g_.value(v);
     plan::Weight w;
     w.name = value.name;
-    w.segment = weights_.add(*value.constant);
+    w.segment = weights_.add_elements(*value.constant);
     w.packing = lower::is_packed_in_nibbles(g_, v) ? plan::Weight::Packing::Nibbles
                                                    : plan::Weight::Packing::Tiles;
     w.batch = form.batch;

@@ -1,5 +1,9 @@
 #include "codegen/lower/packed_weights.h"
 
+#include <algorithm>
+#include <set>
+#include <vector>
+
 namespace reprise::lower {
 
 using graph::ValueId;
@@ -23,14 +27,30 @@ std::optional<PackedForm> form_of_nibbles(const HostTensor& t) {
   return form;
 }
 
-/// Whether kernels of the group read an operand again for each tile of the result.
-bool reads_many_times(const Group& group) {
+/// Whether the values are computed from v in the group.
+bool depend_on(const graph::Graph& g, const Group& group, std::vector<ValueId> values, ValueId v) {
+  std::set<ValueId> seen;
+  while (!values.empty()) {
+    const ValueId next = values.back();
+    values.pop_back();
+    if (next == v) return true;
+    if (next == graph::kNone || !seen.insert(next).second) continue;
+    const graph::Node* n = g.value(next).producer;
+    if (n == nullptr || std::ranges::find(group.nodes, n) == group.nodes.end()) continue;
+    for (const ValueId input : n->inputs) values.push_back(input);
+  }
+  return false;
+}
+
+/// Whether kernels of the group load elements of v again for each tile of the result: operands of
+/// contractions, but not what is added to their results.
+bool reads_many_times(const graph::Graph& g, const Group& group, ValueId v) {
   switch (group.kind) {
     case GroupKind::Contraction:
     case GroupKind::Attention:
     case GroupKind::AttentionGrad:
     case GroupKind::Recurrent:
-      return true;
+      return depend_on(g, group, group.anchor->inputs.list(), v);
     default:
       return false;
   }
@@ -54,12 +74,11 @@ std::optional<PackedForm> PackedWeights::form_of(ValueId v) const {
 
 std::optional<Group> PackedWeights::reader(const Group& group, const Lowered& lowered) const {
   std::optional<Group> out;
-  if (reads_many_times(group)) return out;
   for (const LoweredLaunch& launch : lowered.launches) {
     for (const LoweredBuffer& b : launch.buffers) {
       if (b.value == graph::kNone || b.packed || b.scratch) continue;
       const std::optional<PackedForm> form = form_of(b.value);
-      if (!form) continue;
+      if (!form || reads_many_times(g_, group, b.value)) continue;
       if (!out) {
         out = group;
         out->key = nullptr;

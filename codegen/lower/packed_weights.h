@@ -16,7 +16,7 @@ class PackedWeights {
   /// Notes the forms in which the kernels of a group read weights. Call this for all groups first.
   void add(const Lowered& lowered);
   /// The group that reads packed forms instead of the weights which its kernels read as they are.
-  /// Nothing if there are no such weights, or if the kernels read an element many times.
+  /// Nothing if there are no such weights. Those of which kernels read an element many times stay.
   std::optional<Group> reader(const Group& group, const Lowered& lowered) const;
 
  private:
