@@ -85,10 +85,12 @@ std::string nibbles(bool with_layer) {
 struct Sizes {
   uint64_t device = 0;    // bytes of the weights of at least 4,096 elements
   uint64_t elements = 0;  // of them
+  size_t weights = 0;     // of the package, of that size
 };
 
 Sizes sizes_of(const package::Package& p, const package::Variant& v) {
   Sizes out;
+  for (const HostTensor& w : p.weights) out.weights += w.count() >= 4096;
   std::vector<bool> read(v.plan.weights.size(), false);
   for (const plan::Step& step : v.plan.steps) {
     const auto* launch = std::get_if<plan::Launch>(&step.what);
@@ -132,6 +134,8 @@ TEST(PackedWeights, AreOnTheDeviceOnce) {
       for_each_variant(model, precision, [&](const std::string& variant, const Sizes& s) {
         EXPECT_EQ(s.elements, kElements) << variant;
         EXPECT_LE(s.device, kMostPadded * size_of(precision)) << variant;
+        // The host's plan keeps what only Tanh reads in fp32.
+        EXPECT_EQ(s.weights, precision == DType::F32 ? 1U : 2U) << variant;
       });
     }
   }
@@ -141,6 +145,7 @@ TEST(PackedWeights, HaveHalfAByteForFourBits) {
   for_each_variant(nibbles(true), DType::F32, [&](const std::string& variant, const Sizes& s) {
     EXPECT_EQ(s.elements, kElements) << variant;
     EXPECT_LE(s.device, kMostPadded / 2) << variant;
+    EXPECT_EQ(s.weights, 1U) << variant;
   });
   for_each_variant(nibbles(false), DType::F32, [&](const std::string& variant, const Sizes& s) {
     EXPECT_EQ(s.elements, 2 * kElements) << variant;
