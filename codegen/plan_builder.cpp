@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "codegen/kernel_table.h"
+#include "codegen/lower/packed_weights.h"
 #include "codegen/ops/op.h"
 #include "codegen/state_updates.h"
 #include "runtime/base/timing.h"
@@ -57,7 +58,7 @@ class Buffers {
     if (!value.constant) return add(v, intermediate(value.shape), -1);
     plan::Weight w;
     w.name = value.name;
-    w.segment = weights_.add(*value.constant);
+    w.segment = weights_.add_elements(*value.constant);
     p_.weights.push_back(std::move(w));
     return add(v, plan::BufferKind::Weight, static_cast<int32_t>(p_.weights.size()) - 1);
   }
@@ -69,7 +70,7 @@ class Buffers {
     const graph::Value& value = g_.value(v);
     plan::Weight w;
     w.name = value.name;
-    w.segment = weights_.add(*value.constant);
+    w.segment = weights_.add_elements(*value.constant);
     w.packing = lower::is_packed_in_nibbles(g_, v) ? plan::Weight::Packing::Nibbles
                                                    : plan::Weight::Packing::Tiles;
     w.batch = form.batch;
@@ -278,7 +279,8 @@ class DevicePlanBuilder {
       : context_(context),
         target_(target),
         buffers_(context.model, p_, context.weights, context.state_count),
-        kernels_(context, target, p_) {}
+        kernels_(context, target, p_),
+        packed_weights_(context.model) {}
 
   Status add_host_call(const lower::Group& group) {
     const graph::Node& n = *group.nodes[0];
@@ -292,25 +294,21 @@ class DevicePlanBuilder {
     return {};
   }
 
-  /// `number`: of the group.
+  /// Chooses the kernels of a group. `number`: of the group.
+  Status choose(const lower::Group& group, size_t number) {
+    RP_ASSIGN(Chosen chosen, lower_by_choice(group, number));
+    packed_weights_.add(chosen.lowered);
+    chosen_.emplace(number, std::move(chosen));
+    return {};
+  }
+
+  /// Adds the kernels of a group, after those of all groups were chosen.
   Status add_kernel(const lower::Group& group, size_t number) {
-    const auto start = Clock::now();
-    auto chosen = lower_chosen(context_, group, target_, number);
-    context_.times.lower += ms_since(start);
-    if (!chosen.ok()) return chosen.status().with_context(described(group));
-    lower::Lowered& lowered = chosen->lowered;
-    if (context_.options.inject_kernel_fault) {
-      context_.options.inject_kernel_fault(group, lowered);
-      for (lower::LoweredLaunch& l : lowered.launches) l.number.reset();
-    }
-    const Expr too_long = needs_long_form(context_.model, lowered, group, target_);
-    // At every size of a run, the grid of one of the two forms is empty.
-    for (lower::LoweredLaunch& l : lowered.launches) l.grid[0] *= Expr(1) - too_long;
-    const size_t first = p_.steps.size();
-    add_launches(group, std::move(lowered));
-    if (chosen->choice)
-      choices_.push_back({std::move(*chosen->choice), first, p_.steps.size() - first});
-    return too_long.is_const(0) ? Status() : add_long_form(group, too_long);
+    Chosen chosen = std::move(chosen_.extract(number).mapped());
+    const std::optional<lower::Group> reader = packed_weights_.reader(group, chosen.lowered);
+    if (!reader) return add_chosen(group, group, std::move(chosen));
+    RP_ASSIGN(chosen, lower_by_choice(*reader, number));
+    return add_chosen(group, *reader, std::move(chosen));
   }
 
   /// If a kernel cannot be emitted, `failed` is a group that uses it.
@@ -340,6 +338,31 @@ class DevicePlanBuilder {
   }
 
  private:
+  Result<Chosen> lower_by_choice(const lower::Group& group, size_t number) {
+    const auto start = Clock::now();
+    auto chosen = lower_chosen(context_, group, target_, number);
+    context_.times.lower += ms_since(start);
+    if (!chosen.ok()) return chosen.status().with_context(described(group));
+    return chosen;
+  }
+
+  /// `form`: the group as it was lowered.
+  Status add_chosen(const lower::Group& group, const lower::Group& form, Chosen chosen) {
+    lower::Lowered& lowered = chosen.lowered;
+    if (context_.options.inject_kernel_fault) {
+      context_.options.inject_kernel_fault(group, lowered);
+      for (lower::LoweredLaunch& l : lowered.launches) l.number.reset();
+    }
+    const Expr too_long = needs_long_form(context_.model, lowered, form, target_);
+    // At every size of a run, the grid of one of the two forms is empty.
+    for (lower::LoweredLaunch& l : lowered.launches) l.grid[0] *= Expr(1) - too_long;
+    const size_t first = p_.steps.size();
+    add_launches(group, std::move(lowered));
+    if (chosen.choice)
+      choices_.push_back({std::move(*chosen.choice), first, p_.steps.size() - first});
+    return too_long.is_const(0) ? Status() : add_long_form(group, form, too_long);
+  }
+
   void add_launches(const lower::Group& group, lower::Lowered lowered) {
     std::vector<plan::BufferId> scratch;
     for (const lower::ScratchBuffer& s : lowered.scratch)
@@ -354,10 +377,10 @@ class DevicePlanBuilder {
     }
   }
 
-  Status add_long_form(const lower::Group& group, const Expr& too_long) {
+  Status add_long_form(const lower::Group& group, const lower::Group& form, const Expr& too_long) {
     const auto start = Clock::now();
     RP_ASSIGN(lower::Lowered lowered,
-              context_.lowerings.lower(group, target_, 0, lower::LoopForm::Long));
+              context_.lowerings.lower(form, target_, 0, lower::LoopForm::Long));
     context_.times.lower += ms_since(start);
     for (lower::LoweredLaunch& l : lowered.launches) {
       l.kernel.name += "_long";
@@ -379,6 +402,8 @@ class DevicePlanBuilder {
   std::vector<std::optional<PendingKernel>> pending_;  // parallel to the steps
   Buffers buffers_;
   KernelTable kernels_;
+  lower::PackedWeights packed_weights_;
+  std::map<size_t, Chosen> chosen_;  // by the number of the group, until it is added
 };
 
 }  // namespace
@@ -386,6 +411,13 @@ class DevicePlanBuilder {
 Result<DevicePlan> build_device_plan(CompileContext& context, const lower::Fusion& fusion,
                                      const lower::Target& target, const lower::Group** failed) {
   DevicePlanBuilder plan(context, target);
+  for (size_t i = 0; i < fusion.groups.size(); ++i) {
+    const lower::Group& group = fusion.groups[i];
+    if (group.kind == lower::GroupKind::Host) continue;
+    *failed = &group;
+    RP_TRY(plan.choose(group, i));
+    *failed = nullptr;
+  }
   for (size_t i = 0; i < fusion.groups.size(); ++i) {
     const lower::Group& group = fusion.groups[i];
     if (group.kind == lower::GroupKind::Host) {

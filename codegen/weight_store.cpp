@@ -5,11 +5,13 @@
 
 namespace reprise {
 
-uint32_t WeightStore::add(const HostTensor& t) {
+uint32_t WeightStore::add(const HostTensor& t, bool same_dims) {
   const std::span<const std::byte> bytes = t.bytes();
   const auto same = [&](uint32_t index) {
     const HostTensor& w = package_.weights[index];
-    return w.dtype() == t.dtype() && w.dims() == t.dims();
+    return w.dtype() == t.dtype() &&
+           (same_dims || t.dtype() == DType::String ? w.dims() == t.dims()
+                                                    : w.count() == t.count());
   };
   const auto known = by_memory_.find({bytes.data(), bytes.size()});
   if (known != by_memory_.end() && same(known->second)) return known->second;

@@ -16,9 +16,13 @@ class WeightStore {
  public:
   explicit WeightStore(package::Package& p) : package_(p) {}
   /// The index of the segment with this tensor. Adds one if there is none.
-  uint32_t add(const HostTensor& t);
+  uint32_t add(const HostTensor& t) { return add(t, true); }
+  /// The index of a segment with these elements in any dims: buffers of plans have their own.
+  uint32_t add_elements(const HostTensor& t) { return add(t, false); }
 
  private:
+  uint32_t add(const HostTensor& t, bool same_dims);
+
   package::Package& package_;
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
   /// By address and size of memory that the package keeps alive: all variants use the same tensors,

@@ -66,33 +66,46 @@ void pack_tiles(const plan::Weight& w, uint64_t offset, std::span<const std::byt
   }
 }
 
-/// The next eight elements of a packed form, from row k on and column n on, as a word.
-uint32_t nibbles(const plan::Weight& w, const std::byte* matrix, int64_t k, int64_t n) {
-  const int64_t row = w.transposed ? 1 : w.n, column = w.transposed ? w.k : 1;
-  uint32_t word = 0;
-  for (int i = 0; i < 8; ++i) {
-    const int64_t at_k = k + i / 4, at_n = n + i % 4;
-    if (at_k >= w.k || at_n >= w.n) continue;
-    const auto code = std::to_integer<uint32_t>(matrix[at_k * row + at_n * column]);
-    word |= (code & 15U) << (4 * i);
+/// Packs eight rows from k on of four columns from n on, of which `code` returns the elements.
+template <typename Code>
+void pack_octet(const plan::Weight& w, int64_t matrix, int64_t k, int64_t n, const Code& code,
+                std::byte* out) {
+  const int64_t tile = w.tile_n, tiles = (w.n + tile - 1) / tile, octets = (w.k + 7) / 8;
+  const int64_t first = ((matrix * tiles + n / tile) * octets + k / 8) * tile + n % tile;
+  for (int64_t i = 0; i < 4; ++i) {
+    uint32_t word = 0;
+    for (int64_t j = 0; j < 8; ++j) {
+      const int64_t at_k = k + 2 * i + j / 4, at_n = n + j % 4;
+      if (at_k < w.k && at_n < w.n) word |= (code(at_k, at_n) & 15U) << (4 * j);
+    }
+    std::memcpy(out + (first + i) * 4, &word, sizeof word);
   }
-  return word;
 }
 
-/// Packs whole matrices.
-void pack_nibbles(const plan::Weight& w, std::span<const std::byte> matrices, std::byte* out) {
-  const auto count = static_cast<int64_t>(matrices.size()) / (w.k * w.n);
-  for (int64_t b = 0; b < count; ++b) {
-    const std::byte* const matrix = matrices.data() + b * w.k * w.n;
-    for (int64_t tile = 0; tile < w.n; tile += w.tile_n) {
-      for (int64_t k = 0; k < w.k; k += 8) {
-        for (int64_t i = 0; i < w.tile_n; ++i) {
-          const uint32_t word = nibbles(w, matrix, k + i % 4 * 2, tile + i / 4 * 4);
-          std::memcpy(out, &word, sizeof word);
-          out += sizeof word;
-        }
-      }
+/// Packs whole matrices, or so many rows that they are multiples of eight or the last ones of a
+/// matrix; if they are stored transposed, columns in multiples of four.
+void pack_nibbles(const plan::Weight& w, uint64_t offset, std::span<const std::byte> piece,
+                  std::byte* out) {
+  const int64_t length = w.transposed ? w.k : w.n, lines = w.transposed ? w.n : w.k;
+  const int64_t padded = (w.n + w.tile_n - 1) / w.tile_n * w.tile_n;
+  const int64_t begin = static_cast<int64_t>(offset) / length;
+  const int64_t end = begin + static_cast<int64_t>(piece.size()) / length;
+  for (int64_t at = begin; at < end;) {
+    const int64_t matrix = at / lines, line = at % lines;
+    const int64_t together = std::min(int64_t{w.transposed ? 4 : 8}, lines - line);
+    const std::byte* const from = piece.data() + (at - begin) * length;
+    const auto code = [&](int64_t k, int64_t n) {
+      const int64_t place = w.transposed ? (n - line) * length + k : (k - line) * length + n;
+      return std::to_integer<uint32_t>(from[place]);
+    };
+    const bool last = line + together == lines;
+    const int64_t first_n = w.transposed ? line : 0;
+    const int64_t end_n = w.transposed && !last ? line + 4 : padded;
+    const int64_t first_k = w.transposed ? 0 : line, end_k = w.transposed ? w.k : line + together;
+    for (int64_t n = first_n; n < end_n; n += 4) {
+      for (int64_t k = first_k; k < end_k; k += 8) pack_octet(w, matrix, k, n, code, out);
     }
+    at += together;
   }
 }
 
@@ -173,8 +186,11 @@ uint64_t WeightPacker::unit(const plan::Weight& w, const HostTensor& raw) {
       return size_of(raw.dtype());
     case plan::Weight::Packing::Tiles:
       return row;
-    case plan::Weight::Packing::Nibbles:
-      return static_cast<uint64_t>(w.transposed ? w.n : w.k) * row;
+    case plan::Weight::Packing::Nibbles: {
+      const int64_t lines = w.transposed ? w.n : w.k, together = w.transposed ? 4 : 8;
+      const bool cut = w.batch == 1 || lines % together == 0;
+      return static_cast<uint64_t>(cut ? together : lines) * row;
+    }
   }
   return package::weight_bytes(raw);
 }
@@ -185,12 +201,8 @@ void WeightPacker::add(uint64_t offset, std::span<const std::byte> piece,
     case plan::Weight::Packing::Raw:
       std::ranges::copy(piece, out.begin() + static_cast<std::ptrdiff_t>(offset));
       return;
-    case plan::Weight::Packing::Nibbles: {
-      const uint64_t matrices = offset / static_cast<uint64_t>(w_.k * w_.n);
-      const uint64_t packed = out.size() / static_cast<uint64_t>(w_.batch);
-      pack_nibbles(w_, piece, out.data() + matrices * packed);
-      return;
-    }
+    case plan::Weight::Packing::Nibbles:
+      return pack_nibbles(w_, offset, piece, out.data());
     case plan::Weight::Packing::Tiles:
       break;
   }

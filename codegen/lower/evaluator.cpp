@@ -437,6 +437,8 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
     return unsupported("'" + value.name + "' has dtype " + std::string(name_of(value.dtype)) +
                        ", which has no device form");
   }
+  const auto packed = group_.packed.find(v);
+  if (packed != group_.packed.end()) return load_packed(v, packed->second, index, lanes);
   const Expr linear = flatten(index, value.shape);
   if (lanes == 1 || !uses_lane(linear - lane())) return load_consecutive(v, linear, lanes);
   return per_lane(lanes, index, [&](const Index& at) { return load(v, at, 1); });

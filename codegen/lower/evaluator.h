@@ -154,6 +154,9 @@ class Evaluator {
   Val load_vector(int buffer, const Expr& first, int lanes);
   Result<Val> load(graph::ValueId v, const Index& index, int lanes);
   Val load_consecutive(graph::ValueId v, const Expr& linear, int lanes);
+  Result<Val> load_packed(graph::ValueId v, const PackedForm& form, const Index& index, int lanes);
+  Val load_nibble(graph::ValueId v, const PackedForm& form, const Expr& tile, const Expr& k,
+                  const Expr& column);
   Val from_storage(DType t, Val raw);
   Val to_storage(graph::ValueId id, Val v);
   DType memory_type(graph::ValueId v) const;

@@ -1,6 +1,7 @@
 // A fused group: the nodes that are lowered together, and the values that they store.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -43,6 +44,13 @@ struct ScratchBuffer {
   Shape shape;
 };
 
+/// A packed form of a weight: the numbers of plan::Weight.
+struct PackedForm {
+  int64_t batch = 1, k = 0, n = 0;
+  uint32_t tile_n = 0;
+  bool transposed = false;
+};
+
 struct GroupKey;
 
 /// Outputs are dense tensors with as many elements as `domain` (full values) or, in Row groups, as
@@ -60,6 +68,8 @@ struct Group {
   AttentionChain attention;      // Attention only
   std::string host_reason;       // Host: why no device kernel computes it
   bool sealed = false;           // only views that rename may join
+  /// Weights of which the kernels read single elements in a packed form (packed_weights.h).
+  std::map<graph::ValueId, PackedForm> packed = {};
   /// The key of the finished group (group_key.h), computed when it is first needed; null before.
   std::shared_ptr<const GroupKey> key = nullptr;
 };

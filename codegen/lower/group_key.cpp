@@ -103,7 +103,10 @@ class Writer {
     put(static_cast<int64_t>(v.dtype));
     put(static_cast<int64_t>(v.storage));
     put(v.shape);
-    if (v.constant) return constant(*v.constant);
+    if (v.constant) {
+      constant(*v.constant);
+      return form(id);
+    }
     // The Transpose before a value is the only node outside the group that lowering reads.
     value(transposed_matrix(g_, id));
   }
@@ -117,6 +120,14 @@ class Writer {
     } else {
       put(t.dims());
     }
+  }
+
+  void form(ValueId id) {
+    const auto at = group_.packed.find(id);
+    put(int64_t{at != group_.packed.end()});
+    if (at == group_.packed.end()) return;
+    const PackedForm& f = at->second;
+    for (const int64_t v : {f.batch, f.k, f.n, int64_t{f.tile_n}, int64_t{f.transposed}}) put(v);
   }
 
   const graph::Graph& g_;

@@ -84,6 +84,9 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
   for (const Evaluator::BufferUse& u : ev.buffers()) {
     const bool output =
         std::find(group.outputs.begin(), group.outputs.end(), u.value) != group.outputs.end();
+    const auto form = group.packed.find(u.value);
+    if (u.packed && form != group.packed.end())
+      launch.packed.push_back({form->second, static_cast<int>(launch.buffers.size())});
     launch.buffers.push_back({u.value, u.scratch, u.writes || output, u.packed});
   }
   launch.scalars = ev.scalars();

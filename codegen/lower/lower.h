@@ -24,11 +24,8 @@ struct LoweredBuffer {
 
 /// A weight that the kernel reads in a packed form: plan::Weight::Packing::Nibbles if it consists
 /// of 4-bit integers, else Packing::Tiles.
-struct PackedOperand {
+struct PackedOperand : PackedForm {
   int buffer = -1;  // index into LoweredLaunch::buffers
-  int64_t batch = 1, k = 0, n = 0;
-  uint32_t tile_n = 0;
-  bool transposed = false;
 };
 
 /// Whether the packed form of v is Packing::Nibbles.

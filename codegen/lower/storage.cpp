@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/lower/evaluator.h"
+#include "codegen/lower/lower.h"
 
 namespace reprise::lower {
 
@@ -15,6 +15,46 @@ Val Evaluator::from_storage(DType t, Val raw) {
   const Type type = b_.type(raw);
   if (t == DType::Bool) return b_.scalar_op(ScalarOp::NotEqual, {raw, b_.constant(type, 0)});
   return b_.convert(raw, compute(t).ty);
+}
+
+/// Elements of a weight that is in memory as a GEMM reads it (plan::Weight::Packing).
+Result<Val> Evaluator::load_packed(ValueId v, const PackedForm& form, const Index& index,
+                                   int lanes) {
+  if (lanes > 1) {
+    return per_lane(lanes, index, [&](const Index& at) { return load_packed(v, form, at, 1); });
+  }
+  const Expr at = flatten(index, g_.value(v).shape);
+  const int64_t matrix = form.k * form.n, row = form.transposed ? form.k : form.n;
+  const bool single = form.batch == 1;
+  const Expr batch = single ? Expr(0) : simplify(Expr::floordiv(at, matrix));
+  const Expr inside = single ? at : simplify(Expr::mod(at, matrix));
+  const Expr line = simplify(Expr::floordiv(inside, row));
+  const Expr place = simplify(Expr::mod(inside, row));
+  const Expr& k = form.transposed ? place : line;
+  const Expr& n = form.transposed ? line : place;
+  const Expr tiles = Expr::ceildiv(form.n, form.tile_n);
+  const Expr tile = batch * tiles + simplify(Expr::floordiv(n, form.tile_n));
+  const Expr column = simplify(Expr::mod(n, form.tile_n));
+  if (is_packed_in_nibbles(g_, v)) return load_nibble(v, form, tile, k, column);
+  const Expr position = (tile * form.k + k) * form.tile_n + column;
+  return from_storage(g_.value(v).dtype, b_.load(buffer(v, true), value(simplify(position))));
+}
+
+Val Evaluator::load_nibble(ValueId v, const PackedForm& form, const Expr& tile, const Expr& k,
+                           const Expr& column) {
+  const Expr octet = tile * Expr::ceildiv(form.k, 8) + Expr::floordiv(k, 8);
+  const Expr word =
+      octet * form.tile_n + Expr::floordiv(column, 4) * 4 + Expr::floordiv(Expr::mod(k, 8), 2);
+  const Value raw{b_, b_.bitcast(b_.load(buffer(v, true), value(simplify(word))), kernel::kI32)};
+  const Expr place = Expr::mod(k, 2) * 4 + Expr::mod(column, 4);
+  const DType dtype = g_.value(v).dtype;
+  if (dtype == DType::U4) {
+    const Val shifted = b_.scalar_op(ScalarOp::ShiftRight, {raw, value(simplify(place * 4))});
+    return from_storage(dtype, b_.scalar_op(ScalarOp::BitAnd, {shifted, b_.i32(15)}));
+  }
+  const Val left = value(simplify(Expr(28) - place * 4));
+  const Val top = b_.scalar_op(ScalarOp::ShiftLeft, {raw, left});
+  return from_storage(dtype, b_.scalar_op(ScalarOp::ShiftRight, {top, b_.i32(28)}));
 }
 
 /// Scratch values keep the dtype of registers, so that storing them does not round.

@@ -66,8 +66,9 @@ bool number_before(std::string_view line, std::string_view unit, uint32_t& out) 
 std::string excerpt(std::string_view text) {
   constexpr size_t kMaxLength = 2000;
   while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) text.remove_suffix(1);
-  return text.size() <= kMaxLength ? std::string(text)
-                                   : std::string(text.substr(0, kMaxLength)) + "...";
+  std::string out(text.substr(0, kMaxLength));
+  if (text.size() > kMaxLength) out += "...";
+  return out;
 }
 
 }  // namespace

@@ -81,6 +81,20 @@ BlockAxes block_axes(Composer& c) {
   return a;
 }
 
+/// Rows of a matrix of bytes, which is kept as MatMulNBits keeps its weight: in models whose
+/// embedding is also the weight of the last layer, both are one constant.
+V rows_of_columns(Composer& c, int64_t bits) {
+  const graph::Value& v = c.rewriter().input(0);
+  const int64_t rows = v.contents()->dims()[0], bytes = v.contents()->dims()[1];
+  const HostTensor numbers = unpacked(*v.contents(), rows, bytes * 8 / bits, bytes, bits);
+  const V columns = c.constant(weight_columns(numbers, bits, c.has(3)));
+  const V chosen = c.model("Gather", {columns, c.in(1)}, attributes({{"axis", 1}}));
+  std::vector<int64_t> last_first;
+  for (int64_t i = 1; i < std::ssize(c.shape(chosen)); ++i) last_first.push_back(i);
+  last_first.push_back(0);
+  return c.model("Transpose", {chosen}, attributes({{"perm", last_first}}));
+}
+
 Result<bool> gather_blocks(Rewriter& rw) {
   Composer c(rw);
   const BlockAxes axes = block_axes(c);
@@ -91,21 +105,27 @@ Result<bool> gather_blocks(Rewriter& rw) {
   if (!c.ok()) return c.finish();
   V data = c.in(0), zeros = c.input(3);
   const Shape scales = c.shape(c.in(2));
+  const HostTensor* table = rw.input(0).contents();
+  const bool is_matrix =
+      t == DType::U8 && table != nullptr && table->dims().size() == 2 && axes.gather == 0;
   if (t == DType::U8 && axes.bits != 8) {
     const Expr last = c.shape(data).back();
-    data = unpacked_bytes(c, 0, axes.bits, last.is_const() ? last.value() * 8 / axes.bits : 0);
+    if (!is_matrix)
+      data = unpacked_bytes(c, 0, axes.bits, last.is_const() ? last.value() * 8 / axes.bits : 0);
     if (zeros != kNone && c.ok())
       zeros = unpacked_bytes(c, 3, axes.bits, scales.back().is_const() ? scales.back().value() : 0);
   }
-  const auto rows = [&](V table) {
-    return c.model("Gather", {table, c.in(1)}, attributes({{"axis", axes.gather}}));
+  const auto rows = [&](V from) {
+    return c.model("Gather", {from, c.in(1)}, attributes({{"axis", axes.gather}}));
   };
   const V scale = rows(c.in(2));
+  const V chosen = is_matrix && c.ok() ? rows_of_columns(c, axes.bits) : rows(data);
   V zero = zeros == kNone ? kNone : rows(zeros);
-  if (zeros == kNone && t == DType::U8) zero = middle(c, axes.bits, scale);
+  if (is_matrix && zero != kNone) zero = c.cast(zero, c.dtype(chosen));
+  if (zeros == kNone && t == DType::U8 && !is_matrix) zero = middle(c, axes.bits, scale);
   const int64_t added = std::ssize(c.shape(c.in(1))) - 1;
   const int64_t axis = axes.quantize > axes.gather ? axes.quantize + added : axes.quantize;
-  c.replace(0, c.model("DequantizeLinear", {rows(data), scale, zero},
+  c.replace(0, c.model("DequantizeLinear", {chosen, scale, zero},
                        attributes({{"axis", axis}, {"block_size", axes.block}})));
   return c.finish();
 }

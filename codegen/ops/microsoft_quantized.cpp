@@ -26,6 +26,35 @@ namespace {
 
 using V = OpBuilder::V;
 
+/// The transpose of a matrix of bytes, less `zero`.
+HostTensor transposed(const HostTensor& m, DType to, uint8_t zero) {
+  constexpr size_t kBlock = 64;  // rows and columns that fit in the cache
+  const auto rows = static_cast<size_t>(m.dims()[0]), columns = static_cast<size_t>(m.dims()[1]);
+  HostTensor out(to, {m.dims()[1], m.dims()[0]});
+  const auto* from = reinterpret_cast<const uint8_t*>(m.bytes().data());
+  auto* const target = reinterpret_cast<uint8_t*>(out.mutable_bytes().data());
+  for (size_t row = 0; row < rows; row += kBlock) {
+    for (size_t column = 0; column < columns; column += kBlock) {
+      for (size_t c = column; c < std::min(column + kBlock, columns); ++c) {
+        for (size_t r = row; r < std::min(row + kBlock, rows); ++r)
+          target[c * rows + r] = static_cast<uint8_t>(from[r * columns + c] - zero);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+HostTensor weight_columns(const HostTensor& numbers, int64_t bits, bool has_zeros) {
+  const bool nibbles = bits == 4;
+  if (has_zeros) return transposed(numbers, nibbles ? DType::U4 : DType::U8, 0);
+  const auto middle = static_cast<uint8_t>(1U << (bits - 1));
+  return transposed(numbers, nibbles ? DType::I4 : DType::I8, middle);
+}
+
+namespace {
+
 /// A quantised tensor is three inputs: the integers, their scale, and their zero point, which may
 /// be omitted.
 Status check_quantized(const InferContext& ctx, size_t i) {
@@ -300,43 +329,20 @@ V regrouped(OpBuilder& c, const Packing& p, V q, V scales) {
   return c.mul(c.sub(c.cast(q, t), spread(zeros_of(c, p))), spread(scales));
 }
 
-/// The transpose of a matrix of bytes, less `zero`.
-HostTensor transposed(const HostTensor& m, DType to, uint8_t zero) {
-  constexpr size_t kBlock = 64;  // rows and columns that fit in the cache
-  const auto rows = static_cast<size_t>(m.dims()[0]), columns = static_cast<size_t>(m.dims()[1]);
-  HostTensor out(to, {m.dims()[1], m.dims()[0]});
-  const auto* from = reinterpret_cast<const uint8_t*>(m.bytes().data());
-  auto* const target = reinterpret_cast<uint8_t*>(out.mutable_bytes().data());
-  for (size_t row = 0; row < rows; row += kBlock) {
-    for (size_t column = 0; column < columns; column += kBlock) {
-      for (size_t c = column; c < std::min(column + kBlock, columns); ++c) {
-        for (size_t r = row; r < std::min(row + kBlock, rows); ++r)
-          target[c * rows + r] = static_cast<uint8_t>(from[r * columns + c] - zero);
-      }
-    }
-  }
-  return out;
-}
-
 /// The weight [K, N], whose numbers are in blocks along K with integer zero points. In memory, a
 /// number has a byte; packed operands of 4 bits have half of one. Scales lie along N as well, so
 /// that kernels load those of neighbouring columns at once.
 V blocked_weight(OpBuilder& c, const Packing& p, const HostTensor& numbers, V scales) {
   Rewriter& rw = c.rewriter();
-  const bool nibbles = p.bits == 4;
-  const DType is_unsigned = nibbles ? DType::U4 : DType::U8;
-  const auto middle = static_cast<uint8_t>(1U << (p.bits - 1));
   AttrMap a;
   a.set("axis", int64_t{0});
   a.set("block_size", p.block);
-  std::vector<V> inputs{graph::kNone, c.transpose(scales, {1, 0})};
+  std::vector<V> inputs{c.constant(weight_columns(numbers, p.bits, c.has(kZeroPoints))),
+                        c.transpose(scales, {1, 0})};
   if (c.has(kZeroPoints)) {
     const HostTensor zeros =
         unpacked(*rw.input(kZeroPoints).contents(), p.n, p.blocks(), p.zero_bytes(), p.bits);
-    inputs[0] = c.constant(transposed(numbers, is_unsigned, 0));
-    inputs.push_back(c.constant(transposed(zeros, is_unsigned, 0)));
-  } else {
-    inputs[0] = c.constant(transposed(numbers, nibbles ? DType::I4 : DType::I8, middle));
+    inputs.push_back(c.constant(weight_columns(zeros, p.bits, true)));
   }
   return c.op("DequantizeLinear", std::move(inputs), std::move(a));
 }

@@ -1,5 +1,8 @@
+#include <cstring>
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
@@ -55,9 +58,40 @@ std::string key_of(const graph::Graph& g, const graph::Node& n) {
   return key;
 }
 
+/// Smaller constants matter little.
+constexpr int64_t kLargeConstant = int64_t{1} << 12;
+
+/// Merges large constants with equal contents, so that a weight which models have twice is one.
+void merge_constants(graph::Graph& g) {
+  std::map<std::string, std::vector<graph::ValueId>> by_type;
+  std::vector<std::pair<graph::ValueId, graph::ValueId>> equal;
+  const auto visit = [&](graph::ValueId v) {
+    const graph::Value& value = g.value(v);
+    if (!value.constant || value.dtype == DType::String || g.is_output(v)) return;
+    const HostTensor& t = *value.constant;
+    if (t.count() < kLargeConstant) return;
+    std::vector<graph::ValueId>& known = by_type[describe(t.dtype(), t.dims())];
+    for (const graph::ValueId other : known) {
+      if (other == v) return;
+      const auto bytes = g.value(other).constant->bytes();
+      if (std::memcmp(bytes.data(), t.bytes().data(), bytes.size()) != 0) continue;
+      equal.emplace_back(v, other);
+      return;
+    }
+    known.push_back(v);
+  };
+  for (const auto& n : g.nodes()) {
+    for (const graph::ValueId v : n->inputs) {
+      if (v != graph::kNone) visit(v);
+    }
+  }
+  for (const auto& [from, to] : equal) g.replace_uses(from, to);
+}
+
 }  // namespace
 
 Status cse(graph::Graph& g) {
+  merge_constants(g);
   std::unordered_map<std::string, graph::Node*> seen;
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end();) {

@@ -80,7 +80,9 @@ bool lacks_host_kernel(const graph::Node& n) {
 }
 
 Status decompose_for_host(graph::Graph& g) {
-  return decompose_where(g, lacks_host_kernel);
+  RP_TRY(decompose_where(g, lacks_host_kernel));
+  // What only unpacked weights for these operators would keep a second copy of them.
+  return dce(g);
 }
 
 }  // namespace reprise::passes

@@ -89,19 +89,28 @@ Status StoredWeights::read_pieces(const Package& package, size_t index, uint64_t
                                   std::vector<std::byte>& scratch,
                                   const UseWeightPiece& use) const {
   const Entry& e = entries_[index];
-  const bool whole = e.scaled || e.packed || !package.weights[index].bytes().empty() ||
-                     unit > kPieceBytes || !sources_[e.source].is_copied(e.offset, e.size) ||
-                     known(index);
+  const HostTensor& form = package.weights[index];
+  const uint64_t most = kPieceBytes / unit * unit, bits = e.packed ? bits_of(form.dtype()) : 8;
+  const bool whole = e.scaled || !form.bytes().empty() || unit > kPieceBytes ||
+                     most * bits % 8 != 0 || known(index) ||
+                     (!e.packed && !sources_[e.source].is_copied(e.offset, e.size));
   if (whole) {
     RP_ASSIGN(const HostTensor weight, load(package, index));
     return use(0, weight.bytes());
   }
-  scratch.resize(kPieceBytes);
-  const uint64_t most = kPieceBytes / unit * unit;
+  scratch.resize(e.packed ? 2 * kPieceBytes : kPieceBytes);
+  const uint64_t size = e.packed ? weight_bytes(form) : e.size;
   PieceHash hash;
-  for (uint64_t at = 0; at < e.size; at += most) {
-    const auto bytes = std::span(scratch).first(std::min(most, e.size - at));
-    RP_TRY(sources_[e.source].copy_to(e.offset + at, bytes).with_context(name_of(package)));
+  for (uint64_t at = 0; at < size; at += most) {
+    const auto bytes = std::span(scratch).first(std::min(most, size - at));
+    // Elements that share bytes are read behind the place where each gets a byte of its own.
+    const auto stored =
+        e.packed ? std::span(scratch).subspan(kPieceBytes, packed_size(form.dtype(), bytes.size()))
+                 : bytes;
+    RP_TRY(sources_[e.source]
+               .copy_to(e.offset + at * bits / 8, stored)
+               .with_context(name_of(package)));
+    if (e.packed) unpack_elements(form.dtype(), stored, bytes);
     hash.add(bytes);
     RP_TRY(use(at, bytes));
   }

@@ -17,6 +17,7 @@
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
+#include "codegen/lower/packed_weights.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
@@ -162,28 +163,38 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     groups_ = std::move(fusion->groups);
     lowered_.clear();
+    lower::PackedWeights packed(*g_);
     for (const lower::Group& group : groups_) {
       ASSERT_NE(group.kind, lower::GroupKind::Host) << group.host_reason;
-      auto l = lower::lower(*g_, group, target);
-      ASSERT_TRUE(l.ok()) << l.status().message();
-      most_choices_ = std::max(most_choices_, l->choices.size());
-      for (const lower::ScheduleCandidate& c : l->choices) kinds_.insert(kind_of(c.schedule));
-      const size_t choice = l->choices.empty() ? 0 : choose(l->choices);
-      if (choice > 0) {
-        l = lower::lower(*g_, group, target, choice);
-        ASSERT_TRUE(l.ok()) << l.status().message();
-      }
-      if (!needs_long_form(*g_, *l, group, target).is_const(0)) {
-        two_forms_ = true;
-        l = lower::lower(*g_, group, target, 0, form);
-        ASSERT_TRUE(l.ok()) << l.status().message();
-      }
-      const Status s = test::legalize_for(*l, target);
-      ASSERT_TRUE(s.ok()) << s.message();
-      for (const lower::LoweredLaunch& launch : l->launches)
-        ASSERT_TRUE(emit::spirv(launch.kernel, {}).ok());
-      lowered_.push_back(std::move(*l));
+      lowered_.push_back(lower_one(target, group, choose, form));
+      packed.add(lowered_.back());
     }
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (const auto reader = packed.reader(groups_[i], lowered_[i]))
+        lowered_[i] = lower_one(target, *reader, choose, form);
+      const Status s = test::legalize_for(lowered_[i], target);
+      ASSERT_TRUE(s.ok()) << s.message();
+      for (const lower::LoweredLaunch& launch : lowered_[i].launches)
+        ASSERT_TRUE(emit::spirv(launch.kernel, {}).ok());
+    }
+  }
+
+  /// The kernels of a group; none after an error, which fails the test.
+  Lowered lower_one(const lower::Target& target, const lower::Group& group, const Choose& choose,
+                    lower::LoopForm form) {
+    auto l = lower::lower(*g_, group, target);
+    EXPECT_TRUE(l.ok()) << l.status().message();
+    if (!l.ok()) return {};
+    most_choices_ = std::max(most_choices_, l->choices.size());
+    for (const lower::ScheduleCandidate& c : l->choices) kinds_.insert(kind_of(c.schedule));
+    const size_t choice = l->choices.empty() ? 0 : choose(l->choices);
+    if (choice > 0) l = lower::lower(*g_, group, target, choice);
+    if (l.ok() && !needs_long_form(*g_, *l, group, target).is_const(0)) {
+      two_forms_ = true;
+      l = lower::lower(*g_, group, target, 0, form);
+    }
+    EXPECT_TRUE(l.ok()) << l.status().message();
+    return l.ok() ? std::move(*l) : Lowered();
   }
 
   void run_and_compare(const test::Execute& execute, const std::string& what,
@@ -349,8 +360,7 @@ TEST_P(Agreement, InterpreterInLowPrecision) {
       run_and_compare(interpret_, what, error_in(precision));
       if (HasFatalFailure()) return;
       if (precision != DType::F16) continue;
-      const std::set<std::string> kinds = kinds_;
-      for (const std::string& kind : kinds) {
+      for (const std::string& kind : std::set(kinds_)) {
         lower_all(target, target.predicate.needs_storage16, of_kind(kind));
         if (HasFatalFailure()) return;
         run_and_compare(interpret_, what + " " + kind, error_in(precision));
@@ -376,8 +386,7 @@ TEST(LowPrecision, LargeNumbersStayFinite) {
       auto l = lower::lower(**g, group, target);
       ASSERT_TRUE(l.ok()) << l.status().message();
       ASSERT_TRUE(test::legalize_for(*l, target).ok());
-      const Status s = runner.run(*l, test::interpret);
-      ASSERT_TRUE(s.ok()) << s.message();
+      ASSERT_TRUE(runner.run(*l, test::interpret).ok());
     }
     float z[8];
     std::memcpy(z, runner.memory_of((*g)->outputs[0]).data(), sizeof z);

@@ -43,6 +43,25 @@ std::vector<std::byte> tiles_by_definition(const plan::Weight& w, const HostTens
   return out;
 }
 
+/// What the recipe of nibbles means, element by element.
+std::vector<std::byte> nibbles_by_definition(const plan::Weight& w, const HostTensor& raw) {
+  const int64_t tile = w.tile_n, tiles = (w.n + tile - 1) / tile, octets = (w.k + 7) / 8;
+  std::vector<std::byte> out(w.packed_bytes(raw.bytes().size(), 1));
+  for (int64_t b = 0; b < w.batch; ++b) {
+    for (int64_t k = 0; k < w.k; ++k) {
+      for (int64_t n = 0; n < w.n; ++n) {
+        const int64_t from = b * w.k * w.n + (w.transposed ? n * w.k + k : k * w.n + n);
+        const int64_t vector =
+            ((b * tiles + n / tile) * octets + k / 8) * (tile / 4) + n % tile / 4;
+        const int64_t to = (vector * 4 + k % 8 / 2) * 8 + k % 2 * 4 + n % 4;
+        const std::byte code = raw.bytes()[static_cast<size_t>(from)] & std::byte{15};
+        out[static_cast<size_t>(to / 2)] |= code << (to % 2 * 4);
+      }
+    }
+  }
+  return out;
+}
+
 TEST(WeightPieces, GiveTheSameAsTheWhole) {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {
@@ -61,11 +80,14 @@ TEST(WeightPieces, GiveTheSameAsTheWhole) {
         random_bytes(static_cast<size_t>(w.batch * w.k * w.n) * size_of(dtype), random);
     const HostTensor raw = HostTensor::borrow(dtype, {w.batch, w.k, w.n}, bytes, nullptr);
     std::vector<std::byte> whole(w.packed_bytes(bytes.size(), size_of(dtype))), parts = whole;
+    std::ranges::fill(whole, std::byte{0x5A});
     ASSERT_TRUE(pack_weight(w, raw, whole).ok());
     if (w.packing == plan::Weight::Packing::Tiles) {
       ASSERT_EQ(whole, tiles_by_definition(w, raw)) << round;
+    } else if (w.packing == plan::Weight::Packing::Nibbles) {
+      ASSERT_EQ(whole, nibbles_by_definition(w, raw)) << round;
     }
-    std::ranges::fill(parts, std::byte{0});
+    std::ranges::fill(parts, std::byte{0xA5});
     const WeightPacker packer(w, raw);
     const uint64_t unit = WeightPacker::unit(w, raw);
     for (uint64_t at = 0; at < bytes.size();) {
@@ -159,9 +181,29 @@ TEST_F(StoredPieces, ElementsOfFewBitsShareBytes) {
     EXPECT_EQ(loaded->dtype(), weights[i].dtype());
     EXPECT_TRUE(std::ranges::equal(loaded->bytes(), weights[i].bytes())) << i;
   }
+  // In pieces as well.
+  HostTensor many(DType::U4, {11, 1000000});
+  for (size_t i = 0; i < many.bytes().size(); ++i)
+    many.mutable_bytes()[i] = static_cast<std::byte>(i * 7 % 13);
+  const auto large = write_and_read({many});
+  ASSERT_TRUE(large);
+  uint64_t end = 0;
+  size_t pieces = 0;
+  const Status pieced = package::read_weight(
+      *large, own_, 3000, scratch_, [&](uint64_t offset, std::span<const std::byte> piece) {
+        EXPECT_EQ(offset, end);
+        EXPECT_EQ(offset % 3000, 0U);
+        EXPECT_TRUE(std::ranges::equal(piece, many.bytes().subspan(offset, piece.size())));
+        end += piece.size();
+        ++pieces;
+        return Status();
+      });
+  EXPECT_TRUE(pieced.ok()) << pieced.message();
+  EXPECT_EQ(end, many.bytes().size());
+  EXPECT_GT(pieces, 1U);
   // Saved again, it is the same.
   const std::string again = dir_ / "again.rpk";
-  ASSERT_TRUE(package::write(*p, again).ok());
+  ASSERT_TRUE(package::write(*large, again).ok());
   EXPECT_EQ(std::filesystem::file_size(again), std::filesystem::file_size(path_));
 }
 
