@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "runtime/proof.h"
+#include "runtime/check/proof.h"
 
 #if REPRISE_WITH_CUDA
 #include "backends/cuda/cuda.h"

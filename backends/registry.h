@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise {
 
@@ -35,7 +35,7 @@ using Refusal = std::function<std::string(const DeviceInfo& device)>;
 ///  - "auto" opens the best usable device that is not refused, or else the host, and says which in
 ///    `note`. It prefers CUDA, and GPUs to CPU-type devices; of a GPU that several backends know,
 ///    the one whose kernels were right when they were last checked; and last come devices whose
-///    kernels were wrong (runtime/proof.h). If a device cannot be opened, it tries
+///    kernels were wrong (runtime/check/proof.h). If a device cannot be opened, it tries
 ///    the next one; if none can, options that are wrong or not supported are an error.
 ///  - The name of a backend without a number does the same with the devices of this backend.
 ///  - If `options` lend a device or context, the name of its backend or "auto" opens that.

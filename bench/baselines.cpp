@@ -1,6 +1,6 @@
 #include "bench/baselines.h"
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::bench {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bench/harness.h"
-#include "runtime/device_facts.h"
+#include "runtime/facts/device_facts.h"
 
 namespace reprise::bench {
 

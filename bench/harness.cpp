@@ -13,7 +13,7 @@
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
 #include "runtime/base/timing.h"
-#include "runtime/cuda_arch.h"
+#include "runtime/facts/cuda_arch.h"
 #include "tests/support/onnx_writer.h"
 
 namespace reprise::bench {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compiler.h"
-#include "codegen/kernel/kernel.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/kernel/ir/kernel.h"
+#include "runtime/session/session.h"
 
 namespace reprise::bench {
 

@@ -96,13 +96,13 @@ if(NOT REPRISE_COMPILER)
 endif()
 
 # Its table of handles is that of libreprise.
-add_library(reprise_compiler_so SHARED ${PROJECT_SOURCE_DIR}/codegen/shared/handle_table.cpp)
+add_library(reprise_compiler_so SHARED ${PROJECT_SOURCE_DIR}/capi/compiler/handle_table.cpp)
 set_target_properties(reprise_compiler_so PROPERTIES OUTPUT_NAME reprise_compiler EXPORT_NAME compiler)
 target_include_directories(reprise_compiler_so PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_definitions(reprise_compiler_so PRIVATE REPRISE_VERSION="${PROJECT_VERSION}")
 target_include_directories(reprise_compiler_so PRIVATE ${CMAKE_BINARY_DIR}/generated)
 add_dependencies(reprise_compiler_so reprise_backends)  # which makes reprise_build_id.h
-set_source_files_properties(${PROJECT_SOURCE_DIR}/codegen/shared/handle_table.cpp PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/capi/compiler/handle_table.cpp PROPERTIES
                             OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/generated/reprise_build_id.h)
 reprise_shared_library(reprise_compiler_so reprise_codegen HEADERS compiler.h)
 target_link_libraries(reprise_compiler_so PUBLIC reprise_so)

@@ -22,9 +22,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/attention_blocks.h"
 #include "shaders/contraction.h"
-#include "shaders/device_costs.h"
 #include "shaders/online_softmax.h"
 #include "shaders/workgroup_sum.h"
 

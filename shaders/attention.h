@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "codegen/target/target_facts.h"
 #include "shaders/result_tile.h"
-#include "shaders/target_facts.h"
 
 namespace reprise::shaders {
 

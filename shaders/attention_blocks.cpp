@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/contraction.h"
-#include "shaders/device_costs.h"
 #include "shaders/online_softmax.h"
 #include "shaders/shared_blocks.h"
 

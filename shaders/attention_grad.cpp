@@ -18,9 +18,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/attention_grad_blocks.h"
 #include "shaders/contraction.h"
-#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/contraction.h"
-#include "shaders/device_costs.h"
 #include "shaders/shared_blocks.h"
 
 namespace reprise::shaders {

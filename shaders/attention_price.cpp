@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/attention.h"
 #include "shaders/attention_grad.h"
-#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 

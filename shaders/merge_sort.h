@@ -11,7 +11,7 @@
 #include <array>
 #include <functional>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::shaders {
 

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/recurrent.h"
+#include "codegen/target/target_facts.h"
+#include "runtime/operators/recurrent.h"
 #include "shaders/result_tile.h"
-#include "shaders/target_facts.h"
 
 namespace reprise::shaders {
 

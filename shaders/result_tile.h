@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel/builder.h"
-#include "runtime/base/expr.h"
-#include "shaders/target_facts.h"
+#include "codegen/kernel/build/builder.h"
+#include "codegen/target/target_facts.h"
+#include "runtime/expr/expr.h"
 
 namespace reprise::shaders {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/contraction.h"
-#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 

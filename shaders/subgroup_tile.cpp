@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "shaders/device_costs.h"
+#include "codegen/target/device_costs.h"
 
 namespace reprise::shaders {
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <set>
 
-#include "codegen/plan_builder.h"
-#include "runtime/control_flow.h"
+#include "codegen/compile/plan_builder.h"
 #include "runtime/host/control_flow_kind.h"
+#include "runtime/host_plan/control_flow.h"
 
 namespace reprise::app {
 

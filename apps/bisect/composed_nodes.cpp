@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/compile/plan_builder.h"
 #include "codegen/passes/pass.h"
-#include "codegen/plan_builder.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise::app {

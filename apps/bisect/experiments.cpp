@@ -6,7 +6,7 @@
 
 #include "apps/bisect/bisect.h"
 #include "apps/common/model.h"
-#include "codegen/targets.h"
+#include "codegen/compile/targets.h"
 
 namespace reprise::app {
 

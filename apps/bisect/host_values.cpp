@@ -5,10 +5,11 @@
 #include <set>
 
 #include "apps/bisect/composed_nodes.h"
+#include "codegen/compile/plan_builder.h"
 #include "codegen/passes/pass.h"
-#include "codegen/plan_builder.h"
+#include "runtime/base/random.h"
 #include "runtime/host/host_kernels.h"
-#include "runtime/host_step.h"
+#include "runtime/host_plan/host_step.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise::app {

@@ -11,7 +11,7 @@
 #include "codegen/graph/graph.h"
 #include "runtime/base/random.h"
 #include "runtime/base/tensor.h"
-#include "runtime/host_program.h"
+#include "runtime/host_plan/host_program.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise::app {

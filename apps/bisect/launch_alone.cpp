@@ -9,7 +9,7 @@
 #include "codegen/interpreter/interpreter.h"
 #include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
-#include "runtime/weights.h"
+#include "runtime/weights/weights.h"
 
 namespace reprise::app {
 

@@ -11,9 +11,9 @@
 #include "apps/bisect/host_values.h"
 #include "apps/common/compare.h"
 #include "apps/common/inputs.h"
-#include "codegen/compiler.h"
-#include "codegen/kernel/kernel.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/kernel/ir/kernel.h"
+#include "runtime/session/session.h"
 
 namespace reprise::app {
 

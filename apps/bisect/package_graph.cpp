@@ -4,7 +4,7 @@
 
 #include "codegen/onnx/exporter.h"
 #include "codegen/onnx/importer.h"
-#include "runtime/weights.h"
+#include "runtime/weights/weights.h"
 
 namespace reprise::app {
 

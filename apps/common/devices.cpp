@@ -2,7 +2,7 @@
 
 #include "apps/common/status.h"
 #include "runtime/platform/child/environment.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace reprise::app {
 

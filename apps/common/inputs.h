@@ -7,7 +7,7 @@
 
 #include "runtime/base/tensor.h"
 #include "runtime/plan/plan.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace reprise::app {
 

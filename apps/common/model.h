@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "apps/common/devices.h"
-#include "codegen/compiler.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/session/session.h"
 
 namespace reprise::app {
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "apps/common/status.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace reprise::app {
 

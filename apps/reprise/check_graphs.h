@@ -8,7 +8,7 @@ namespace reprise::app {
 
 struct CheckGraph {
   const char* name;
-  const char* text;  // see codegen/graph/text.md
+  const char* text;  // see codegen/graph/text/text.md
 };
 
 std::span<const CheckGraph> check_graphs();

@@ -7,10 +7,10 @@
 #include "apps/common/files.h"
 #include "apps/reprise/command.h"
 #include "apps/reprise/table.h"
+#include "codegen/compile/plan_builder.h"
 #include "codegen/onnx/importer.h"
-#include "codegen/plan_builder.h"
 #include "runtime/platform/path.h"
-#include "runtime/state_memory.h"
+#include "runtime/run/state_memory.h"
 
 namespace reprise::app {
 

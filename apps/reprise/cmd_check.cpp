@@ -5,7 +5,7 @@
 #include "apps/reprise/check_graphs.h"
 #include "apps/reprise/command.h"
 #include "codegen/graph/graph.h"
-#include "runtime/check.h"
+#include "runtime/check/check.h"
 #include "runtime/platform/path.h"
 
 namespace reprise::app {

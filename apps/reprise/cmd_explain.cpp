@@ -9,7 +9,7 @@
 #include "apps/reprise/dump.h"
 #include "apps/reprise/image_slots.h"
 #include "apps/reprise/table.h"
-#include "codegen/targets.h"
+#include "codegen/compile/targets.h"
 #include "runtime/plan/bind.h"
 #include "runtime/platform/path.h"
 

@@ -3,7 +3,7 @@
 #include "apps/common/files.h"
 #include "apps/common/waiting.h"
 #include "codegen/autotune/autotune.h"
-#include "codegen/targets.h"
+#include "codegen/compile/targets.h"
 #include "runtime/base/timing.h"
 #include "runtime/platform/path.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "runtime/platform/path.h"
 
 namespace reprise::app {

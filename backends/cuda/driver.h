@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "backends/counters.h"
+#include "backends/common/counters.h"
 #include "backends/cuda/library.h"
-#include "backends/owned.h"
-#include "backends/run_queue.h"
+#include "backends/common/owned.h"
+#include "backends/common/run_queue.h"
 
 namespace reprise::cuda {
 

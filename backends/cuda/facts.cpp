@@ -4,7 +4,7 @@
 #include <array>
 #include <iterator>
 
-#include "runtime/cuda_arch.h"
+#include "runtime/facts/cuda_arch.h"
 
 namespace reprise::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "backends/cuda/driver.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::cuda {
 

@@ -13,7 +13,7 @@
 
 #include "backends/cuda/driver.h"
 #include "backends/cuda/kernels.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::cuda {
 

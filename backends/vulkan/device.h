@@ -10,7 +10,7 @@
 #include "backends/vulkan/memory.h"
 #include "backends/vulkan/pipeline_cache.h"
 #include "backends/vulkan/vulkan.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::vulkan {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-#include "backends/counters.h"
-#include "backends/owned.h"
-#include "backends/run_queue.h"
+#include "backends/common/counters.h"
+#include "backends/common/owned.h"
+#include "backends/common/run_queue.h"
 #include "backends/vulkan/address_space.h"
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/instance.h"

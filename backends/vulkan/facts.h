@@ -7,8 +7,8 @@
 
 #include "backends/vulkan/float_modes.h"
 #include "backends/vulkan/instance.h"
-#include "runtime/backend.h"
-#include "runtime/device_facts.h"
+#include "runtime/device/backend.h"
+#include "runtime/facts/device_facts.h"
 
 namespace reprise::vulkan {
 

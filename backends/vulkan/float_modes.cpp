@@ -2,14 +2,15 @@
 
 #include <cstddef>
 
+#include "backends/vulkan/spirv_words.h"
+
 namespace reprise::vulkan {
 namespace {
 
 // From the tables of instructions, execution modes and capabilities in SPIR-V 1.6, section 3.
-constexpr uint32_t kOpExecutionMode = 16, kOpCapability = 17;
+constexpr uint32_t kOpExecutionMode = 16;
 constexpr uint32_t kSignedZeroInfNanPreserve = 4461;            // mode
 constexpr uint32_t kSignedZeroInfNanPreserveCapability = 4466;  // capability
-constexpr size_t kModuleHeaderWords = 5;
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/vulkan/driver.h"
-#include "runtime/pixels.h"
+#include "runtime/device/pixels.h"
 
 namespace reprise::vulkan {
 

@@ -9,7 +9,7 @@
 
 #include "backends/vulkan/api.h"
 #include "backends/vulkan/cooperative_matrix.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::vulkan {
 

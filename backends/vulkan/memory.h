@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "backends/vulkan/driver.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::vulkan {
 

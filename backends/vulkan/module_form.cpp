@@ -4,14 +4,15 @@
 #include <cstddef>
 #include <map>
 
+#include "backends/vulkan/spirv_words.h"
+
 namespace reprise::vulkan {
 namespace {
 
 // From the tables of instructions, decorations, storage classes and capabilities in SPIR-V 1.6,
 // section 3.
-constexpr uint32_t kOpCapability = 17, kOpFunction = 54, kOpVariable = 59, kOpDecorate = 71;
+constexpr uint32_t kOpFunction = 54, kOpVariable = 59, kOpDecorate = 71;
 constexpr uint32_t kBinding = 33, kStorageBuffer = 12, kPhysicalAddresses = 5347;
-constexpr size_t kModuleHeaderWords = 5;
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 #include "backends/vulkan/driver.h"
 #include "backends/vulkan/images.h"
 #include "backends/vulkan/transfers.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::vulkan {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/vulkan/driver.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::vulkan {
 

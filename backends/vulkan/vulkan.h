@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 struct VolkDeviceTable;
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/gpu/case.h"
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::bench::gpu {
 

@@ -10,11 +10,11 @@
 
 #include "apps/common/devices.h"
 #include "apps/common/status.h"
-#include "backends/api.h"
 #include "backends/vulkan/driver.h"
 #include "backends/vulkan/vulkan.h"
 #include "bench/baselines.h"
 #include "bench/harness.h"
+#include "capi/api.h"
 
 namespace reprise::bench {
 namespace {

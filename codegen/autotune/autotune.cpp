@@ -7,13 +7,13 @@
 
 #include "codegen/autotune/choice_cache.h"
 #include "codegen/autotune/wrong_alone.h"
-#include "codegen/compile_context.h"
-#include "codegen/compiler.h"
-#include "codegen/progress.h"
+#include "codegen/compile/compile_context.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/options/progress.h"
 #include "runtime/base/compare.h"
 #include "runtime/base/timing.h"
-#include "runtime/check.h"
-#include "runtime/session.h"
+#include "runtime/check/check.h"
+#include "runtime/session/session.h"
 
 namespace reprise {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compile_model.h"
-#include "codegen/compile_options.h"
-#include "codegen/compile_report.h"
-#include "runtime/backend.h"
+#include "codegen/compile/compile_model.h"
+#include "codegen/options/compile_options.h"
+#include "codegen/options/compile_report.h"
+#include "runtime/device/backend.h"
 
 namespace reprise {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/base/status.h"
-#include "runtime/device_facts.h"
+#include "runtime/facts/device_facts.h"
 
 namespace reprise {
 

@@ -1,6 +1,6 @@
 #include "codegen/autotune/wrong_alone.h"
 
-#include "runtime/check.h"
+#include "runtime/check/check.h"
 
 namespace reprise {
 

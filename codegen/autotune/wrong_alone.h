@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 #include "runtime/package/package.h"
 
 namespace reprise {

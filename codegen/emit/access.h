@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::emit {
 

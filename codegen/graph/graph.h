@@ -24,9 +24,9 @@
 
 #include "codegen/graph/items.h"
 #include "codegen/graph/node.h"
-#include "runtime/base/expr.h"
-#include "runtime/base/symbols.h"
 #include "runtime/base/tensor.h"
+#include "runtime/expr/expr.h"
+#include "runtime/expr/symbols.h"
 
 namespace reprise::graph {
 
@@ -181,9 +181,9 @@ struct ConstantPool {
   std::unordered_map<uint64_t, HostTensor> tensors;
   void add(const HostTensor& t) { tensors.emplace(constant_hash(t), t); }
 };
-/// Prints the deterministic text that codegen/graph/text.md describes. parse() reads it back to an
-/// identical graph. Constants of up to 16 elements are written in full, larger ones as dtype, shape
-/// and hash; the latter are added to `pool` if it is given.
+/// Prints the deterministic text that codegen/graph/text/text.md describes. parse() reads it back
+/// to an identical graph. Constants of up to 16 elements are written in full, larger ones as dtype,
+/// shape and hash; the latter are added to `pool` if it is given.
 std::string print(const Graph& g, ConstantPool* pool = nullptr);
 /// Parses text from print() or text written by hand. In the latter, outputs without a type are
 /// inferred. Errors are InvalidModel and state the line number.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "runtime/base/expr.h"
+#include "runtime/expr/expr.h"
 
 namespace reprise::graph {
 

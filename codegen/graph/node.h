@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "codegen/graph/op_name.h"
-#include "runtime/base/attrs.h"
 #include "runtime/base/id.h"
+#include "runtime/operators/attrs.h"
 
 namespace reprise::graph {
 

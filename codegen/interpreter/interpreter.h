@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "codegen/interpreter/rows.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::kernel {
 

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "codegen/interpreter/native_error.h"
-#include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 
 namespace reprise::kernel {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::kernel {
 

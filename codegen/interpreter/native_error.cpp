@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 
 namespace reprise::kernel {
 namespace {

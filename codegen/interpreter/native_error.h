@@ -6,7 +6,7 @@
 #include <span>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::kernel {
 

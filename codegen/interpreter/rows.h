@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::kernel {
 

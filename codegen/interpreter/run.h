@@ -10,7 +10,7 @@
 
 #include "codegen/interpreter/interpreter.h"
 #include "codegen/interpreter/memory.h"
-#include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 
 namespace reprise::kernel {
 

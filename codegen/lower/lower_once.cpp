@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/lower/group_key.h"
+#include "codegen/lower/group/group_key.h"
 
 namespace reprise::lower {
 

@@ -7,7 +7,7 @@
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/nvrtc/cache.h"
-#include "codegen/progress.h"
+#include "codegen/options/progress.h"
 #include "runtime/base/parallel.h"
 #include "runtime/plan/block_layout.h"
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "codegen/compile_options.h"
-#include "codegen/compile_report.h"
+#include "codegen/options/compile_options.h"
+#include "codegen/options/compile_report.h"
 
 namespace reprise::nvrtc {
 

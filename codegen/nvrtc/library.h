@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/cuda_arch.h"
+#include "runtime/facts/cuda_arch.h"
 #include "runtime/platform/library.h"
 
 namespace reprise::nvrtc {

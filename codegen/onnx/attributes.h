@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/onnx/tensor.h"
-#include "runtime/base/attrs.h"
+#include "runtime/operators/attrs.h"
 
 namespace reprise::onnx {
 

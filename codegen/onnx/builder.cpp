@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "codegen/onnx/types.h"
-#include "codegen/ops/microsoft.h"
+#include "codegen/ops/microsoft/microsoft.h"
 
 namespace reprise::onnx {
 

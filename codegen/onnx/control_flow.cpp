@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "codegen/onnx/builder.h"
-#include "codegen/ops/dims.h"
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/dims.h"
+#include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
 

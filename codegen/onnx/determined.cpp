@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "codegen/ops/op.h"
-#include "runtime/base/eval_attrs.h"
+#include "codegen/ops/row/op.h"
 #include "runtime/host/host_kernels.h"
+#include "runtime/operators/eval_attrs.h"
 
 namespace reprise::onnx {
 

@@ -5,7 +5,7 @@
 
 #include "codegen/onnx/attributes.h"
 #include "codegen/onnx/onnx_minimal.pb.h"
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/support.h"
 #include "runtime/base/low_bit.h"
 
 namespace reprise::onnx {

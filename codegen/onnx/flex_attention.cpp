@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "codegen/onnx/builder.h"
-#include "codegen/ops/op.h"
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/support.h"
 
 namespace reprise::onnx {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "codegen/onnx/builder.h"
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
 

@@ -1,7 +1,7 @@
 #include "codegen/onnx/builder.h"
 #include "codegen/onnx/determined.h"
-#include "codegen/ops/op.h"
-#include "codegen/ops/unsupported.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/unsupported.h"
 
 namespace reprise::onnx {
 

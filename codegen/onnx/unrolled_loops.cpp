@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "codegen/onnx/loops.h"
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
 

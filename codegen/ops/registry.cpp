@@ -2,8 +2,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "codegen/ops/boxes.h"
-#include "codegen/ops/families.h"
+#include "codegen/ops/index/boxes.h"
+#include "codegen/ops/row/families.h"
 
 namespace reprise::ops {
 

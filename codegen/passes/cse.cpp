@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {

@@ -1,4 +1,4 @@
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
 #include "runtime/host/host_kernels.h"
 

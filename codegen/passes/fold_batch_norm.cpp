@@ -1,7 +1,7 @@
 #include <cmath>
 #include <vector>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
@@ -13,8 +13,9 @@ using graph::kNone;
 using graph::Node;
 using graph::ValueId;
 
-// BatchNormalization is decomposed into Mul and Add with constants (codegen/ops/normalization.cpp).
-// For constants b and s that vary along the channel axis only, this pass rewrites
+// BatchNormalization is decomposed into Mul and Add with constants
+// (codegen/ops/math/normalization.cpp). For constants b and s that vary along the channel axis
+// only, this pass rewrites
 //   Mul(Add(y, b), s) -> Add(Mul(y, s), b * s)     and     Mul(Conv(x, W), s) -> Conv(x, W * s)
 // if nothing else reads the intermediate values.
 

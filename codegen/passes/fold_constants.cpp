@@ -1,9 +1,9 @@
 #include <set>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
-#include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
+#include "runtime/operators/eval_attrs.h"
 
 namespace reprise::passes {
 

@@ -12,8 +12,8 @@
 #include <set>
 
 #include "codegen/graph/size_hint.h"
-#include "codegen/ops/permutation.h"
-#include "codegen/ops/window.h"
+#include "codegen/ops/row/permutation.h"
+#include "codegen/ops/row/window.h"
 #include "codegen/passes/layout_choice.h"
 #include "codegen/passes/pass.h"
 

@@ -2,9 +2,9 @@
 #include <map>
 #include <unordered_map>
 
-#include "codegen/ops/core_nodes.h"
-#include "codegen/ops/op.h"
-#include "codegen/ops/permutation.h"
+#include "codegen/ops/row/core_nodes.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/permutation.h"
 #include "codegen/passes/layout.h"
 #include "runtime/host/host_kernels.h"
 

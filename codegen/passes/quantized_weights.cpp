@@ -3,9 +3,9 @@
 // DequantizeLinear in core form, which constant folding does not evaluate.
 #include <algorithm>
 
-#include "codegen/ops/dequantized.h"
-#include "codegen/ops/quantize.h"
-#include "codegen/ops/support.h"
+#include "codegen/ops/math/dequantized.h"
+#include "codegen/ops/math/quantize.h"
+#include "codegen/ops/row/support.h"
 #include "codegen/passes/pass.h"
 #include "runtime/base/low_bit.h"
 

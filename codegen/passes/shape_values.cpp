@@ -1,5 +1,5 @@
-#include "codegen/ops/core_nodes.h"
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/core_nodes.h"
+#include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {

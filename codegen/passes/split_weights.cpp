@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "codegen/ops/op.h"
-#include "codegen/ops/weight_parts.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/weight_parts.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {

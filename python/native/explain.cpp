@@ -6,7 +6,7 @@
 #include "python/native/errors.h"
 #include "python/native/package.h"
 #include "runtime/plan/bind.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace nb = nanobind;
 

@@ -6,7 +6,7 @@
 
 #include "python/native/arrays.h"
 #include "python/native/errors.h"
-#include "runtime/state_memory.h"
+#include "runtime/run/state_memory.h"
 
 namespace nb = nanobind;
 

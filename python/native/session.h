@@ -12,7 +12,7 @@
 #include "python/native/package.h"
 #include "python/native/tensor.h"
 #include "runtime/base/pool.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace reprise::python {
 

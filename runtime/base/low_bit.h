@@ -1,5 +1,5 @@
 // The low-bit element types (is_low_bit()): what their codes mean, and conversions to and from
-// them. The kernels of devices follow the same tables (codegen/ops/low_bit.h).
+// them. The kernels of devices follow the same tables (codegen/ops/row/low_bit.h).
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,7 @@ auto without_exceptions(F&& f) -> decltype(f()) {
   }
 }
 
-KernelResult run(const Call& c) {
+KernelResult run_checked(const Call& c) {
   bool containers = false;
   const Entry* e = find_entry(c.op, &containers);
   if (e == nullptr) return internal_error("no host kernel for " + std::string(c.op));
@@ -70,7 +70,7 @@ KernelResult run(const Call& c) {
 }  // namespace
 
 Kernel find(std::string_view op) {
-  return find_entry(op) == nullptr ? nullptr : run;
+  return find_entry(op) == nullptr ? nullptr : run_checked;
 }
 
 bool can_prepare(std::string_view op) {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/base/attrs.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
+#include "runtime/operators/attrs.h"
 
 namespace reprise::host {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <complex>
 
-#include "runtime/base/root_of_unity.h"
 #include "runtime/host/support.h"
 #include "runtime/host/tables.h"
+#include "runtime/operators/root_of_unity.h"
 
 namespace reprise::host {
 

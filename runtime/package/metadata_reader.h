@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "package_generated.h"
-#include "runtime/base/expr.h"
 #include "runtime/base/status.h"
 #include "runtime/base/tensor.h"
+#include "runtime/expr/expr.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise::package {

@@ -1,7 +1,7 @@
 // Checks that the parts of a package fit each other; plan::verify() checks each plan.
 #include <algorithm>
 
-#include "runtime/cuda_arch.h"
+#include "runtime/facts/cuda_arch.h"
 #include "runtime/host/control_flow_kind.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/decode.h"

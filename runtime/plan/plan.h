@@ -9,13 +9,13 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/attrs.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/expr.h"
 #include "runtime/base/id.h"
 #include "runtime/base/image_format.h"
-#include "runtime/base/symbols.h"
-#include "runtime/device_facts.h"
+#include "runtime/expr/expr.h"
+#include "runtime/expr/symbols.h"
+#include "runtime/facts/device_facts.h"
+#include "runtime/operators/attrs.h"
 
 namespace reprise::plan {
 

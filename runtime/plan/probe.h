@@ -1,6 +1,6 @@
 // A probe checks one kernel alone. It is a launch of the kernel on seeded inputs, with the expected
 // values of sampled elements of its outputs. The compiler computes it with the interpreter
-// (codegen/probes.h), a package stores it, and runtime/check.h runs it on a device.
+// (codegen/probes/probes.h), a package stores it, and runtime/check/check.h runs it on a device.
 #pragma once
 
 #include <array>

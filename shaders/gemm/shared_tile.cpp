@@ -19,8 +19,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/block_operands.h"
-#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 

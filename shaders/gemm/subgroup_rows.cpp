@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shaders/device_costs.h"
+#include "codegen/target/device_costs.h"
 #include "shaders/subgroup_tile.h"
 
 namespace reprise::shaders {

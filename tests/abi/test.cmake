@@ -4,13 +4,13 @@ if(NOT REPRISE_SHARED)
 endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 # For abidiff: what defines the functions of the shared libraries, with debug information. Calls of
-# everything else stay undefined. backends/api_shared.cpp is for our other library.
+# everything else stay undefined. capi/shared.cpp is for our other library.
 find_program(ABIDIFF abidiff)
 if(ABIDIFF)
-  file(GLOB api CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/api*.cpp)
-  list(FILTER api EXCLUDE REGEX "/api_shared[.]cpp$")
+  file(GLOB api CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/capi/*.cpp)
+  list(FILTER api EXCLUDE REGEX "/capi/shared[.]cpp$")
   add_library(reprise_abi MODULE ${api})
-  add_library(reprise_compiler_abi MODULE ${PROJECT_SOURCE_DIR}/codegen/compiler_api.cpp)
+  add_library(reprise_compiler_abi MODULE ${PROJECT_SOURCE_DIR}/capi/compiler/compiler.cpp)
   foreach(library reprise_backends:reprise_abi:reprise_so reprise_codegen:reprise_compiler_abi:reprise_compiler_so)
     string(REPLACE ":" ";" library ${library})
     list(POP_FRONT library archive target shared)

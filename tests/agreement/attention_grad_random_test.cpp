@@ -5,11 +5,11 @@
 #include <cmath>
 #include <random>
 
+#include "codegen/compile/targets.h"
 #include "codegen/emit/cuda/cuda.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
-#include "codegen/targets.h"
 #include "runtime/host/host_kernels.h"
 #include "tests/support/kernel_runner.h"
 

@@ -1,4 +1,4 @@
-// Limits of product code: files of at most 500 lines, and no run of ten lines that stands twice.
+// Limits of product code: files of at most 800 lines, and no run of ten lines that stands twice.
 // Limits of functions (60 lines, 6 parameters) are checked by clang-tidy: see .clang-tidy.
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostLines = 500;
+constexpr size_t kMostLines = 800;
 constexpr size_t kRun = 10;
 
 struct Exception {
@@ -66,7 +66,7 @@ Source read(const fs::path& path, const std::string& name) {
 std::vector<Source> product_code() {
   std::vector<Source> out;
   for (const char* folder :
-       {"include", "runtime", "backends", "codegen", "shaders", "apps", "python"}) {
+       {"include", "runtime", "backends", "capi", "codegen", "shaders", "apps", "python"}) {
     for (const auto& entry : fs::recursive_directory_iterator(source_dir() / folder)) {
       const std::string extension = entry.path().extension().string();
       if (extension != ".h" && extension != ".hpp" && extension != ".cpp") continue;

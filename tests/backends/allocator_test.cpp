@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "backends/api.h"
+#include "capi/api.h"
 #include "contract.h"
 #include "lend.h"
 #include "reprise/reprise.h"

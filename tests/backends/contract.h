@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/registry.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/plans.h"
 
 namespace reprise::test {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "contract.h"
 #include "tests/support/kept_text.h"
 #include "tests/support/tensors.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/api.h"
+#include "capi/api.h"
 #include "contract.h"
 #include "reprise/reprise.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::test {
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <bit>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "contract.h"
 #include "lend.h"
 

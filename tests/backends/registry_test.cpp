@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/registry.h"
-#include "runtime/proof.h"
+#include "runtime/check/proof.h"
 
 namespace reprise::test {
 namespace {

@@ -1,5 +1,5 @@
 // Whose time counts, and what hangs, among the runs that a device was given.
-#include "backends/run_queue.h"
+#include "backends/common/run_queue.h"
 
 #include <gtest/gtest.h>
 

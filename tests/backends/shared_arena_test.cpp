@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "contract.h"
-#include "runtime/shared_arena.h"
+#include "runtime/run/shared_arena.h"
 #include "tests/support/host_run.h"
 
 namespace reprise::test {

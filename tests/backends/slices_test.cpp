@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "contract.h"
-#include "runtime/slices.h"
+#include "runtime/device/slices.h"
 #include "tests/support/host_run.h"
 
 namespace reprise::test {

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "contract.h"
-#include "runtime/shared_arena.h"
+#include "runtime/run/shared_arena.h"
 
 namespace reprise::test {
 namespace {

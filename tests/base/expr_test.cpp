@@ -1,4 +1,4 @@
-#include "runtime/base/expr.h"
+#include "runtime/expr/expr.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,11 @@
 #include "apps/common/model.h"
 #include "backends/vulkan/api.h"
 #include "backends/vulkan/vulkan.h"
+#include "codegen/compile/plan_builder.h"
+#include "codegen/lower/launch/lowered.h"
 #include "codegen/onnx/importer.h"
-#include "codegen/plan_builder.h"
+#include "codegen/options/compile_hooks.h"
+#include "tests/support/hooks.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
 
@@ -163,12 +166,12 @@ TEST(InjectedFault, AfterKernelsOfTwoForms) {
   w.node("Add", {"t", "b"}, {"y"}, named("sum"));
   app::BisectOptions o = on_vulkan();
   bool has_two_forms = false;
-  o.compile.inject_kernel_fault = [&](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([&](const lower::Group& group, lower::Lowered& lowered) {
     has_two_forms |=
         group.kind == lower::GroupKind::Row && !lowered.launches[0].iterations.is_const();
     if (group.kind == lower::GroupKind::Pointwise)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
-  };
+  });
   const BisectReport r = bisected(subject(w), o);
   EXPECT_TRUE(has_two_forms);
   EXPECT_TRUE(r.differs);
@@ -178,10 +181,10 @@ TEST(InjectedFault, AfterKernelsOfTwoForms) {
 
 TEST(InjectedFault, InFusion) {
   app::BisectOptions o = on_vulkan();
-  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Pointwise && group.nodes.size() > 1)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
-  };
+  });
   OnnxWriter w;
   w.input("x", DType::F32, {4, 64})
       .input("b", DType::F32, {4, 64})
@@ -209,9 +212,9 @@ TEST(InjectedFault, InAComposedOperator) {
   w.node("Softmax", {"g"}, {"y"}, named("softmax"));
   app::BisectOptions o = on_vulkan();
   EXPECT_FALSE(bisected(subject(w), o).differs);
-  o.compile.inject_kernel_fault = [](const lower::Group&, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([](const lower::Group&, lower::Lowered& lowered) {
     change(lowered.launches[0].kernel, kernel::ScalarOp::Neg, kernel::ScalarOp::Abs);
-  };
+  });
   const BisectReport r = bisected(subject(w), o);
   EXPECT_TRUE(r.differs);
   EXPECT_FALSE(r.kernel.empty());
@@ -248,10 +251,10 @@ output y
                       float_tensor({4, 64}, 0.2F, -3)};
   app::BisectOptions o = on_vulkan();
   EXPECT_FALSE(bisected(s, o).differs);
-  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Pointwise && group.nodes.size() > 1)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
-  };
+  });
   const BisectReport r = bisected(s, o);
   EXPECT_TRUE(r.differs);
   EXPECT_EQ(r.body, "iteration 0 of the body of node 'loop'");
@@ -282,14 +285,14 @@ TEST(InjectedFault, InLayout) {
   w.node("Transpose", {"p"}, {"y"}, transpose({0, 2, 3, 1}, "last"));
   app::BisectOptions o = on_vulkan();
   bool injected = false;
-  o.compile.inject_graph_fault = [&](std::string_view pass, graph::Graph& g) {
+  o.compile.hooks = graph_hook([&](std::string_view pass, graph::Graph& g) {
     if (pass != "layout") return;
     for (const auto& n : g.nodes()) {
       if (n->op != "MaxPool" || n->attrs.get_int("channels_last", 0) == 0) continue;
       n->op = "AveragePool";
       injected = true;
     }
-  };
+  });
   const BisectReport r = bisected(subject(w), o);
   ASSERT_TRUE(injected);
   EXPECT_EQ(r.cause, "pass layout") << r.explanation;
@@ -314,10 +317,10 @@ OnnxWriter attention_model() {
 TEST(InjectedFault, InAttention) {
   app::BisectOptions o = on_vulkan();
   o.compile.disabled_passes = {"attention-price"};
-  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Attention)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Mul, kernel::ScalarOp::Add);
-  };
+  });
   const BisectReport r = bisected(subject(attention_model()), o);
   EXPECT_EQ(r.cause, "pass attention") << r.explanation;
   EXPECT_TRUE(has(r.nodes, "softmax"));
@@ -329,10 +332,10 @@ TEST(InjectedFault, InAttention) {
 
 TEST(InjectedFault, InARowKernel) {
   app::BisectOptions o = on_vulkan();
-  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Row)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
-  };
+  });
   OnnxWriter w;
   // Rows are too short for compensated sums, whose last addition hardly matters.
   w.input("x", DType::F32, {16, 12}).output("y", DType::F32, {16, 12});
@@ -349,10 +352,10 @@ TEST(InjectedFault, InARowKernel) {
 
 TEST(InjectedFault, AfterASortOfSeveralLaunchesOfOneKernel) {
   app::BisectOptions o = on_vulkan();
-  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Pointwise)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
-  };
+  });
   OnnxWriter w;
   w.input("x", DType::F32, {3000}).output("y", DType::F32, {3000});
   w.initializer("k", HostTensor::from<int64_t>(DType::I64, {1}, {3000}));
@@ -381,7 +384,7 @@ TEST(InjectedFault, InASchedule) {
   }
   if (o.device.device == nullptr) GTEST_SKIP() << "no device with several schedules";
   std::string schedule;
-  o.compile.inject_kernel_fault = [&](const lower::Group&, lower::Lowered& lowered) {
+  o.compile.hooks = kernel_hook([&](const lower::Group&, lower::Lowered& lowered) {
     if (lowered.choices.size() < 2) return;
     if (schedule.empty()) schedule = lowered.schedule;
     if (lowered.schedule != schedule) return;
@@ -392,7 +395,7 @@ TEST(InjectedFault, InASchedule) {
       }
     }
     ADD_FAILURE() << "nothing to change in " << schedule;
-  };
+  });
   const BisectReport r = bisected(s, o);
   ASSERT_FALSE(schedule.empty());
   EXPECT_EQ(r.cause, "schedule " + schedule) << r.explanation;

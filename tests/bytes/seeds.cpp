@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "apps/common/npy.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "tests/support/paths.h"
 #include "tests/support/text_cases.h"
 

@@ -6,11 +6,11 @@
 
 #include "apps/common/inputs.h"
 #include "apps/common/npy.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "codegen/graph/graph.h"
 #include "codegen/onnx/importer.h"
-#include "runtime/session.h"
-#include "runtime/session_io.h"
+#include "runtime/run/session_io.h"
+#include "runtime/session/session.h"
 #include "tests/bytes/mutators.h"
 
 namespace reprise::test {

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/compiler.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/session/session.h"
 #include "tests/cli/run_reprise.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"

@@ -1,8 +1,8 @@
 // Packages with control flow: what a package keeps of bodies, and what it refuses.
 #include <gtest/gtest.h>
 
-#include "codegen/compiler.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/session/session.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
+#include "runtime/session/session.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 

@@ -1,9 +1,9 @@
 // Which runs of random operators have the same numbers.
 #include <gtest/gtest.h>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
+#include "runtime/session/session.h"
 #include "tests/support/tensors.h"
 
 namespace reprise::test {

@@ -1,8 +1,8 @@
 // The C interface over a context, a stream and memory that an application has already.
 #include "backends/cuda/library.h"
+#include "capi/handles/handles.h"
 #include "on_standin.h"
 #include "reprise/reprise.h"
-#include "runtime/api_handles.h"
 
 namespace reprise::test {
 namespace {

@@ -1,7 +1,7 @@
 // No edge of a graph can be taken away: the driver is made to forget each in turn, and notices that
 // two nodes that share memory have no order. Tensors have memory of their own, or places in an
 // arena that others have before and after them.
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "on_standin.h"
 #include "random_model.h"
 #include "tests/nvrtc/support.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/cuda/cuda.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/plans.h"
 
 namespace reprise::test {

@@ -1,7 +1,7 @@
 // CHECK=bytes: accesses beyond what a node was given, and bytes that two nodes share without order.
 #include <gtest/gtest.h>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "tests/cuda_standin/loaded_driver.h"
 
 namespace reprise::test {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "runtime/plan/block_layout.h"
 #include "tests/cuda_shim/cuda_on_cpu.h"
 #include "tests/cuda_standin/loaded_driver.h"

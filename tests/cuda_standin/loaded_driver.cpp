@@ -4,7 +4,7 @@
 #include <elf.h>
 
 #include "codegen/emit/cuda/cuda.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "runtime/base/cuda_entry.h"
 #include "runtime/plan/block_layout.h"
 #include "tests/cuda_standin/said.h"

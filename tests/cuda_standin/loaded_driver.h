@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/api.h"
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 #include "tests/cuda_standin/control.h"
 
 namespace reprise::test {

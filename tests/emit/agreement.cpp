@@ -10,7 +10,7 @@
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 #include "tests/emit/spirv_tools.h"
 
 namespace reprise::test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 #include "tests/cuda_shim/cuda_on_cpu.h"
 #include "tests/emit/launch.h"
 #include "tests/emit/vulkan_runner.h"

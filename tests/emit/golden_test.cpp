@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/emit/cuda/cuda.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "tests/emit/spirv_tools.h"
 #include "tests/support/paths.h"
 #include "tests/support/text_cases.h"

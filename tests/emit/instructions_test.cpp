@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "codegen/kernel/builder.h"
-#include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/build/builder.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 #include "tests/emit/agreement.h"
 
 namespace reprise::test {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <random>
 
-#include "codegen/kernel/builder.h"
-#include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/build/builder.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 #include "tests/emit/agreement.h"
 
 namespace reprise::test {
@@ -35,7 +35,7 @@ constexpr std::array kNative = {
 #define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, f, \
                   s, u, b, ...)                                                                    \
   Native{f, s, u, b},
-#include "codegen/kernel/scalar_ops.def"
+#include "codegen/kernel/ir/scalar_ops.def"
 #undef SCALAR_OP
 #undef SPV
 #undef EXT

@@ -10,10 +10,10 @@
 #include <sstream>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/ops/op.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/ops/row/op.h"
 #include "runtime/base/compare.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/empty/cases.h"
 #include "tests/support/tensors.h"
 

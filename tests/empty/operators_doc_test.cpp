@@ -11,10 +11,10 @@
 #include <set>
 #include <sstream>
 
-#include "codegen/compiler.h"
-#include "codegen/ops/op.h"
-#include "codegen/ops/unsupported.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/unsupported.h"
+#include "runtime/session/session.h"
 #include "tests/empty/cases.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"

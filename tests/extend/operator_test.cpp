@@ -6,12 +6,12 @@
 #include <memory>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "codegen/onnx/importer.h"
-#include "codegen/ops/op.h"
-#include "codegen/ops/op_builder.h"
-#include "codegen/ops/support.h"
-#include "runtime/session.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/op_builder.h"
+#include "codegen/ops/row/support.h"
+#include "runtime/session/session.h"
 #include "tests/support/onnx_writer.h"
 
 namespace reprise {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "codegen/compiler.h"
-#include "codegen/ops/op.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise {

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
+#include "runtime/session/session.h"
 #include "shaders/contraction.h"
 #include "tests/support/tensors.h"
 

@@ -1,11 +1,11 @@
 // A variant, added in this one file: devices of other facts, and what the kernels for them may use.
-// Rows in codegen/targets.cpp are the same.
+// Rows in codegen/compile/targets.cpp are the same.
 #include <gtest/gtest.h>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
+#include "runtime/session/session.h"
 
 namespace reprise {
 namespace {

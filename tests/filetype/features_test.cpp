@@ -149,9 +149,10 @@ std::vector<std::string> make_corpus(const test::TempDir& dir) {
   add("page.html", "<!DOCTYPE html>\n<html><head><title>x</title></head><body>" + text + "</body>");
   add("data.json", "{\"a\": [1, 2, 3], \"b\": {\"c\": null}}\n");
   add("script", "#!/bin/sh\nset -e\nfor f in *; do echo \"$f\"; done\n");
-  for (const char* own : {"README.md", "CMakeLists.txt", "tools/setup", "codegen/compiler.h",
-                          "codegen/onnx/onnx_minimal.proto", "CMakePresets.json",
-                          "tests/CMakeLists.txt", "runtime/session.h", "bench/CMakeLists.txt"}) {
+  for (const char* own :
+       {"README.md", "CMakeLists.txt", "tools/setup", "codegen/compile/compiler.h",
+        "codegen/onnx/onnx_minimal.proto", "CMakePresets.json", "tests/CMakeLists.txt",
+        "runtime/session/session.h", "bench/CMakeLists.txt"}) {
     files.push_back(test::source_dir() / own);
   }
   files.push_back(test::program("reprise-filetype"));

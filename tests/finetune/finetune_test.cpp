@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "codegen/compiler.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/session/session.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 #include "tests/support/tensors.h"

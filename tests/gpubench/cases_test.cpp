@@ -5,7 +5,7 @@
 #include <set>
 
 #include "bench/gpu/case.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace reprise::bench::gpu {
 namespace {

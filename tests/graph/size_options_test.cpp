@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/graph/text.h"
+#include "codegen/graph/text/text.h"
 
 namespace reprise {
 namespace {

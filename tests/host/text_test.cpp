@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "runtime/host/regex.h"
+#include "runtime/host/text/regex.h"
 #include "tests/host/cases.h"
 
 namespace reprise::test {

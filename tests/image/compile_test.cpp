@@ -1,7 +1,7 @@
 // What the compiler makes of images: no kernel of its own, and clear errors.
 #include <gtest/gtest.h>
 
-#include "codegen/compile_model.h"
+#include "codegen/compile/compile_model.h"
 #include "models.h"
 #include "tests/support/paths.h"
 

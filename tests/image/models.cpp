@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/compile_model.h"
+#include "codegen/compile/compile_model.h"
 
 namespace reprise::test {
 namespace {

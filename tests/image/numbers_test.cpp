@@ -10,7 +10,7 @@
 
 #include "backends/registry.h"
 #include "models.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace reprise::test {
 namespace {

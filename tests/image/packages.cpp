@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "capi/handles/handles.h"
 #include "models.h"
-#include "runtime/api_handles.h"
 
 namespace reprise::test {
 

@@ -1,5 +1,5 @@
 // A kernel of several items does what the kernel did in one launch for each item.
-#include "codegen/kernel/batch.h"
+#include "codegen/kernel/build/batch.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 namespace {

@@ -1,4 +1,4 @@
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "tests/kernel/verified.h"
 
 #include <gtest/gtest.h>

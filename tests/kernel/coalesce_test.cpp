@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 namespace {

@@ -1,10 +1,10 @@
 // Kernels that do nothing once a run has failed.
-#include "codegen/kernel/guard.h"
+#include "codegen/kernel/build/guard.h"
 
 #include <gtest/gtest.h>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "codegen/interpreter/memory.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 namespace {

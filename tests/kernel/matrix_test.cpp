@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "tests/kernel/verified.h"
 
 namespace reprise::kernel {

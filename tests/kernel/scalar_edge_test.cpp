@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/builder.h"
-#include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/build/builder.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 
 namespace reprise::kernel {
 namespace {

@@ -1,12 +1,12 @@
 // Kernels that differ in numbers only are one kernel, which computes what each of them did.
-#include "codegen/kernel/share.h"
+#include "codegen/kernel/ir/share.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 namespace {

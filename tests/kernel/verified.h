@@ -1,7 +1,7 @@
 // Kernels that are verified in every build: Builder::finish() does it in Debug builds only.
 #pragma once
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 

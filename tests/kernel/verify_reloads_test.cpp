@@ -1,10 +1,10 @@
-#include "codegen/kernel/verify_reloads.h"
+#include "codegen/kernel/check/verify_reloads.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::kernel {
 namespace {

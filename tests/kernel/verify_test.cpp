@@ -1,7 +1,7 @@
 // Kernels that no builder makes: the verifier names what is wrong.
 #include <gtest/gtest.h>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "tests/kernel/verified.h"
 
 namespace reprise::kernel {

@@ -1,7 +1,7 @@
 // The memory of a run with attention grows with the length of the sequence, not with its square.
 #include <gtest/gtest.h>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 
 namespace reprise {
 namespace {

@@ -1,12 +1,12 @@
 // Random plans before and after launches become one: every buffer has the same contents at the end.
-#include "codegen/batch_launches.h"
+#include "codegen/plan/batch_launches.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "tests/support/buffer_ids.h"
 
 namespace reprise {

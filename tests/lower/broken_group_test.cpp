@@ -3,10 +3,13 @@
 
 #include <set>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
+#include "codegen/lower/fuse/fuse.h"
+#include "codegen/lower/launch/lowered.h"
+#include "codegen/options/compile_hooks.h"
 #include "codegen/passes/pass.h"
+#include "tests/support/hooks.h"
 
 namespace reprise {
 namespace {
@@ -92,9 +95,9 @@ TEST(BrokenGroup, FallsApartWhenItCannotBeEmitted) {
   CompileOptions options;
   options.targets = {"vulkan-cpu-sg8"};
   options.log = [](const std::string&) {};
-  options.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+  options.hooks = test::kernel_hook([](const lower::Group& group, lower::Lowered& lowered) {
     if (group.nodes.size() > 1) lowered.launches[0].kernel.workgroup[0] = 2048;
-  };
+  });
   CompileReport report;
   auto apart = compile(parsed(), options, &report);
   ASSERT_TRUE(apart.ok()) << apart.status().message();

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "codegen/lower/fuse.h"
+#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/targets.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/lower.h"
-#include "codegen/plan_builder.h"
-#include "codegen/targets.h"
 
 namespace reprise::lower {
 namespace {

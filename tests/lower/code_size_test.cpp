@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
 #include "tests/lower/model_on_variants.h"
 #include "tests/support/random_values.h"
 

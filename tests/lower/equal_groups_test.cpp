@@ -1,10 +1,10 @@
 // Equal groups are lowered once: what makes groups equal, and what comes of the second one.
 #include <gtest/gtest.h>
 
-#include "codegen/lower/fuse.h"
-#include "codegen/lower/group_key.h"
+#include "codegen/compile/targets.h"
+#include "codegen/lower/fuse/fuse.h"
+#include "codegen/lower/group/group_key.h"
 #include "codegen/lower/lower_once.h"
-#include "codegen/targets.h"
 
 namespace reprise::lower {
 namespace {

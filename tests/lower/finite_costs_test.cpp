@@ -4,10 +4,10 @@
 #include <cmath>
 #include <filesystem>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/targets.h"
+#include "codegen/graph/text/text.h"
 #include "codegen/onnx/importer.h"
-#include "codegen/targets.h"
 #include "tests/support/paths.h"
 
 namespace reprise::test {

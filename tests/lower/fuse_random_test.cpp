@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "codegen/graph/text.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/graph/text/text.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::lower {

@@ -4,8 +4,8 @@
 
 #include <sstream>
 
-#include "codegen/lower/cost.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/lower/fuse/fuse.h"
+#include "codegen/lower/group/cost.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
 #include "tests/support/paths.h"

@@ -1,9 +1,9 @@
 // Fusion's decisions as a list: printed, cut short, replayed.
 #include <gtest/gtest.h>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
+#include "codegen/lower/fuse/fuse.h"
 
 namespace reprise::lower {
 namespace {

@@ -2,12 +2,12 @@
 // beyond the last that is needed.
 #include <gtest/gtest.h>
 
-#include "codegen/lower/fuse.h"
+#include "codegen/compile/targets.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
-#include "codegen/probe_memory.h"
-#include "codegen/targets.h"
-#include "runtime/cuda_arch.h"
+#include "codegen/probes/probe_memory.h"
+#include "runtime/facts/cuda_arch.h"
 
 namespace reprise::lower {
 namespace {

@@ -1,7 +1,7 @@
 // The reason why a node runs on the host is true: sizes depend on data only where they do.
 #include <gtest/gtest.h>
 
-#include "codegen/lower/fuse.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise {

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <random>
 
-#include "codegen/graph/text.h"
+#include "codegen/graph/text/text.h"
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/lower/evaluator.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/lower/evaluate/evaluator.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/lower.h"
 
 namespace reprise::lower {

@@ -1,5 +1,5 @@
 // KernelOrder against a search through the whole graph, over random graphs and merges.
-#include "codegen/lower/kernel_order.h"
+#include "codegen/lower/fuse/kernel_order.h"
 
 #include <gtest/gtest.h>
 

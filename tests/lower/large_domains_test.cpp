@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/session/session.h"
 
 namespace reprise {
 namespace {

@@ -8,11 +8,11 @@
 #include <limits>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
 #include "runtime/base/compare.h"
 #include "runtime/base/low_bit.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/lower/model_on_variants.h"
 
 namespace reprise {

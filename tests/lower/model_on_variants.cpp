@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/targets.h"
+#include "codegen/graph/text/text.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
-#include "codegen/targets.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/kernel_runner.h"
 
 namespace reprise::test {

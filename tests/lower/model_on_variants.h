@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
-#include "runtime/backend.h"
 #include "runtime/base/tensor.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::test {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
-#include "codegen/kernel/scalar_ops.h"
-#include "codegen/ops/support.h"
+#include "codegen/kernel/ir/scalar_ops.h"
+#include "codegen/ops/row/support.h"
 #include "tests/lower/model_on_variants.h"
 
 namespace reprise {

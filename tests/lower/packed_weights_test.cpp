@@ -1,13 +1,13 @@
 // A weight that one kernel packs and another one reads is on the device once.
-#include "codegen/lower/packed_weights.h"
+#include "codegen/lower/launch/packed_weights.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/targets.h"
 #include "codegen/onnx/importer.h"
-#include "codegen/targets.h"
 #include "tests/support/onnx_writer.h"
 
 namespace reprise::test {

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <limits>
 
-#include "codegen/lower/fuse.h"
+#include "codegen/compile/targets.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
-#include "codegen/targets.h"
 #include "tests/lower/model_on_variants.h"
 
 namespace reprise::lower {

@@ -8,8 +8,8 @@
 #include <iostream>
 #include <string>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
 #include "runtime/base/timing.h"
 
 namespace reprise {

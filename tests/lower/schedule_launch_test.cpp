@@ -2,8 +2,8 @@
 // to.
 #include <gtest/gtest.h>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
 
 namespace reprise {
 namespace {

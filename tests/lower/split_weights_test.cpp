@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "codegen/onnx/importer.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/onnx_writer.h"
 
 namespace reprise {

@@ -1,12 +1,12 @@
 // Texts that name variants.
-#include "codegen/targets.h"
+#include "codegen/compile/targets.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/graph/text/text.h"
 
 namespace reprise {
 namespace {

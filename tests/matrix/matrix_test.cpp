@@ -9,11 +9,11 @@
 #include <optional>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "codegen/plan_builder.h"
-#include "codegen/targets.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/targets.h"
+#include "codegen/graph/text/text.h"
+#include "runtime/session/session.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 

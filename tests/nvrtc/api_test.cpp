@@ -1,6 +1,6 @@
 // The C interface's targets.
+#include "capi/handles/handles.h"
 #include "reprise/compiler.h"
-#include "runtime/api_handles.h"
 #include "tests/nvrtc/support.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"

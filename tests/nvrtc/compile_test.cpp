@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "codegen/nvrtc/compile.h"
+#include "runtime/plan/block_layout.h"
 #include "tests/nvrtc/support.h"
 #include "tests/support/paths.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "codegen/nvrtc/library.h"
 #include "tests/support/paths.h"
 

@@ -1,5 +1,5 @@
 // Attributes are declared once, in the rows of their operators; whatever reads one goes by that.
-#include "codegen/ops/attribute.h"
+#include "codegen/ops/row/attribute.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "tests/support/paths.h"
 
 namespace reprise::ops {

@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include "codegen/ops/op.h"
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/support.h"
 #include "tests/ops/run_graph.h"
 
 namespace reprise::test {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "tests/ops/run_graph.h"
 
 namespace reprise::test {

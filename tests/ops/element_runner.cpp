@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "codegen/interpreter/interpreter.h"
-#include "codegen/ops/element.h"
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/element.h"
+#include "codegen/ops/row/op.h"
 
 namespace reprise::test {
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "codegen/onnx/importer.h"
-#include "codegen/ops/op.h"
-#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/shape_arith.h"
 #include "tests/ops/run_graph.h"
 #include "tests/support/paths.h"
 

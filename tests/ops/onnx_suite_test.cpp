@@ -9,7 +9,7 @@
 #include <set>
 
 #include "codegen/onnx/importer.h"
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "tests/ops/run_graph.h"
 #include "tests/support/paths.h"
 

@@ -1,8 +1,8 @@
 // The registry of operators, and what decompositions must not do.
 #include <gtest/gtest.h>
 
-#include "codegen/graph/text.h"
-#include "codegen/ops/op.h"
+#include "codegen/graph/text/text.h"
+#include "codegen/ops/row/op.h"
 #include "tests/ops/run_graph.h"
 
 namespace reprise::test {

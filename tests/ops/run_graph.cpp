@@ -4,10 +4,10 @@
 
 #include <map>
 
-#include "codegen/ops/op.h"
-#include "codegen/ops/support.h"
-#include "runtime/base/eval_attrs.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/support.h"
 #include "runtime/host/host_kernels.h"
+#include "runtime/operators/eval_attrs.h"
 #include "runtime/plan/bind.h"
 #include "tests/ops/element_runner.h"
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "codegen/ops/op.h"
-#include "codegen/ops/unsupported.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/ops/row/unsupported.h"
 #include "tests/support/paths.h"
 
 namespace reprise::ops {
@@ -147,10 +147,10 @@ struct KnowsScalarOps {
 };
 constexpr KnowsScalarOps kKnowsScalarOps[] = {
     {"codegen/passes/fold_batch_norm.cpp", "moves factors over sums, by the distributive law"},
-    {"codegen/lower/attention_match.cpp", "recognises the formula of the softmax"},
-    {"codegen/lower/recurrent.cpp", "writes the functions of recurrent cells"},
-    {"codegen/lower/row.cpp", "combines the elements of rows"},
-    {"codegen/lower/scan.cpp", "combines the elements of lines"},
+    {"codegen/lower/problems/attention_match.cpp", "recognises the formula of the softmax"},
+    {"codegen/lower/problems/recurrent.cpp", "writes the functions of recurrent cells"},
+    {"codegen/lower/kernels/row.cpp", "combines the elements of rows"},
+    {"codegen/lower/kernels/scan.cpp", "combines the elements of lines"},
 };
 
 /// Writing an operation into a kernel is no question about a node.
@@ -162,7 +162,8 @@ bool writes_operation(const std::string& line) {
 TEST(Traits, PassesAndLoweringAskColumnsOfScalarOps) {
   std::set<std::string> knowing;
   for (const char* folder : {"codegen/passes", "codegen/lower"}) {
-    for (const auto& entry : fs::directory_iterator(test::source_dir() / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() / folder)) {
+      if (!entry.is_regular_file()) continue;
       const std::string file = fs::relative(entry.path(), test::source_dir()).string();
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {

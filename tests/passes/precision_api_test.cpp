@@ -1,8 +1,8 @@
 // The C interface's precision.
 #include <gtest/gtest.h>
 
+#include "capi/handles/handles.h"
 #include "reprise/compiler.h"
-#include "runtime/api_handles.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
 

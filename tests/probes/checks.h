@@ -9,8 +9,8 @@
 
 #include "apps/reprise/check_graphs.h"
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "runtime/check.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/check/check.h"
 
 namespace reprise::test {
 

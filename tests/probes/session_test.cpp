@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/probes/checks.h"
 #include "tests/probes/layer.h"
 

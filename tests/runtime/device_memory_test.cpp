@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "fake_device.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/buffer_ids.h"
 
 namespace reprise::test {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "runtime/cuda_arch.h"
-#include "runtime/device_facts.h"
+#include "runtime/facts/cuda_arch.h"
+#include "runtime/facts/device_facts.h"
 
 namespace reprise {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "runtime/backend.h"
+#include "runtime/device/backend.h"
 
 namespace reprise::test {
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "runtime/plan/bind.h"
-#include "runtime/weights.h"
+#include "runtime/weights/weights.h"
 
 namespace reprise::test {
 namespace {

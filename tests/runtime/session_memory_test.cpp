@@ -4,7 +4,7 @@
 #include <new>
 
 #include "fake_device.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/buffer_ids.h"
 
 namespace reprise::test {

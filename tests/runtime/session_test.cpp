@@ -3,7 +3,7 @@
 
 #include "fake_device.h"
 #include "runtime/plan/bind.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/buffer_ids.h"
 
 namespace reprise::test {

@@ -7,7 +7,7 @@
 
 #include "runtime/base/low_bit.h"
 #include "runtime/package/package.h"
-#include "runtime/weights.h"
+#include "runtime/weights/weights.h"
 #include "tests/runtime/sample_package.h"
 #include "tests/support/paths.h"
 

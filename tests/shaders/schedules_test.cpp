@@ -4,8 +4,8 @@
 #include <regex>
 #include <set>
 
+#include "codegen/target/device_costs.h"
 #include "shaders/contraction.h"
-#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 namespace {

@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
+#include "codegen/compile/compiler.h"
 #include "codegen/graph/graph.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/paths.h"
 #include "tests/support/text_cases.h"
 

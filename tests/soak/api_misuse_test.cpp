@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/session_io.h"
+#include "runtime/run/session_io.h"
 #include "support.h"
 
 namespace reprise::test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/api.h"
+#include "capi/api.h"
 #include "tests/support/plans.h"
 
 namespace reprise::test {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "runtime/session.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/session/session.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace reprise::test {
 

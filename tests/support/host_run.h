@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 #include "tests/support/plans.h"
 
 namespace reprise::test {

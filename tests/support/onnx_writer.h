@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/attrs.h"
 #include "runtime/base/tensor.h"
+#include "runtime/operators/attrs.h"
 
 namespace reprise::test {
 

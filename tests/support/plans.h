@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 #include "runtime/package/package.h"
 #include "runtime/plan/bind.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/api.h"
+#include "capi/api.h"
 
 namespace reprise::test {
 namespace {

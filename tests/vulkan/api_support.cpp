@@ -1,6 +1,6 @@
 #include "api_support.h"
 
-#include "runtime/api_handles.h"
+#include "capi/handles/handles.h"
 #include "support.h"
 #include "tests/support/buffer_ids.h"
 

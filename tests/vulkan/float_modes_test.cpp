@@ -6,7 +6,7 @@
 #include <spirv-tools/libspirv.hpp>
 
 #include "codegen/emit/spirv/spirv.h"
-#include "codegen/kernel/builder.h"
+#include "codegen/kernel/build/builder.h"
 
 namespace reprise::vulkan {
 namespace {

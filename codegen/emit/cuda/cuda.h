@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::emit {
 

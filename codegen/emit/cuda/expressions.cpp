@@ -24,7 +24,7 @@ constexpr std::array kTexts = {
 #define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, \
                   on_float, on_signed, on_unsigned, on_bool, cuda_float, cuda_int, ...)         \
   RowText{cuda_float, cuda_int},
-#include "codegen/kernel/scalar_ops.def"
+#include "codegen/kernel/ir/scalar_ops.def"
 #undef SCALAR_OP
 };
 

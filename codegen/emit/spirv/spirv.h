@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::emit {
 

@@ -40,7 +40,7 @@ constexpr std::array kOpcodes = {
 #define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, \
                   on_float, on_signed, on_unsigned, on_bool, cuda_float, cuda_int, ...)         \
   RowCodes{on_float, on_signed, on_unsigned, on_bool},
-#include "codegen/kernel/scalar_ops.def"
+#include "codegen/kernel/ir/scalar_ops.def"
 #undef SCALAR_OP
 #undef SPV
 #undef EXT

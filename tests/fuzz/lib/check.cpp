@@ -7,15 +7,15 @@
 #include <sstream>
 
 #include "backends/registry.h"
+#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/targets.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
-#include "codegen/lower/fuse.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
-#include "codegen/plan_builder.h"
-#include "codegen/targets.h"
-#include "runtime/control_flow.h"
-#include "runtime/session.h"
+#include "runtime/host_plan/control_flow.h"
+#include "runtime/session/session.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/random_source.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compiler.h"
-#include "runtime/backend.h"
+#include "codegen/compile/compiler.h"
+#include "runtime/device/backend.h"
 #include "tests/fuzz/lib/onnxruntime.h"
 #include "tests/fuzz/lib/program.h"
 #include "tests/fuzz/lib/reference.h"

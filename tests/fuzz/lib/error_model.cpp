@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "codegen/kernel/scalar_ops.h"
-#include "codegen/ops/op.h"
+#include "codegen/kernel/ir/scalar_ops.h"
+#include "codegen/ops/row/op.h"
 #include "runtime/host/support.h"
 #include "tests/fuzz/lib/recurrent_range.h"
 #include "tests/support/tensors.h"

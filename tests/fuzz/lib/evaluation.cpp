@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
-#include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
+#include "runtime/operators/eval_attrs.h"
 #include "tests/fuzz/lib/control_flow.h"
 #include "tests/fuzz/lib/error_model.h"
 #include "tests/support/tensors.h"

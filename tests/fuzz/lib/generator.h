@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "tests/fuzz/lib/program.h"
 #include "tests/support/random_source.h"
 

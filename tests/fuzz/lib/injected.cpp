@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
-#include "codegen/kernel/scalar_ops.h"
-#include "codegen/ops/op.h"
+#include "codegen/kernel/ir/scalar_ops.h"
+#include "codegen/ops/row/op.h"
 
 namespace reprise::fuzz {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "codegen/ops/op.h"
+#include "codegen/ops/row/op.h"
 #include "tests/fuzz/lib/control_flow.h"
 #include "tests/fuzz/lib/evaluation.h"
 #include "tests/fuzz/lib/generator.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "codegen/graph/text.h"
+#include "codegen/graph/text/text.h"
 
 namespace reprise::fuzz {
 

@@ -1,7 +1,7 @@
 // What reads or writes at indices, generates, scans or chooses.
 #include <algorithm>
 
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/support.h"
 #include "tests/fuzz/lib/recipes.h"
 
 namespace reprise::fuzz {

@@ -2,7 +2,7 @@
 // the tensors that come of them are values that other recipes use.
 #include <algorithm>
 
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/support.h"
 #include "tests/fuzz/lib/recipes.h"
 
 namespace reprise::fuzz {

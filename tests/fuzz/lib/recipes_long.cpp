@@ -1,6 +1,6 @@
 // What is computed in another way from some length or size on: TopK of long lines, Fourier
 // transforms of several factors, and products with weights of 4 bits in blocks.
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/support.h"
 #include "tests/fuzz/lib/recipes.h"
 
 namespace reprise::fuzz {

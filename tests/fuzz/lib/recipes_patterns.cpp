@@ -1,7 +1,7 @@
 // Patterns that compilers look for, several nodes each.
 #include <algorithm>
 
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/support.h"
 #include "tests/fuzz/lib/recipes.h"
 
 namespace reprise::fuzz {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/host/recurrent.h"
+#include "runtime/host/nn/recurrent.h"
 #include "tests/support/tensors.h"
 
 namespace reprise::fuzz {

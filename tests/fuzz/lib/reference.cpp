@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "codegen/graph/text.h"
+#include "codegen/graph/text/text.h"
 #include "tests/support/tensors.h"
 
 namespace reprise::fuzz {

@@ -3,7 +3,7 @@
 #include <map>
 #include <numeric>
 
-#include "codegen/ops/support.h"
+#include "codegen/ops/row/support.h"
 #include "runtime/host/control_flow_kind.h"
 #include "runtime/host/host_kernels.h"
 #include "tests/fuzz/lib/recipes.h"

@@ -1,9 +1,0 @@
-// What libreprise gives libreprise_compiler.
-#include "runtime/shared_handles.h"
-
-const reprise::capi::SharedHandles* reprise_private_handles(void) {
-  using reprise::capi::Handles;
-  static constexpr reprise::capi::SharedHandles shared{REPRISE_BUILD, Handles::add, Handles::find,
-                                                       Handles::remove};
-  return &shared;
-}

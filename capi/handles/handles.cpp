@@ -1,0 +1,78 @@
+#include "capi/handles/handles.h"
+
+#include <string>
+
+namespace reprise::capi {
+namespace {
+
+template <typename Slot>
+std::vector<std::string> texts_of(const std::vector<Slot>& slots, std::span<const Symbol> symbols) {
+  std::vector<std::string> out;
+  out.reserve(slots.size());
+  for (const plan::Slot& slot : slots) out.push_back(shape_str(slot.shape, symbols));
+  return out;
+}
+
+}  // namespace
+
+ShapeTexts::ShapeTexts(const plan::Interface& io)
+    : inputs(texts_of(io.inputs, io.symbols)),
+      outputs(texts_of(io.outputs, io.symbols)),
+      states(texts_of(io.states, io.symbols)) {}
+
+void copy_text(char* out, size_t capacity, std::string_view text) {
+  size_t n = std::min(text.size(), capacity - 1);
+  while (n > 0 && n < text.size() && (static_cast<unsigned char>(text[n]) & 0xc0) == 0x80)
+    --n;  // do not split a character
+  std::memcpy(out, text.data(), n);
+  out[n] = 0;
+}
+
+// Allocates no memory, because it also reports that there is none.
+reprise_status report(Code code, std::string_view message, reprise_error* error) noexcept {
+  const auto status = static_cast<reprise_status>(code);
+  if (error) {
+    error->status = status;
+    copy_text(error->message, sizeof(error->message), message);
+  }
+  return status;
+}
+
+Result<Executor> read_executor(const reprise_executor* given) {
+  if (!given) return Executor();
+  RP_ASSIGN(const auto e,
+            read_struct(given, reprise_executor REPRISE_EXECUTOR_INIT, "reprise_executor"));
+  if (!e.run) return Status(Code::Usage, "reprise_executor: `run` is null");
+  return Executor([e](size_t n, const std::function<void(size_t)>& call) {
+    const auto task = [](void* context, size_t index) {
+      (*static_cast<const std::function<void(size_t)>*>(context))(index);
+    };
+    // The application gets the context as a pointer to data of any kind.
+    e.run(e.user, task, const_cast<std::function<void(size_t)>*>(&call), n);
+  });
+}
+
+Status check_struct(const void* given, size_t size, size_t own, std::span<const size_t> ends,
+                    const char* name) {
+  constexpr size_t kLargest = 4096;  // an upper bound for later versions
+  const std::string_view what = name;
+  const auto refuse = [&](const char* why) {
+    return Status(Code::Usage, std::string(what) + ": struct_size " + std::to_string(size) + why);
+  };
+  if (size == own) return {};
+  if (size == 0) return refuse(": initialise the struct with its REPRISE_..._INIT");
+  if (size < own) {
+    if (std::find(ends.begin(), ends.end(), size) != ends.end()) return {};
+    return refuse(" is not that of any version; initialise the struct with its REPRISE_..._INIT");
+  }
+  if (size > kLargest || size % sizeof(size_t) != 0)
+    return refuse(" is implausible; initialise the struct with its REPRISE_..._INIT");
+  const auto* bytes = static_cast<const unsigned char*>(given);
+  for (size_t i = own; given && i < size; ++i)
+    if (bytes[i] != 0)
+      return refuse(
+          " is that of a later version, and members that this version does not know are set");
+  return {};
+}
+
+}  // namespace reprise::capi

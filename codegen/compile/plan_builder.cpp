@@ -1,0 +1,435 @@
+#include "codegen/compile/plan_builder.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "codegen/compile/kernel_table.h"
+#include "codegen/lower/launch/packed_weights.h"
+#include "codegen/ops/row/op.h"
+#include "codegen/options/compile_hooks.h"
+#include "codegen/plan/state_updates.h"
+#include "runtime/base/timing.h"
+#include "runtime/host/host_kernels.h"
+
+namespace reprise {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+/// Buffers of a plan by the graph's values.
+class Buffers {
+ public:
+  /// The last `states` inputs and outputs are states.
+  Buffers(const Graph& g, plan::Plan& p, WeightStore& weights, size_t states)
+      : g_(g), p_(p), weights_(weights), known_from_inputs_(known_from_inputs(g.symbol_sources)) {
+    const Slots inputs{g.inputs.size() - states, plan::BufferKind::Input, plan::BufferKind::State};
+    const Slots outputs{g.outputs.size() - states, plan::BufferKind::Output,
+                        plan::BufferKind::NextState};
+    for (size_t i = 0; i < g.inputs.size(); ++i)
+      add(g.inputs[i], inputs.kind_of(i), inputs.index_of(i));
+    size_t next = g.inputs.size();
+    for (const ValueId v : g.captures) {
+      if (v != kNone) add(v, plan::BufferKind::Input, static_cast<int32_t>(next++));
+    }
+    // A value that is an output twice, an input or a constant is copied into its other slots.
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      const ValueId v = g.outputs[i];
+      const bool own = by_value_.count(v) == 0 && !g.value(v).constant;
+      if (own) {
+        add(v, outputs.kind_of(i), outputs.index_of(i));
+        continue;
+      }
+      const plan::BufferId from = of(v);
+      const plan::BufferId id =
+          p.buffers.push_back({g.output_name(i), outputs.kind_of(i), outputs.index_of(i),
+                               g.value(v).dtype, g.value(v).shape});
+      p.aliases.push_back({from, id});
+    }
+  }
+
+  plan::BufferId of(ValueId v) {
+    if (v == kNone) return {};
+    if (auto it = by_value_.find(v); it != by_value_.end()) return it->second;
+    const graph::Value& value = g_.value(v);
+    if (!value.constant) return add(v, intermediate(value.shape), -1);
+    plan::Weight w;
+    w.name = value.name;
+    w.segment = weights_.add_elements(*value.constant);
+    p_.weights.push_back(std::move(w));
+    return add(v, plan::BufferKind::Weight, static_cast<int32_t>(p_.weights.size()) - 1);
+  }
+
+  /// A constant in the packed form that a kernel reads.
+  plan::BufferId packed(ValueId v, const lower::PackedOperand& form) {
+    const auto key = std::make_tuple(v, form.batch, form.k, form.n, form.tile_n, form.transposed);
+    if (auto it = packed_.find(key); it != packed_.end()) return it->second;
+    const graph::Value& value = g_.value(v);
+    plan::Weight w;
+    w.name = value.name;
+    w.segment = weights_.add_elements(*value.constant);
+    w.packing = lower::is_packed_in_nibbles(g_, v) ? plan::Weight::Packing::Nibbles
+                                                   : plan::Weight::Packing::Tiles;
+    w.batch = form.batch;
+    w.k = form.k;
+    w.n = form.n;
+    w.tile_n = form.tile_n;
+    w.transposed = form.transposed;
+    p_.weights.push_back(std::move(w));
+    const plan::BufferId id = p_.buffers.push_back({value.name, plan::BufferKind::Weight,
+                                                    static_cast<int32_t>(p_.weights.size()) - 1,
+                                                    graph::storage_of(value), value.shape});
+    packed_.emplace(key, id);
+    return id;
+  }
+
+  plan::BufferId add_scratch(const lower::ScratchBuffer& s) {
+    return p_.buffers.push_back(
+        {g_.value(s.of).name + " (scratch)", intermediate(s.shape), -1, s.dtype, s.shape});
+  }
+
+ private:
+  /// Inputs or outputs, followed by those that are states.
+  struct Slots {
+    size_t count;
+    plan::BufferKind kind, state;
+
+    plan::BufferKind kind_of(size_t i) const { return i < count ? kind : state; }
+    int32_t index_of(size_t i) const { return static_cast<int32_t>(i < count ? i : i - count); }
+  };
+
+  plan::BufferId add(ValueId v, plan::BufferKind kind, int32_t index) {
+    const graph::Value& value = g_.value(v);
+    const plan::BufferId id =
+        p_.buffers.push_back({value.name, kind, index, graph::storage_of(value), value.shape});
+    by_value_[v] = id;
+    return id;
+  }
+
+  /// A tensor whose size depends on a host call cannot be in the arena.
+  plan::BufferKind intermediate(const Shape& shape) const {
+    std::vector<SymbolId> symbols;
+    for (const Expr& e : shape) e.collect_symbols(symbols);
+    const bool known = std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) {
+      return known_from_inputs_[static_cast<size_t>(s)];
+    });
+    return known ? plan::BufferKind::Arena : plan::BufferKind::Growable;
+  }
+
+  const Graph& g_;
+  plan::Plan& p_;
+  WeightStore& weights_;
+  std::vector<bool> known_from_inputs_;  // by symbol
+  std::map<ValueId, plan::BufferId> by_value_;
+  std::map<std::tuple<ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId> packed_;
+};
+
+Status require_host_kernel(const Node& n) {
+  if (ops::find(n) != nullptr && (!n.subgraphs.empty() || host::find(n.op) != nullptr)) return {};
+  return unsupported("node '" + n.name + "' (" + n.op +
+                     ") has neither a device nor a host kernel; replace the operator in the model");
+}
+
+Result<plan::HostCall> host_call(const Node& n, Buffers& buffers, BodyStore& bodies,
+                                 std::string reason) {
+  RP_TRY(require_host_kernel(n));
+  plan::HostCall call;
+  call.op = n.op;
+  call.node = n.name;
+  call.opset = n.opset;
+  call.attrs = n.attrs;
+  call.reason = std::move(reason);
+  for (ValueId v : n.inputs) call.inputs.push_back(buffers.of(v));
+  for (ValueId v : n.outputs) call.outputs.push_back(buffers.of(v));
+  RP_ASSIGN(call.bodies, bodies.of(n));
+  return call;
+}
+
+std::vector<std::string> origins_of(const lower::Group& group) {
+  std::vector<std::string> out;
+  for (const Node* n : group.nodes) {
+    for (const std::string& o : n->origins) {
+      if (std::find(out.begin(), out.end(), o) == out.end()) out.push_back(o);
+    }
+  }
+  return out;
+}
+
+/// "kernel 'add' (nodes 'a', 'b')"
+std::string described(const lower::Group& group) {
+  std::string nodes;
+  for (const std::string& name : origins_of(group))
+    nodes += (nodes.empty() ? "'" : ", '") + name + "'";
+  return "kernel '" + kernel_name(group) + "' (nodes " + nodes + ")";
+}
+
+/// A launch without its group, nodes and schedule. `scratch`: the plan's buffers for the group's
+/// scratch memory.
+plan::Launch make_launch(const lower::LoweredLaunch& lowered,
+                         const std::vector<plan::BufferId>& scratch, Buffers& buffers) {
+  plan::Launch launch;
+  launch.grid = lowered.grid;
+  launch.scalars = lowered.scalars;
+  launch.iterations = lowered.iterations;
+  for (const lower::LoweredBuffer& b : lowered.buffers) {
+    launch.buffers.push_back(b.packed    ? plan::BufferId()
+                             : b.scratch ? scratch[*b.scratch]
+                                         : buffers.of(b.value));
+    launch.writes.push_back(b.writes);
+  }
+  for (const lower::PackedOperand& p : lowered.packed) {
+    const auto i = static_cast<size_t>(p.buffer);
+    launch.buffers[i] = buffers.packed(lowered.buffers[i].value, p);
+  }
+  return launch;
+}
+
+}  // namespace
+
+plan::Interface make_interface(const Graph& g, size_t states) {
+  plan::Interface io;
+  io.symbols = g.symbols;
+  io.sources = g.symbol_sources;
+  for (ValueId v : g.inputs)
+    io.inputs.push_back({g.value(v).name, g.value(v).dtype, g.value(v).shape});
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const graph::Value& v = g.value(g.outputs[i]);
+    io.outputs.push_back({g.output_name(i), v.dtype, v.shape});
+  }
+  io.guards.assign(g.guards.begin(), g.guards.end());
+  const size_t first = io.inputs.size() - states;
+  for (size_t i = first; i < io.inputs.size(); ++i) io.states.push_back({std::move(io.inputs[i])});
+  io.inputs.resize(first);
+  io.outputs.resize(io.outputs.size() - states);
+  return io;
+}
+
+void adopt_interface(const plan::Interface& io, plan::Plan& p) {
+  for (plan::Buffer& b : p.buffers) {
+    if (b.kind == plan::BufferKind::Input) b.shape = io.inputs[static_cast<size_t>(b.index)].shape;
+    if (b.kind == plan::BufferKind::Output)
+      b.shape = io.outputs[static_cast<size_t>(b.index)].shape;
+    if (b.kind == plan::BufferKind::NextState)
+      b.shape = io.states[static_cast<size_t>(b.index)].shape;
+  }
+}
+
+Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights, BodyStore& bodies,
+                                   size_t states) {
+  plan::Plan p;
+  Buffers buffers(g, p, weights, states);
+  for (const auto& n : g.nodes()) {
+    plan::Step step;
+    RP_ASSIGN(step.what, host_call(*n, buffers, bodies, "reference"));
+    p.steps.push_back(std::move(step));
+  }
+  plan::compute_hazards(p, g.symbol_sources);
+  return p;
+}
+
+namespace {
+
+/// For each step, the number of launches before it.
+std::vector<size_t> launches_before(const plan::Plan& p) {
+  std::vector<size_t> out;
+  size_t launches = 0;
+  for (const plan::Step& step : p.steps) {
+    out.push_back(launches);
+    if (std::holds_alternative<plan::Launch>(step.what)) ++launches;
+  }
+  return out;
+}
+
+struct Chosen {
+  lower::Lowered lowered;
+  std::optional<ScheduleChoice> choice;  // for the report, if there was one
+};
+
+/// The group's kernel by the schedule that the options choose.
+Result<Chosen> lower_chosen(CompileContext& context, const lower::Group& group,
+                            const lower::Target& target, size_t number) {
+  RP_ASSIGN(lower::Lowered first, context.lowerings.lower(group, target));
+  if (first.choices.size() < 2) return Chosen{std::move(first), std::nullopt};
+  ScheduleSite site{target.name, kernel_name(group), number, {}, first.choices};
+  size_t choice = 0;
+  if (context.options.choose_schedule) {
+    std::string text;
+    for (const lower::LoweredLaunch& launch : first.launches) {
+      text += kernel::print(launch.kernel);
+      for (const Expr& e : launch.grid) text += " " + e.str(context.model.symbols);
+      for (const Expr& e : launch.scalars) text += " " + e.str(context.model.symbols);
+    }
+    const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
+    site.key = target.name + "-" + std::to_string(hash);
+    choice = context.options.choose_schedule(site);
+  }
+  if (choice != 0) {
+    RP_ASSIGN(first, context.lowerings.lower(group, target, choice));
+  }
+  return Chosen{std::move(first), ScheduleChoice{std::move(site), choice, {}}};
+}
+
+/// The plan of one variant under construction.
+class DevicePlanBuilder {
+ public:
+  DevicePlanBuilder(CompileContext& context, const lower::Target& target)
+      : context_(context),
+        target_(target),
+        buffers_(context.model, p_, context.weights, context.state_count),
+        kernels_(context, target, p_),
+        packed_weights_(context.model) {}
+
+  Status add_host_call(const lower::Group& group) {
+    const graph::Node& n = *group.nodes[0];
+    RP_ASSIGN(plan::HostCall call, host_call(n, buffers_, context_.bodies, group.host_reason));
+    if (const DeviceBodies::Use* use = context_.device_bodies.of(n)) {
+      call.device_bodies = use->bodies;
+      call.reason = use->reason;
+    }
+    p_.steps.push_back({std::move(call), {}, 0});
+    pending_.emplace_back();
+    return {};
+  }
+
+  /// Chooses the kernels of a group. `number`: of the group.
+  Status choose(const lower::Group& group, size_t number) {
+    RP_ASSIGN(Chosen chosen, lower_by_choice(group, number));
+    packed_weights_.add(chosen.lowered);
+    chosen_.emplace(number, std::move(chosen));
+    return {};
+  }
+
+  /// Adds the kernels of a group, after those of all groups were chosen.
+  Status add_kernel(const lower::Group& group, size_t number) {
+    Chosen chosen = std::move(chosen_.extract(number).mapped());
+    const std::optional<lower::Group> reader = packed_weights_.reader(group, chosen.lowered);
+    if (!reader) return add_chosen(group, group, std::move(chosen));
+    RP_ASSIGN(chosen, lower_by_choice(*reader, number));
+    return add_chosen(group, *reader, std::move(chosen));
+  }
+
+  /// If a kernel cannot be emitted, `failed` is a group that uses it.
+  Result<DevicePlan> finish(const lower::Group** failed) {
+    const std::vector<uint32_t> order =
+        update_states_in_place(p_, pending_, context_.model.symbol_sources, legalized_for(target_));
+    for (size_t step = 0; step < pending_.size(); ++step) {
+      if (!pending_[step]) continue;
+      const lower::Group* const group = pending_[step]->group;
+      Status added = kernels_.add(step, *std::move(pending_[step]));
+      if (added.ok()) continue;
+      *failed = group;
+      return added;
+    }
+    RP_ASSIGN(const std::vector<uint32_t> merged, kernels_.merge());
+    RP_TRY(kernels_.emit(failed));
+    const auto start = Clock::now();
+    const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
+    const std::vector<size_t> launches = launches_before(p_);
+    for (auto& [choice, first, count] : choices_) {
+      for (size_t step = first; step < first + count; ++step)
+        choice.launches.push_back(launches[position[merged[order[step]]]]);
+      context_.report.schedules.push_back(std::move(choice));
+    }
+    context_.times.hazards += ms_since(start);
+    return DevicePlan{std::move(p_), kernels_.take_emitted()};
+  }
+
+ private:
+  Result<Chosen> lower_by_choice(const lower::Group& group, size_t number) {
+    const auto start = Clock::now();
+    auto chosen = lower_chosen(context_, group, target_, number);
+    context_.times.lower += ms_since(start);
+    if (!chosen.ok()) return chosen.status().with_context(described(group));
+    return chosen;
+  }
+
+  /// `form`: the group as it was lowered.
+  Status add_chosen(const lower::Group& group, const lower::Group& form, Chosen chosen) {
+    lower::Lowered& lowered = chosen.lowered;
+    if (const auto& hooks = context_.options.hooks; hooks && hooks->kernel) {
+      hooks->kernel(group, lowered);
+      for (lower::LoweredLaunch& l : lowered.launches) l.number.reset();
+    }
+    const Expr too_long = needs_long_form(context_.model, lowered, form, target_);
+    // At every size of a run, the grid of one of the two forms is empty.
+    for (lower::LoweredLaunch& l : lowered.launches) l.grid[0] *= Expr(1) - too_long;
+    const size_t first = p_.steps.size();
+    add_launches(group, std::move(lowered));
+    if (chosen.choice)
+      choices_.push_back({std::move(*chosen.choice), first, p_.steps.size() - first});
+    return too_long.is_const(0) ? Status() : add_long_form(group, form, too_long);
+  }
+
+  void add_launches(const lower::Group& group, lower::Lowered lowered) {
+    std::vector<plan::BufferId> scratch;
+    for (const lower::ScratchBuffer& s : lowered.scratch)
+      scratch.push_back(buffers_.add_scratch(s));
+    for (lower::LoweredLaunch& l : lowered.launches) {
+      plan::Launch launch = make_launch(l, scratch, buffers_);
+      launch.group = l.kernel.name;
+      launch.schedule = lowered.schedule;
+      launch.nodes = origins_of(group);
+      p_.steps.push_back({std::move(launch), {}, 0});
+      pending_.emplace_back(PendingKernel{std::move(l.kernel), l.number, &group});
+    }
+  }
+
+  Status add_long_form(const lower::Group& group, const lower::Group& form, const Expr& too_long) {
+    const auto start = Clock::now();
+    RP_ASSIGN(lower::Lowered lowered,
+              context_.lowerings.lower(form, target_, 0, lower::LoopForm::Long));
+    context_.times.lower += ms_since(start);
+    for (lower::LoweredLaunch& l : lowered.launches) {
+      l.kernel.name += "_long";
+      l.grid[0] *= too_long;
+    }
+    add_launches(group, std::move(lowered));
+    return {};
+  }
+
+  CompileContext& context_;
+  const lower::Target& target_;
+  plan::Plan p_;
+  /// A choice of schedule, and the steps that its kernels became.
+  struct ChosenSteps {
+    ScheduleChoice choice;
+    size_t first, count;
+  };
+  std::vector<ChosenSteps> choices_;
+  std::vector<std::optional<PendingKernel>> pending_;  // parallel to the steps
+  Buffers buffers_;
+  KernelTable kernels_;
+  lower::PackedWeights packed_weights_;
+  std::map<size_t, Chosen> chosen_;  // by the number of the group, until it is added
+};
+
+}  // namespace
+
+Result<DevicePlan> build_device_plan(CompileContext& context, const lower::Fusion& fusion,
+                                     const lower::Target& target, const lower::Group** failed) {
+  DevicePlanBuilder plan(context, target);
+  for (size_t i = 0; i < fusion.groups.size(); ++i) {
+    const lower::Group& group = fusion.groups[i];
+    if (group.kind == lower::GroupKind::Host) continue;
+    *failed = &group;
+    RP_TRY(plan.choose(group, i));
+    *failed = nullptr;
+  }
+  for (size_t i = 0; i < fusion.groups.size(); ++i) {
+    const lower::Group& group = fusion.groups[i];
+    if (group.kind == lower::GroupKind::Host) {
+      RP_TRY(plan.add_host_call(group));
+      continue;
+    }
+    *failed = &group;
+    RP_TRY(plan.add_kernel(group, i));
+    *failed = nullptr;
+  }
+  return plan.finish(failed);
+}
+
+}  // namespace reprise

@@ -1,0 +1,164 @@
+#include "codegen/compile/targets.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace reprise {
+
+std::vector<lower::Target> vulkan_targets() {
+  lower::Target full;
+  full.name = "vulkan-int64";
+  full.predicate.needs_int64 = true;
+  full.predicate.needs_storage8 = true;
+  full.predicate.needs_storage16 = true;
+  lower::Target small;
+  small.name = "vulkan-baseline";
+  // Most GPUs have matrices of this shape. matrix_sg8 has lavapipe's, which are slower than its
+  // subgroup tiles.
+  lower::Target matrix = full;
+  matrix.name = "vulkan-matrix";
+  matrix.predicate.needs_float16 = true;
+  matrix.predicate.subgroup_size = 32;
+  matrix.predicate.matrix = {16, 16, 16};
+  matrix.predicate.shared_bytes = 32768;
+  lower::Target matrix_sg8 = matrix;
+  matrix_sg8.name = "vulkan-matrix-sg8";
+  matrix_sg8.predicate.subgroup_size = 8;
+  matrix_sg8.predicate.matrix = {8, 8, 8};
+  matrix_sg8.on_request = true;
+  lower::Target cpu = full;
+  cpu.name = "vulkan-cpu-int64";
+  cpu.predicate.cpu_type = true;
+  cpu.loads_64_bits = true;
+  lower::Target cpu_sg8 = cpu;
+  cpu_sg8.name = "vulkan-cpu-sg8";
+  cpu_sg8.predicate.needs_subgroup_shuffle = true;
+  cpu_sg8.predicate.subgroup_size = 8;
+  // llvmpipe's limit. The long form of row kernels needs large workgroups.
+  cpu_sg8.predicate.workgroup_invocations = 1024;
+  lower::Target cpu_slow = cpu_sg8;
+  cpu_slow.name = "vulkan-cpu-sg8-slow-loads";
+  cpu_slow.predicate.slow_loads = true;
+  lower::Target cpu_small = small;
+  cpu_small.name = "vulkan-cpu";
+  cpu_small.predicate.cpu_type = true;
+  // Of devices with Vulkan 1.1 and no buffer addresses, the Android Baseline Profile 2022 demands
+  // 35 storage buffers; Adreno GPUs before it have 24. All kernels have another form, which default
+  // packages do not carry.
+  lower::Target descriptors = small;
+  descriptors.name = "vulkan-descriptors";
+  descriptors.predicate.storage_buffers = 16;
+  descriptors.on_request = true;
+  return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small, descriptors};
+}
+
+lower::Target with_float64(lower::Target t) {
+  t.name += "-float64";
+  t.predicate.needs_float64 = true;
+  return t;
+}
+
+lower::Target cuda_target(const CudaArch& arch) {
+  lower::Target t;
+  t.name = "cuda-" + arch.str();
+  Predicate& p = t.predicate;
+  p.api = Api::Cuda;
+  p.needs_int64 = p.needs_float16 = p.needs_float64 = p.needs_storage8 = p.needs_storage16 = true;
+  p.needs_subgroup_arithmetic = p.needs_subgroup_shuffle = p.needs_subgroup_extended_types = true;
+  p.subgroup_size = 32;
+  if (arch.number >= 80) p.matrix = {16, 16, 16};
+  p.workgroup_invocations = 1024;
+  p.shared_bytes = 49152;
+  p.cuda_arch = arch.str();
+  return t;
+}
+
+namespace {
+
+constexpr std::string_view kCuda = "cuda", kCudaPrefix = "cuda:";
+
+Status unknown_target(const std::string& name) {
+  std::string variants;
+  for (const lower::Target& v : vulkan_targets()) variants.append(", ").append(v.name);
+  return {Code::Usage, "there is no target '" + name +
+                           "'; choose from vulkan, host, cuda:sm_80, cuda:sm_90 and so on (an "
+                           "architecture's number), cuda:compute_80 (PTX), or one of Vulkan's "
+                           "variants" +
+                           variants};
+}
+
+Result<CudaArch> parse_cuda(const std::string& name, const std::optional<DeviceFacts>& device) {
+  if (name == kCuda) {
+    if (device && device->api == Api::Cuda) return CudaArch{false, device->cuda_arch};
+    return Status(Code::Usage,
+                  "target 'cuda' needs the architectures of the devices: cuda:sm_80,cuda:sm_90");
+  }
+  const auto arch = CudaArch::parse(std::string_view(name).substr(kCudaPrefix.size()));
+  if (!arch) return unknown_target(name);
+  if (arch->number < CudaArch::kLeast) {
+    return Status(Code::Unsupported,
+                  "target '" + name + "': the least architecture is sm_" +
+                      std::to_string(CudaArch::kLeast) +
+                      " (compute capability 7.5, Turing): kernels take their parameters as "
+                      "__grid_constant__, which begins with sm_70, and NVRTC 13 compiles for none "
+                      "below sm_75; such GPUs run the model through Vulkan: --targets vulkan");
+  }
+  return *arch;
+}
+
+/// Cubins from the highest architecture down, then PTX.
+void sort_archs(std::vector<CudaArch>& archs) {
+  std::sort(archs.begin(), archs.end(), [](const CudaArch& a, const CudaArch& b) {
+    return a.ptx != b.ptx ? b.ptx : a.number > b.number;
+  });
+  archs.erase(std::unique(archs.begin(), archs.end()), archs.end());
+}
+
+}  // namespace
+
+Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
+                                                 const std::optional<DeviceFacts>& device, bool ptx,
+                                                 const std::vector<lower::Target>& added) {
+  const auto named = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::vector<lower::Target> own;
+  for (const lower::Target& t : vulkan_targets()) {
+    if (t.predicate.needs_int64) {
+      own.push_back(with_float64(t));
+      own.back().on_request = true;
+    }
+    own.push_back(t);
+  }
+  for (const lower::Target& t : added) {
+    if (t.name.empty() || t.name == "vulkan" || t.name == "host" || t.name.starts_with(kCuda) ||
+        std::ranges::find(own, t.name, &lower::Target::name) != own.end())
+      return Status(Code::Usage, "an added target needs a name of its own, not '" + t.name + "'");
+  }
+  std::vector<lower::Target> out;
+  std::ranges::copy_if(added, std::back_inserter(out),
+                       [&](const auto& t) { return named(t.name); });
+  const bool no_addresses = device && device->api == Api::Vulkan && !device->buffer_address;
+  for (const lower::Target& t : own) {
+    const bool of_vulkan = !t.on_request || (no_addresses && t.predicate.storage_buffers != 0);
+    if ((named("vulkan") && of_vulkan) || named(t.name)) out.push_back(t);
+  }
+  std::vector<CudaArch> archs;
+  for (const std::string& name : names) {
+    if (name == kCuda || name.starts_with(kCudaPrefix)) {
+      RP_ASSIGN(const CudaArch arch, parse_cuda(name, device));
+      archs.push_back(arch);
+    } else if (name != "vulkan" && name != "host" &&
+               std::none_of(out.begin(), out.end(),
+                            [&](const auto& t) { return t.name == name; })) {
+      return unknown_target(name);
+    }
+  }
+  sort_archs(archs);
+  if (ptx && !archs.empty() && !archs.back().ptx && !device)
+    archs.push_back({true, archs.back().number});
+  for (const CudaArch& arch : archs) out.push_back(cuda_target(arch));
+  return out;
+}
+
+}  // namespace reprise

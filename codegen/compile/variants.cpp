@@ -1,0 +1,334 @@
+#include "codegen/compile/variants.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include "codegen/compile/lower_all.h"
+#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/targets.h"
+#include "codegen/lower/problems/contraction.h"
+#include "codegen/options/progress.h"
+#include "codegen/probes/probes.h"
+#include "runtime/base/timing.h"
+
+namespace reprise {
+
+namespace {
+
+lower::FuseAttention attention_of(const CompileContext& context) {
+  if (context.disabled(kAttentionPass)) return lower::FuseAttention::Never;
+  return context.disabled(kAttentionPrice) ? lower::FuseAttention::Always
+                                           : lower::FuseAttention::Priced;
+}
+
+/// Whether devices with fp64 arithmetic run more of the model.
+bool uses_float64(const CompileContext& context, const lower::Fusion& fusion) {
+  return fusion.asked.asked_for_float64() ||
+         std::ranges::any_of(context.device_bodies.entries(), [](const auto& body) {
+           return body->fusion.asked.asked_for_float64();
+         });
+}
+
+bool has_half_gemm(const graph::Graph& g, const lower::Fusion& fusion) {
+  return std::any_of(fusion.groups.begin(), fusion.groups.end(),
+                     [&](const auto& group) { return lower::is_half_gemm(g, group); });
+}
+
+/// The targets, each after its form with fp64 arithmetic, but for those that the user named.
+std::vector<lower::Target> float64_before(const std::vector<lower::Target>& all,
+                                          const std::vector<std::string>& named) {
+  std::vector<lower::Target> out;
+  for (const lower::Target& t : all) {
+    const bool has_form =
+        t.predicate.api == Api::Vulkan && t.predicate.needs_int64 && !t.predicate.needs_float64;
+    if (has_form && std::ranges::find(named, t.name) == named.end()) out.push_back(with_float64(t));
+    out.push_back(t);
+  }
+  return out;
+}
+
+/// The variants to build, in order of preference.
+std::vector<lower::Target> chosen_targets(const CompileContext& context,
+                                          const lower::Fusion& fusion) {
+  const CompileOptions& o = context.options;
+  std::vector<lower::Target> all = context.targets;
+  bool half = has_half_gemm(context.model, fusion);
+  for (const auto& body : context.device_bodies.entries())
+    half = half || has_half_gemm(*body->graph, body->fusion);
+  // Without a GEMM for its matrices, a matrix variant of Vulkan would equal another variant.
+  std::erase_if(all, [&](const lower::Target& t) {
+    const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
+    return t.predicate.api == Api::Vulkan && t.predicate.matrix && !half && !named;
+  });
+  if (uses_float64(context, fusion)) {
+    all = float64_before(all, o.targets);
+    // Other variants would run nodes on the host.
+    if (o.fullgraph) std::erase_if(all, [](const auto& t) { return !t.predicate.needs_float64; });
+  }
+  if (!o.device) return all;
+  const auto fits = [&](const lower::Target& t) { return t.predicate.mismatch(*o.device).empty(); };
+  const auto first = std::find_if(all.begin(), all.end(), fits);
+  if (first == all.end()) return {};
+  return {*first};
+}
+
+/// The fusion with the prices of one variant's devices.
+/// What fusion does otherwise than it chose, because a kernel could not be written.
+struct Exceptions {
+  std::map<const graph::Node*, std::string> separate, on_host;
+};
+
+Result<lower::Fusion> fusion_for(const CompileContext& context, const Predicate& device,
+                                 const Exceptions& exceptions = {}) {
+  lower::FusionOptions options = fusion_options(context);
+  options.device = device;
+  options.separate = exceptions.separate;
+  options.on_host = exceptions.on_host;
+  return lower::fuse(context.model, options);
+}
+
+/// Whether two CUDA architectures have equal facts, so that their plans differ only in the images.
+bool share_plan(const Predicate& a, const Predicate& b) {
+  Predicate other = b;
+  other.cuda_arch = a.cuda_arch;
+  return a.api == Api::Cuda && a == other;
+}
+
+/// A variant that differs from `first` only in the architecture. Copies its schedule choices.
+package::Variant for_arch(const package::Variant& first, const lower::Target& target,
+                          std::vector<ScheduleChoice>& schedules) {
+  package::Variant v = first;
+  v.name = target.name;
+  v.predicate = target.predicate;
+  for (package::DeviceBody& body : v.bodies) body.predicate = target.predicate;
+  const size_t n = schedules.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (schedules[i].site.variant != first.name) continue;
+    ScheduleChoice choice = schedules[i];
+    choice.site.variant = v.name;
+    schedules.push_back(std::move(choice));
+  }
+  return v;
+}
+
+/// Adds exceptions that let another fusion succeed where the kernel of a group could not be
+/// written. A limit of kernels is no fault: it gives the reason why a node runs on the host.
+/// Returns whether there is anything left to try.
+bool except(CompileContext& context, const lower::Group& failed, const Status& why,
+            const std::string& variant, Exceptions& to) {
+  const bool is_limit = why.code() == Code::Unsupported;
+  const size_t before = to.separate.size();
+  if (failed.nodes.size() > 1) {
+    const std::string reason =
+        is_limit ? "one kernel for both cannot be written: " + why.message()
+                 : "one kernel for both could not be written, which is a fault of the compiler; "
+                   "please report it";
+    for (const graph::Node* n : failed.nodes) to.separate.emplace(n, reason);
+  }
+  if (to.separate.size() > before) {
+    if (is_limit) return true;
+    context.report_fault(
+        {variant, kernel_name(failed), {Code::Internal, why.message()}},
+        "fusion made a kernel that cannot be written, so its operators get separate kernels: ");
+    return true;
+  }
+  if (!is_limit || context.options.fullgraph) return false;
+  for (const graph::Node* n : failed.nodes) to.on_host.emplace(n, why.message());
+  return true;
+}
+
+/// The plan for one target. A group whose kernel cannot be written must not fail the compilation:
+/// its nodes get kernels of their own, or run on the host.
+Result<DevicePlan> plan_for(CompileContext& context, const lower::Fusion& fusion,
+                            const lower::Target& target) {
+  const size_t schedules = context.report.schedules.size();
+  Exceptions exceptions;
+  lower::Fusion smaller;
+  const lower::Fusion* groups = &fusion;
+  while (true) {
+    const lower::Group* failed = nullptr;
+    auto plan = build_device_plan(context, *groups, target, &failed);
+    if (plan.ok() || failed == nullptr) return plan;
+    if (!except(context, *failed, plan.status(), target.name, exceptions)) return plan;
+    context.report.schedules.resize(schedules);
+    RP_ASSIGN(smaller, fusion_for(context, target.predicate, exceptions));
+    groups = &smaller;
+  }
+}
+
+/// The fusions of a model. Variants whose devices give pricing the same answers share one.
+class VariantFusions {
+ public:
+  VariantFusions(const CompileContext& context, lower::Fusion& portable)
+      : context_(context), known_{&portable} {}
+
+  Result<lower::Fusion*> of(const lower::Target& target) {
+    const auto same = std::ranges::find_if(
+        known_, [&](const lower::Fusion* f) { return f->asked.answers_like(target); });
+    if (same != known_.end()) return *same;
+    RP_ASSIGN(lower::Fusion made, fusion_for(context_, target.predicate));
+    known_.push_back(&own_.emplace_back(std::move(made)));
+    return known_.back();
+  }
+
+ private:
+  const CompileContext& context_;
+  std::vector<lower::Fusion*> known_;
+  std::deque<lower::Fusion> own_;
+};
+
+/// Builds the plan of one graph, the model or a body, for each target.
+class GraphPlans {
+ public:
+  GraphPlans(CompileContext& context, lower::Fusion& portable, plan::Interface io)
+      : context_(context),
+        fusions_(context, portable),
+        io_(std::move(io)),
+        probes_(io_, context.options) {}
+  GraphPlans(const GraphPlans&) = delete;
+  GraphPlans& operator=(const GraphPlans&) = delete;
+  ~GraphPlans() = default;
+
+  Status lower(const std::vector<lower::Target>& targets) {
+    for (const lower::Target& target : targets) {
+      RP_ASSIGN(lower::Fusion * fusion, fusions_.of(target));
+      wanted_.push_back({target, fusion});
+    }
+    return lower_all(context_, wanted_);
+  }
+  const lower::Fusion& fusion(size_t target) const { return *wanted_[target].fusion; }
+
+  Status build(size_t target, package::CompiledPlan& to) {
+    RP_ASSIGN(DevicePlan made, plan_for(context_, *wanted_[target].fusion, wanted_[target].target));
+    to.plan = std::move(made.plan);
+    if (!context_.options.probes) return {};
+    const auto start = Clock::now();
+    RP_ASSIGN(to.probes, probes_.make(to.plan, to.predicate, made.kernels));
+    context_.times.probes += ms_since(start);
+    return {};
+  }
+
+  /// Reports keys of groups that lack a value.
+  void report_keys() {
+    for (const std::string& kernel : context_.lowerings.incomplete_keys()) {
+      context_.report_fault(
+          {"", kernel, internal_error("the key of kernel '" + kernel + "' lacks a value")});
+    }
+  }
+
+ private:
+  CompileContext& context_;
+  VariantFusions fusions_;
+  plan::Interface io_;
+  ProbeMaker probes_;
+  std::vector<TargetFusion> wanted_;
+};
+
+size_t launch_count(const plan::Plan& plan) {
+  return static_cast<size_t>(std::ranges::count_if(plan.steps, [](const plan::Step& s) {
+    return std::holds_alternative<plan::Launch>(s.what);
+  }));
+}
+
+/// Builds the plans of the bodies for each target.
+class BodyPlans {
+ public:
+  explicit BodyPlans(const DeviceBodies& bodies) : bodies_(bodies) {
+    for (const auto& body : bodies.entries())
+      plans_.emplace_back(*body->context, body->fusion, body->form.io);
+  }
+
+  Status lower(const std::vector<lower::Target>& targets) {
+    for (GraphPlans& plans : plans_) RP_TRY(plans.lower(targets));
+    return {};
+  }
+
+  /// Adds the choices of schedules to the report.
+  Status build(size_t target, package::Variant& v, CompileReport& report) {
+    size_t launches = launch_count(v.plan);
+    for (size_t b = 0; b < plans_.size(); ++b) {
+      package::DeviceBody body = bodies_.entries()[b]->form;
+      body.predicate = v.predicate;
+      std::vector<ScheduleChoice>& own = bodies_.entries()[b]->report.schedules;
+      own.clear();
+      RP_TRY(plans_[b].build(target, body).with_context(body.name));
+      for (ScheduleChoice& choice : own) {
+        choice.site.number += DeviceBodies::first_site(b);
+        for (size_t& launch : choice.launches) launch += launches;
+        report.schedules.push_back(std::move(choice));
+      }
+      launches += launch_count(body.plan);
+      v.bodies.push_back(std::move(body));
+    }
+    return {};
+  }
+
+  /// Adds the faults of the compiler in bodies to the report.
+  void report_faults(CompileReport& to) {
+    for (GraphPlans& plans : plans_) plans.report_keys();
+    for (const auto& body : bodies_.entries())
+      to.broken.insert(to.broken.end(), body->report.broken.begin(), body->report.broken.end());
+  }
+
+ private:
+  const DeviceBodies& bodies_;
+  std::deque<GraphPlans> plans_;
+};
+
+}  // namespace
+
+lower::FusionOptions fusion_options(const CompileContext& context) {
+  lower::FusionOptions options;
+  // Without a device, explanations are those of devices that run the most.
+  options.device.needs_float64 = !context.options.device || context.options.device->float64;
+  options.enabled = !context.disabled(kFusionPass);
+  options.attention = attention_of(context);
+  options.largest_weight = largest_weight(context.options);
+  const int64_t limit = context.passes.number(kFusionPass, "limit");
+  if (limit >= 0) options.limit.first = static_cast<size_t>(limit);
+  if (const auto& only = context.options.fusion_decisions)
+    options.limit.only.emplace(only->begin(), only->end());
+  return options;
+}
+
+void explain_unfused(const lower::Fusion& fusion, package::Explanation& explanation) {
+  explanation.unfused.clear();
+  for (const lower::Edge& e : fusion.unfused)
+    explanation.unfused.push_back({e.from, e.to, e.reason});
+}
+
+Status build_variants(CompileContext& context, lower::Fusion& portable, package::Package& p) {
+  const CompileOptions& options = context.options;
+  const std::vector<lower::Target> targets = chosen_targets(context, portable);
+  GraphPlans model(context, portable, p.io);
+  BodyPlans bodies(context.device_bodies);
+  RP_TRY(model.lower(targets));
+  RP_TRY(bodies.lower(targets));
+  for (size_t t = 0; t < targets.size(); ++t) {
+    const lower::Target& target = targets[t];
+    // A caller that chooses schedules does so for each variant, so plans are not shared then.
+    if (!p.variants.empty() && !options.choose_schedule &&
+        share_plan(p.variants.back().predicate, target.predicate)) {
+      p.variants.push_back(for_arch(p.variants.back(), target, context.report.schedules));
+      continue;
+    }
+    package::Variant v;
+    v.name = target.name;
+    v.predicate = target.predicate;
+    if (p.variants.empty()) {
+      explain_unfused(model.fusion(t), p.explanation);
+      context.report.decisions = model.fusion(t).decisions;
+    }
+    RP_TRY(model.build(t, v));
+    RP_TRY(bodies.build(t, v, context.report));
+    p.variants.push_back(std::move(v));
+    RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
+  }
+  model.report_keys();
+  bodies.report_faults(context.report);
+  return {};
+}
+
+}  // namespace reprise

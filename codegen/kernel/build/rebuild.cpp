@@ -1,0 +1,242 @@
+#include "codegen/kernel/build/rebuild.h"
+
+#include <algorithm>
+
+namespace reprise::kernel {
+
+Rebuilder::Rebuilder(const Kernel& from, Builder to)
+    : from_(from), to_(std::move(to)), map_(from.insts.size()) {}
+
+void Rebuilder::fail(Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+Result<Kernel> Rebuilder::run() {
+  block(0);
+  if (!status_.ok()) return status_;
+  return to_.finish();
+}
+
+void Rebuilder::block(int32_t index) {
+  for (int32_t id : from_.blocks[static_cast<size_t>(index)].insts) instruction(id);
+}
+
+void Rebuilder::instruction(int32_t id) {
+  const Inst& i = from_.insts[static_cast<size_t>(id)];
+  InlineList<Val, 4> args;
+  for (Val v : i.args) args.push_back(map_[static_cast<size_t>(v.id)]);
+  if (i.op == Op::If || i.op == Op::For) branch(i);
+  if (i.op == Op::If) {
+    std::function<void()> otherwise;
+    if (i.blocks.size() > 1) otherwise = [&] { block(i.blocks[1]); };
+    to_.if_else(
+        args[0], [&] { block(i.blocks[0]); }, otherwise);
+  } else if (i.op == Op::For) {
+    to_.for_loop(args[0], args[1], args[2], [&](Val v) {
+      map_[static_cast<size_t>(id)] = v;
+      block(i.blocks[0]);
+    });
+  } else {
+    map_[static_cast<size_t>(id)] = rewrite(i, args);
+  }
+}
+
+Val Rebuilder::rewrite(const Inst& inst, std::span<const Val> args) {
+  return copy(inst, args);
+}
+
+Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
+  const int index = static_cast<int>(i.imm);
+  const Val second = args.size() > 1 ? args[1] : Val{};
+  switch (i.op) {
+    case Op::Const:
+      return to_.constant_bits(i.type, i.imm);
+    case Op::Param:
+      return to_.param(index, args.empty() ? Val{} : args[0]);
+    case Op::Builtin:
+      return to_.builtin(static_cast<Builtin>(i.imm & 0xffU), static_cast<int>(i.imm >> 8U));
+    case Op::Scalar:
+      return to_.scalar_op(static_cast<ScalarOp>(i.imm), args);
+    case Op::Convert:
+      return to_.convert(args[0], i.type.ty, i.imm != 0);
+    case Op::Bitcast:
+      return to_.bitcast(args[0], i.type);
+    case Op::Compose:
+      return to_.compose(args);
+    case Op::Extract:
+      return to_.extract(args[0], index);
+    case Op::Load:
+      return to_.load(index, args[0], i.type.lanes, i.align);
+    case Op::Store:
+      if (args.size() == 3) to_.store_bits(index, args[0], args[1], args[2]);
+      if (args.size() == 2) to_.store(index, args[0], args[1], i.align);
+      return {};
+    case Op::LocalLoad:
+      return to_.local_load(index, args.empty() ? Val{} : args[0]);
+    case Op::LocalStore:
+      to_.local_store(index, args[0], second);
+      return {};
+    case Op::SharedLoad:
+      return to_.shared_load(index, args[0], i.type.lanes);
+    case Op::SharedStore:
+      to_.shared_store(index, args[0], args[1]);
+      return {};
+    case Op::Barrier:
+      to_.barrier();
+      return {};
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
+      copy_matrix(i, args);
+      return {};
+    case Op::Subgroup:
+      return to_.subgroup(static_cast<SubgroupOp>(i.imm), args[0], second);
+    case Op::SelectItem:
+      to_.select_item(args[0]);
+      return {};
+    case Op::SetError:
+      to_.set_error(args[0], static_cast<ErrorCode>(i.imm));
+      return {};
+    case Op::NoError:
+      return to_.no_error();
+    case Op::If:
+    case Op::For:
+      return {};
+  }
+  return {};
+}
+
+void Rebuilder::copy_matrix(const Inst& i, std::span<const Val> args) {
+  if (i.op == Op::MatrixZero) {
+    to_.matrix_zero(static_cast<int>(i.imm));
+  } else if (i.op == Op::MatrixMulAdd) {
+    const MatrixOperands m = MatrixOperands::of(i.imm);
+    to_.matrix_mul_add(m.sum, m.left, m.right);
+  } else {
+    const MatrixAccess a = MatrixAccess::of(i.imm);
+    const bool load = i.op == Op::MatrixLoad;
+    const auto write = load ? &Builder::matrix_load : &Builder::matrix_store;
+    (to_.*write)(a.matrix, a.shared, args[0], a.stride, a.by_columns);
+  }
+}
+
+namespace {
+
+class DeadCode {
+ public:
+  explicit DeadCode(Kernel& k)
+      : k_(k), live_(k.insts.size()), loaded_(k.locals.size()), number_(k.insts.size(), -1) {}
+
+  void run() {
+    // The stores of a local that is loaded are live, and their values may load other locals.
+    do {
+      changed_ = false;
+      mark_block(0);
+    } while (changed_);
+    Kernel out;
+    out.insts.reserve(k_.insts.size());
+    out.blocks.emplace_back();
+    move_constants(0, out);
+    move_block(0, 0, out);
+    k_.insts = std::move(out.insts);
+    k_.blocks = std::move(out.blocks);
+  }
+
+ private:
+  Inst& inst(int32_t id) { return k_.insts[static_cast<size_t>(id)]; }
+
+  bool has_effect(const Inst& i) const {
+    if (is_value(i.op)) return false;
+    if (i.op == Op::LocalStore) return loaded_[i.imm];
+    if (i.op != Op::If && i.op != Op::For) return true;
+    return std::any_of(i.blocks.begin(), i.blocks.end(), [&](int32_t b) {
+      const auto& insts = k_.blocks[static_cast<size_t>(b)].insts;
+      return std::any_of(insts.begin(), insts.end(),
+                         [&](int32_t id) { return live_[static_cast<size_t>(id)]; });
+    });
+  }
+
+  void mark_block(int32_t index) {
+    const auto& insts = k_.blocks[static_cast<size_t>(index)].insts;
+    for (auto it = insts.rbegin(); it != insts.rend(); ++it) {
+      const Inst& i = inst(*it);
+      for (int32_t b : i.blocks) mark_block(b);
+      if (has_effect(i)) mark(*it);
+    }
+  }
+
+  void mark(int32_t id) {
+    std::vector<int32_t> todo{id};
+    while (!todo.empty()) {
+      const int32_t next = todo.back();
+      todo.pop_back();
+      if (live_[static_cast<size_t>(next)]) continue;
+      live_[static_cast<size_t>(next)] = true;
+      const Inst& i = inst(next);
+      if (i.op == Op::LocalLoad && !loaded_[i.imm]) {
+        loaded_[i.imm] = true;
+        changed_ = true;
+      }
+      for (Val v : i.args) todo.push_back(v.id);
+    }
+  }
+
+  int32_t append(const Inst& i, int32_t block, Kernel& out) {
+    const auto number = static_cast<int32_t>(out.insts.size());
+    out.blocks[static_cast<size_t>(block)].insts.push_back(number);
+    out.insts.push_back(i);
+    return number;
+  }
+
+  /// Puts constants first, in the order of their first use.
+  void move_constants(int32_t block, Kernel& out) {
+    for (const int32_t id : k_.blocks[static_cast<size_t>(block)].insts) {
+      if (!live_[static_cast<size_t>(id)]) continue;
+      const Inst& user = inst(id);
+      for (const Val v : user.args) {
+        int32_t& number = number_[static_cast<size_t>(v.id)];
+        if (number < 0 && inst(v.id).op == Op::Const) number = append(inst(v.id), 0, out);
+      }
+      for (const int32_t b : user.blocks) move_constants(b, out);
+    }
+  }
+
+  void move_block(int32_t from, int32_t to, Kernel& out) {
+    for (const int32_t id : k_.blocks[static_cast<size_t>(from)].insts) {
+      if (!live_[static_cast<size_t>(id)] || inst(id).op == Op::Const) continue;
+      Inst i = inst(id);
+      for (Val& v : i.args) v.id = number_[static_cast<size_t>(v.id)];
+      const auto blocks = i.blocks;
+      i.blocks.clear();
+      const int32_t number = append(i, to, out);
+      number_[static_cast<size_t>(id)] = number;
+      for (const int32_t b : blocks) {
+        const auto moved = static_cast<int32_t>(out.blocks.size());
+        out.blocks.emplace_back();
+        out.insts[static_cast<size_t>(number)].blocks.push_back(moved);
+        move_block(b, moved, out);
+      }
+    }
+  }
+
+  Kernel& k_;
+  std::vector<bool> live_, loaded_;
+  std::vector<int32_t> number_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+void remove_dead(Kernel& k) {
+  DeadCode(k).run();
+}
+
+void simplify(Kernel& k) {
+  // The builder folds and reuses. A kernel that does not verify is left unchanged.
+  if (!verify_in_debug(k).ok()) return;
+  if (auto simple = Rebuilder(k, Builder::like(k)).run(); simple.ok()) k = std::move(*simple);
+  remove_dead(k);
+}
+
+}  // namespace reprise::kernel

@@ -1,0 +1,430 @@
+// Verifies structure, types, visibility, ranges, claims about constants, and uniform barriers.
+#include <algorithm>
+
+#include "codegen/kernel/check/verify_uniformity.h"
+#include "codegen/kernel/ir/kernel.h"
+#include "codegen/kernel/ir/scalar_eval.h"
+#include "runtime/base/driver_workarounds.h"
+
+namespace reprise::kernel {
+namespace {
+
+constexpr size_t kMaxDepth = kMaxNestedBlocks;  // workarounds::kDeepNesting
+
+bool is_identifier(const std::string& s) {
+  if (s.empty() || (s[0] >= '0' && s[0] <= '9')) return false;
+  return std::all_of(s.begin(), s.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& k)
+      : k_(k), placed_(k.insts.size()), visible_(k.insts.size()), entered_(k.blocks.size()) {}
+
+  Status run() {
+    RP_TRY(interface());
+    if (k_.blocks.empty()) return error("it has no body");
+    return block(0, 0);
+  }
+
+ private:
+  Status error(const std::string& problem) const {
+    return internal_error("kernel '" + k_.name + "': " + problem);
+  }
+  Status error(int32_t id, const std::string& problem) const {
+    return error("%" + std::to_string(id) + ": " + problem);
+  }
+
+  Status interface() const {
+    const bool lower = !k_.name.empty() && !(k_.name[0] >= 'A' && k_.name[0] <= 'Z');
+    if (!is_identifier(k_.name) || !lower) return error("the name is not an identifier");
+    uint64_t size = 1;
+    for (uint32_t n : k_.workgroup) {
+      if (n == 0 || n > 1024) return error("a workgroup dimension is " + std::to_string(n));
+      size *= n;
+    }
+    if (size > 1024) return error("the workgroup has " + std::to_string(size) + " invocations");
+    if (!repeats(k_.buffers) || !repeats(k_.scalars)) return error("its items differ");
+    for (const BufferParam& b : k_.buffers) {
+      if (!is_identifier(b.name) || class_of(compute_type(b.storage)) == 0 ||
+          b.storage == Ty::Bool) {
+        return error("buffer '" + b.name + "' of " + std::string(name_of(b.storage)));
+      }
+      const auto element = static_cast<uint32_t>(byte_size(b.storage));
+      if (b.align % element != 0 || (b.align & (b.align - 1)) != 0 || b.align == 0) {
+        return error("buffer '" + b.name + "' has alignment " + std::to_string(b.align));
+      }
+    }
+    for (const ScalarParam& s : k_.scalars) {
+      if (!is_identifier(s.name) || (s.type != Ty::I32 && s.type != Ty::U32 && s.type != Ty::F32)) {
+        return error("scalar '" + s.name + "' of " + std::string(name_of(s.type)));
+      }
+    }
+    for (const LocalVar& l : k_.locals) {
+      if (!is_identifier(l.name) || !compute(l.type) || l.count == 0) {
+        return error("local '" + l.name + "' of " + str(l.type));
+      }
+    }
+    RP_TRY(matrices());
+    for (const SharedArray& s : k_.shared) {
+      if (!is_identifier(s.name) || (class_of(s.type) & kNumber) == 0 || s.count == 0) {
+        return error("shared array '" + s.name + "' of " + std::string(name_of(s.type)));
+      }
+    }
+    return {};
+  }
+
+  /// Whether the parameters are those of the first item, once for each item.
+  template <typename Parameter>
+  bool repeats(const std::vector<Parameter>& all) const {
+    if (k_.items == 0 || all.size() % k_.items != 0) return false;
+    const size_t each = all.size() / k_.items;
+    return std::equal(all.begin() + static_cast<ptrdiff_t>(each), all.end(), all.begin());
+  }
+
+  /// Matrices must have one shape, and whole subgroups of a required size must hold them.
+  Status matrices() const {
+    if (k_.matrices.empty()) return {};
+    const bool whole = k_.required_subgroup_size != 0 &&
+                       k_.workgroup[0] % k_.required_subgroup_size == 0 && k_.workgroup[1] == 1 &&
+                       k_.workgroup[2] == 1;
+    if (!whole) return error("its matrices need whole subgroups of a required size");
+    const MatrixShape shape = requirements(k_).matrix;
+    for (const MatrixVar& m : k_.matrices) {
+      const bool is_sum = m.use == MatrixUse::Sum;
+      const uint32_t rows = m.use == MatrixUse::Right ? shape.depth : shape.rows;
+      const uint32_t columns = m.use == MatrixUse::Left ? shape.depth : shape.columns;
+      if (!is_identifier(m.name) || m.type != (is_sum ? Ty::F32 : Ty::F16) || m.rows == 0 ||
+          m.columns == 0 || m.rows != rows || m.columns != columns) {
+        return error("matrix '" + m.name + "' of " + std::string(name_of(m.type)) + " " +
+                     std::to_string(m.rows) + "x" + std::to_string(m.columns));
+      }
+    }
+    return {};
+  }
+
+  static bool compute(Type t) {
+    return class_of(t.ty) != 0 && (t.lanes == 1 || t.lanes == 2 || t.lanes == 4);
+  }
+
+  const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
+  Type type(Val v) const { return inst(v).type; }
+  static bool index_type(Type t) { return t == kI32 || t == kU32; }
+
+  Status block(int32_t index, size_t depth) {
+    if (index < 0 || static_cast<size_t>(index) >= k_.blocks.size()) {
+      return error("no block " + std::to_string(index));
+    }
+    if (depth > kMaxDepth) return error("blocks nest too deeply");
+    if (entered_[static_cast<size_t>(index)]) {
+      return error("block " + std::to_string(index) + " is used twice");
+    }
+    entered_[static_cast<size_t>(index)] = true;
+    std::vector<int32_t> mine;
+    for (int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
+      if (id < 0 || static_cast<size_t>(id) >= k_.insts.size()) {
+        return error("no instruction " + std::to_string(id));
+      }
+      if (placed_[static_cast<size_t>(id)]) return error(id, "is placed twice");
+      placed_[static_cast<size_t>(id)] = true;
+      RP_TRY(instruction(id, depth));
+      if (k_.insts[static_cast<size_t>(id)].op == Op::For) continue;
+      visible_[static_cast<size_t>(id)] = true;
+      mine.push_back(id);
+    }
+    for (int32_t id : mine) visible_[static_cast<size_t>(id)] = false;
+    return {};
+  }
+
+  Status instruction(int32_t id, size_t depth) {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    for (Val v : i.args) {
+      if (v.id < 0 || static_cast<size_t>(v.id) >= k_.insts.size() ||
+          !visible_[static_cast<size_t>(v.id)]) {
+        return error(id, "operand %" + std::to_string(v.id) + " is not visible here");
+      }
+      if (type(v).ty == Ty::Void) return error(id, "an operand has no value");
+    }
+    const std::string problem = shape(i);
+    if (!problem.empty()) return error(id, problem);
+    if (i.op == Op::SelectItem && depth != 0) return error(id, "is in a nested block");
+    selected_ = selected_ || i.op == Op::SelectItem;
+    if (i.op == Op::For) visible_[static_cast<size_t>(id)] = true;
+    for (int32_t b : i.blocks) RP_TRY(block(b, depth + 1));
+    if (i.op == Op::For) visible_[static_cast<size_t>(id)] = false;
+    return {};
+  }
+
+  /// The fault of one instruction; empty if there is none.
+  std::string shape(const Inst& i) const {
+    const size_t n = i.args.size();
+    const size_t blocks = i.blocks.size();
+    if (i.op != Op::If && i.op != Op::For && blocks != 0) return "has blocks";
+    switch (i.op) {
+      case Op::Const:
+        if (n != 0 || !compute(i.type)) return "malformed constant";
+        return mask_bits(i.imm, i.type.ty) == i.imm ? "" : "the constant has bits beyond its type";
+      case Op::Param:
+        if (i.imm >= k_.item_scalars()) return "no such parameter";
+        if (n != (k_.items == 1 ? 0U : 1U) || (n == 1 && type(i.args[0]) != kI32))
+          return "the item of a parameter";
+        return i.type == Type{k_.scalars[i.imm].type, 1} ? "" : "the parameter has another type";
+      case Op::Builtin:
+        return builtin(i);
+      case Op::Scalar:
+        return scalar(i);
+      case Op::Convert:
+        if (n != 1 || !compute(i.type)) return "malformed conversion";
+        return type(i.args[0]).lanes == i.type.lanes ? "" : "the lanes differ";
+      case Op::Bitcast:
+        return bitcast(i);
+      case Op::Compose:
+        return compose(i);
+      case Op::Extract:
+        if (n != 1 || i.imm >= type(i.args[0]).lanes) return "no such lane";
+        return i.type == vec(type(i.args[0]), 1) ? "" : "the lane has another type";
+      case Op::Load:
+      case Op::Store:
+        return buffer_access(i);
+      case Op::LocalLoad:
+      case Op::LocalStore:
+        return local_access(i);
+      case Op::SharedLoad:
+      case Op::SharedStore:
+        return shared_access(i);
+      case Op::Barrier:
+        return n == 0 && i.type == Type{} ? "" : "malformed barrier";
+      case Op::MatrixZero:
+        return n == 0 && i.imm < k_.matrices.size() ? "" : "malformed matrix_zero";
+      case Op::MatrixLoad:
+      case Op::MatrixStore:
+        return matrix_access(i);
+      case Op::MatrixMulAdd:
+        return matrix_product(i);
+      case Op::Subgroup:
+        return subgroup(i);
+      case Op::SelectItem:
+        return select_item(i);
+      case Op::SetError:
+        return set_error(i);
+      case Op::NoError:
+        return no_error(i);
+      case Op::If:
+        if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
+        return blocks == 1 || blocks == 2 ? "" : "an if has one or two blocks";
+      case Op::For:
+        return loop(i);
+    }
+    return "unknown operation";
+  }
+
+  std::string set_error(const Inst& i) const {
+    if (i.args.size() != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
+    const bool known = i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::DivisionByZero);
+    return known ? "" : "unknown error code";
+  }
+
+  std::string no_error(const Inst& i) const {
+    if (!i.args.empty() || i.type != kBool) return "malformed no_error";
+    const bool sets =
+        std::ranges::any_of(k_.insts, [](const Inst& o) { return o.op == Op::SetError; });
+    return sets ? "a kernel that records errors asks for those of earlier launches" : "";
+  }
+
+  std::string select_item(const Inst& i) const {
+    if (i.args.size() != 1 || i.type != Type{} || type(i.args[0]) != kI32)
+      return "malformed selection";
+    if (k_.items == 1) return "there is one item";
+    return selected_ ? "an item is selected already" : "";
+  }
+
+  std::string builtin(const Inst& i) const {
+    if (!i.args.empty() || i.type != kU32) return "malformed builtin";
+    const uint64_t which = i.imm & 0xffU;
+    const uint64_t component = i.imm >> 8U;
+    if (which > static_cast<uint64_t>(Builtin::SubgroupIndex)) return "unknown builtin";
+    const auto b = static_cast<Builtin>(which);
+    const bool vector =
+        b == Builtin::GlobalId || b == Builtin::LocalId || b == Builtin::WorkgroupId;
+    return component < (vector ? 3U : 1U) ? "" : "no such component";
+  }
+
+  std::string scalar(const Inst& i) const {
+    if (i.imm >= static_cast<uint64_t>(scalar_op_count())) return "unknown scalar operation";
+    const ScalarRow& r = row(static_cast<ScalarOp>(i.imm));
+    const std::string name(r.name);
+    if (i.args.size() != static_cast<size_t>(r.arity)) return name + ": wrong number of operands";
+    const Type t = type(i.args.back());
+    if ((class_of(t.ty) & r.operands) == 0) return name + " does not take " + str(t);
+    for (size_t a = 0; a < i.args.size(); ++a) {
+      const bool condition = r.op == ScalarOp::Where && a == 0;
+      if (type(i.args[a]) != (condition ? vec(kBool, t.lanes) : t)) {
+        return name + ": operand types differ";
+      }
+    }
+    const Type result = r.result == ResultKind::Boolean ? vec(kBool, t.lanes) : t;
+    return i.type == result ? "" : name + " gives " + str(result) + ", not " + str(i.type);
+  }
+
+  std::string bitcast(const Inst& i) const {
+    if (i.args.size() != 1 || !compute(i.type)) return "malformed bitcast";
+    const Type from = type(i.args[0]);
+    const bool numbers = ((class_of(from.ty) & class_of(i.type.ty)) & kBoolean) == 0;
+    const bool same = byte_size(from.ty) * from.lanes == byte_size(i.type.ty) * i.type.lanes;
+    return numbers && same ? "" : "bitcast from " + str(from) + " to " + str(i.type);
+  }
+
+  std::string compose(const Inst& i) const {
+    if (i.args.size() != i.type.lanes || (i.type.lanes != 2 && i.type.lanes != 4)) {
+      return "wrong number of lanes";
+    }
+    for (Val v : i.args) {
+      if (type(v) != vec(i.type, 1)) return "a lane has another type";
+    }
+    return "";
+  }
+
+  /// The fault of an index. A constant one is checked against its alignment claim.
+  std::string aligned_index(Val index, uint32_t align) const {
+    if (!index_type(type(index))) return "the index is " + str(type(index));
+    if (align == 0) return "the alignment is 0";
+    const Inst& i = inst(index);
+    if (i.op != Op::Const) return "";
+    const int64_t value = integer_of(i.imm, i.type.ty);
+    if (value < 0) return "the index is " + std::to_string(value);
+    return value % align == 0 ? ""
+                              : "index " + std::to_string(value) + " is not a multiple of " +
+                                    std::to_string(align);
+  }
+
+  std::string buffer_access(const Inst& i) const {
+    const bool load = i.op == Op::Load;
+    const bool masked = !load && i.args.size() == 3;
+    if (i.args.size() != (load ? 1U : masked ? 3U : 2U)) return "wrong number of operands";
+    if (i.imm >= k_.item_buffers()) return "no such buffer";
+    if ((k_.items != 1) != selected_) return "no item is selected";
+    const BufferParam& b = k_.buffers[i.imm];
+    if (masked && (b.storage != Ty::U32 || type(i.args[1]) != kU32 || type(i.args[2]) != kU32)) {
+      return "a masked store takes a u32 buffer, value and mask";
+    }
+    const Type t = load ? i.type : type(i.args[1]);
+    if (!load && i.type != Type{}) return "a store has no value";
+    if (!compute(t) || t.ty != compute_type(b.storage)) {
+      return "buffer '" + b.name + "' of " + std::string(name_of(b.storage)) + " accessed as " +
+             str(t);
+    }
+    if (load && b.access == Access::Write) return "loads from write-only buffer '" + b.name + "'";
+    if (!load && b.access == Access::Read) return "stores to read-only buffer '" + b.name + "'";
+    if (i.align % t.lanes != 0) return "the lanes are not proven aligned";
+    if (t.lanes * byte_size(b.storage) > static_cast<int>(b.align)) {
+      return "buffer '" + b.name + "' is aligned to " + std::to_string(b.align) +
+             " bytes, less than " + str(t) + " needs";
+    }
+    return aligned_index(i.args[0], i.align);
+  }
+
+  std::string local_access(const Inst& i) const {
+    const size_t values = i.op == Op::LocalStore ? 1 : 0;
+    if (i.imm >= k_.locals.size()) return "no such local";
+    const LocalVar& l = k_.locals[i.imm];
+    const bool indexed = i.args.size() == values + 1;
+    if (!indexed && i.args.size() != values) return "wrong number of operands";
+    if (indexed != (l.count > 1)) {
+      return "local '" + l.name + "' " + (indexed ? "is not an array" : "needs an index");
+    }
+    const Type t = values == 0 ? i.type : type(i.args[0]);
+    if (t != l.type || (values == 1 && i.type != Type{}))
+      return "local '" + l.name + "': types differ";
+    if (!indexed) return "";
+    const Inst& index = inst(i.args[values]);
+    if (index.op == Op::Const && integer_of(index.imm, index.type.ty) >= l.count) {
+      return "index beyond local '" + l.name + "'";
+    }
+    return aligned_index(i.args[values], 1);
+  }
+
+  std::string shared_access(const Inst& i) const {
+    const bool load = i.op == Op::SharedLoad;
+    if (i.args.size() != (load ? 1U : 2U)) return "wrong number of operands";
+    if (i.imm >= k_.shared.size()) return "no such shared array";
+    const SharedArray& s = k_.shared[i.imm];
+    const Type t = load ? i.type : type(i.args[1]);
+    if (t.ty != s.type || !compute(t)) return "shared array '" + s.name + "': types differ";
+    if (!load && i.type != Type{}) return "a store has no value";
+    const Inst& index = inst(i.args[0]);
+    if (index.op == Op::Const && integer_of(index.imm, index.type.ty) + t.lanes > s.count) {
+      return "index beyond shared array '" + s.name + "'";
+    }
+    return aligned_index(i.args[0], t.lanes);
+  }
+
+  std::string matrix_access(const Inst& i) const {
+    const MatrixAccess a = MatrixAccess::of(i.imm);
+    if (i.args.size() != 1 || i.type != Type{}) return "malformed access of a matrix";
+    if (a.matrix >= k_.matrices.size()) return "no such matrix";
+    if (a.shared >= k_.shared.size()) return "no such shared array";
+    const MatrixVar& m = k_.matrices[a.matrix];
+    if (i.op == Op::MatrixStore && m.use != MatrixUse::Sum) return "only sums are stored";
+    if (m.type != k_.shared[a.shared].type) return "matrix '" + m.name + "': types differ";
+    if (a.stride < (a.by_columns ? m.rows : m.columns)) {
+      return "matrix '" + m.name + "': lines overlap with a stride of " + std::to_string(a.stride);
+    }
+    return aligned_index(i.args[0], 1);
+  }
+
+  std::string matrix_product(const Inst& i) const {
+    const MatrixOperands p = MatrixOperands::of(i.imm);
+    if (!i.args.empty()) return "malformed multiplication of matrices";
+    const size_t count = k_.matrices.size();
+    if (p.sum >= count || p.left >= count || p.right >= count) return "no such matrix";
+    const MatrixVar& sum = k_.matrices[p.sum];
+    const MatrixVar& left = k_.matrices[p.left];
+    const MatrixVar& right = k_.matrices[p.right];
+    const bool uses =
+        sum.use == MatrixUse::Sum && left.use == MatrixUse::Left && right.use == MatrixUse::Right;
+    return uses ? "" : "a matrix has another use";
+  }
+
+  std::string subgroup(const Inst& i) const {
+    if (i.imm > static_cast<uint64_t>(SubgroupOp::Broadcast)) return "unknown subgroup operation";
+    const auto op = static_cast<SubgroupOp>(i.imm);
+    const bool lane =
+        op == SubgroupOp::Shuffle || op == SubgroupOp::ShuffleXor || op == SubgroupOp::Broadcast;
+    if (i.args.size() != (lane ? 2U : 1U)) return "wrong number of operands";
+    if (type(i.args[0]) != i.type || (class_of(i.type.ty) & kNumber) == 0) return "types differ";
+    if (!lane) return "";
+    if (!index_type(type(i.args[1]))) return "the lane is " + str(type(i.args[1]));
+    const bool constant = inst(i.args[1]).op == Op::Const;
+    return constant || op != SubgroupOp::Broadcast ? ""
+                                                   : "the lane of a broadcast is not a constant";
+  }
+
+  std::string loop(const Inst& i) const {
+    if (i.args.size() != 3 || i.blocks.size() != 1 || i.type != kI32) return "malformed loop";
+    for (Val v : i.args) {
+      if (type(v) != kI32) return "a bound is " + str(type(v));
+    }
+    const Inst& step = inst(i.args[2]);
+    const bool not_positive = step.op == Op::Const && integer_of(step.imm, Ty::I32) <= 0;
+    return not_positive ? "the step is not positive" : "";
+  }
+
+  const Kernel& k_;
+  std::vector<bool> placed_, visible_, entered_;
+  bool selected_ = false;  // an instruction has selected an item
+};
+
+}  // namespace
+
+Status verify_structure(const Kernel& k) {
+  return Verifier(k).run();
+}
+
+Status verify(const Kernel& k) {
+  RP_TRY(verify_structure(k));
+  return verify_uniformity(k);
+}
+
+}  // namespace reprise::kernel

@@ -1,0 +1,238 @@
+#include "codegen/kernel/ir/kernel.h"
+
+namespace reprise::kernel {
+
+std::string_view name_of(Ty t) {
+  switch (t) {
+    case Ty::Void:
+      return "void";
+    case Ty::Bool:
+      return "bool";
+    case Ty::I8:
+      return "i8";
+    case Ty::U8:
+      return "u8";
+    case Ty::I16:
+      return "i16";
+    case Ty::U16:
+      return "u16";
+    case Ty::I32:
+      return "i32";
+    case Ty::U32:
+      return "u32";
+    case Ty::I64:
+      return "i64";
+    case Ty::U64:
+      return "u64";
+    case Ty::F16:
+      return "f16";
+    case Ty::BF16:
+      return "bf16";
+    case Ty::F32:
+      return "f32";
+    case Ty::F64:
+      return "f64";
+  }
+  return "invalid";
+}
+
+std::string str(Type t) {
+  std::string s(name_of(t.ty));
+  if (t.lanes != 1) s += "x" + std::to_string(t.lanes);
+  return s;
+}
+
+Ty compute_type(Ty storage) {
+  switch (storage) {
+    case Ty::I8:
+    case Ty::I16:
+      return Ty::I32;
+    case Ty::U8:
+    case Ty::U16:
+      return Ty::U32;
+    case Ty::BF16:
+      return Ty::F32;
+    case Ty::Void:
+    case Ty::Bool:
+    case Ty::I32:
+    case Ty::U32:
+    case Ty::I64:
+    case Ty::U64:
+    case Ty::F16:
+    case Ty::F32:
+    case Ty::F64:
+      return storage;
+  }
+  return Ty::Void;
+}
+
+Ty storage_type(DType t) {
+  switch (carrier_of(t)) {
+    case DType::F32:
+      return Ty::F32;
+    case DType::F16:
+      return Ty::F16;
+    case DType::BF16:
+      return Ty::BF16;
+    case DType::F64:
+      return Ty::F64;
+    case DType::I8:
+      return Ty::I8;
+    case DType::U8:
+    case DType::Bool:
+      return Ty::U8;
+    case DType::I16:
+      return Ty::I16;
+    case DType::U16:
+      return Ty::U16;
+    case DType::I32:
+      return Ty::I32;
+    case DType::U32:
+      return Ty::U32;
+    case DType::I64:
+      return Ty::I64;
+    case DType::U64:
+      return Ty::U64;
+    default:  // String and Invalid
+      return Ty::Void;
+  }
+}
+
+int byte_size(Ty t) {
+  switch (t) {
+    case Ty::Void:
+      return 0;
+    case Ty::Bool:
+    case Ty::I8:
+    case Ty::U8:
+      return 1;
+    case Ty::I16:
+    case Ty::U16:
+    case Ty::F16:
+    case Ty::BF16:
+      return 2;
+    case Ty::I32:
+    case Ty::U32:
+    case Ty::F32:
+      return 4;
+    case Ty::I64:
+    case Ty::U64:
+    case Ty::F64:
+      return 8;
+  }
+  return 0;
+}
+
+uint8_t class_of(Ty t) {
+  switch (t) {
+    case Ty::Bool:
+      return kBoolean;
+    case Ty::I32:
+    case Ty::I64:
+      return kSigned;
+    case Ty::U32:
+    case Ty::U64:
+      return kUnsigned;
+    case Ty::F16:
+    case Ty::F32:
+    case Ty::F64:
+      return kFloat;
+    case Ty::Void:
+    case Ty::I8:
+    case Ty::U8:
+    case Ty::I16:
+    case Ty::U16:
+    case Ty::BF16:
+      return 0;
+  }
+  return 0;
+}
+
+OpKind kind_of(Op op) {
+  switch (op) {
+    case Op::Const:
+    case Op::Param:
+    case Op::Builtin:
+    case Op::Scalar:
+    case Op::Convert:
+    case Op::Bitcast:
+    case Op::Compose:
+    case Op::Extract:
+      return OpKind::Pure;
+    case Op::Load:
+    case Op::LocalLoad:
+    case Op::SharedLoad:
+    case Op::Subgroup:
+    case Op::NoError:
+      return OpKind::Read;
+    case Op::Store:
+    case Op::LocalStore:
+    case Op::SharedStore:
+    case Op::Barrier:
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
+    case Op::SelectItem:
+    case Op::SetError:
+    case Op::If:
+    case Op::For:
+      return OpKind::Statement;
+  }
+  return OpKind::Statement;
+}
+
+namespace {
+
+void require_type(Requirements& r, Ty t) {
+  if (t == Ty::I64 || t == Ty::U64) r.int64 = true;
+  if (t == Ty::F16) r.float16 = true;
+  if (t == Ty::F64) r.float64 = true;
+}
+
+void require_storage(Requirements& r, Ty t) {
+  require_type(r, t);
+  if (byte_size(t) == 1) r.storage8 = true;
+  if (byte_size(t) == 2) r.storage16 = true;
+}
+
+}  // namespace
+
+Requirements requirements(const Kernel& k) {
+  Requirements r;
+  r.subgroup_size = k.required_subgroup_size;
+  r.workgroup_invocations = k.workgroup[0] * k.workgroup[1] * k.workgroup[2];
+  for (const BufferParam& b : k.buffers) require_storage(r, b.storage);
+  for (const LocalVar& l : k.locals) require_type(r, l.type.ty);
+  for (const SharedArray& s : k.shared) {
+    require_type(r, s.type);
+    r.shared_bytes += s.count * static_cast<uint32_t>(byte_size(s.type));
+  }
+  for (const MatrixVar& m : k.matrices) {
+    require_type(r, m.type);
+    if (m.use != MatrixUse::Right) r.matrix.rows = m.rows;
+    if (m.use != MatrixUse::Left) r.matrix.columns = m.columns;
+    if (m.use == MatrixUse::Left) r.matrix.depth = m.columns;
+  }
+  for (const Inst& i : k.insts) {
+    require_type(r, i.type.ty);
+    if (i.op != Op::Subgroup) continue;
+    r.subgroup_extended_types |=
+        i.type.ty == Ty::I64 || i.type.ty == Ty::U64 || i.type.ty == Ty::F16;
+    switch (static_cast<SubgroupOp>(i.imm)) {
+      case SubgroupOp::Add:
+      case SubgroupOp::Max:
+      case SubgroupOp::Min:
+        r.subgroup_arithmetic = true;
+        break;
+      case SubgroupOp::Shuffle:
+      case SubgroupOp::ShuffleXor:
+      case SubgroupOp::Broadcast:
+        r.subgroup_shuffle = true;
+        break;
+    }
+  }
+  return r;
+}
+
+}  // namespace reprise::kernel

@@ -1,0 +1,297 @@
+// Kernel IR: one small structured language in which every kernel is written once, so that all
+// backends run the same program. The SPIR-V emitter, the CUDA emitter and the interpreter read it.
+// codegen/kernel/semantics.md defines each operation; the interpreter executes these definitions
+// and checks their rules.
+//
+// A kernel is a list of instructions grouped in nested blocks. A Val is the index of the
+// instruction that computes it. It is visible in its own block after its definition, and in blocks
+// nested there. Mutable state is in locals (per invocation), shared arrays (per workgroup) and
+// buffers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/kernel/ir/inline_list.h"
+#include "codegen/kernel/ir/scalar_ops.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/matrix_shape.h"
+#include "runtime/base/status.h"
+#include "runtime/plan/block_layout.h"
+
+namespace reprise::kernel {
+
+/// Element types. Arithmetic happens in Bool, I32, U32, I64, F16, F32 and F64; the others are
+/// storage types that a Load widens from (I8,I16 -> I32; U8,U16 -> U32; BF16 -> F32) and a Store
+/// narrows to.
+enum class Ty : uint8_t { Void, Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 };
+
+struct Type {
+  Ty ty = Ty::Void;
+  uint8_t lanes = 1;  // 1, 2 or 4
+  friend bool operator==(Type, Type) = default;
+};
+inline constexpr Type kBool{Ty::Bool, 1}, kI32{Ty::I32, 1}, kU32{Ty::U32, 1}, kI64{Ty::I64, 1},
+    kF32{Ty::F32, 1}, kF16{Ty::F16, 1};
+inline Type vec(Type t, int lanes) {
+  return {t.ty, static_cast<uint8_t>(lanes)};
+}
+std::string_view name_of(Ty t);
+std::string str(Type t);
+/// The type that a Load from this storage type produces.
+Ty compute_type(Ty storage);
+/// Bool is U8 in memory. Lowering compares a loaded U8 with 0.
+Ty storage_type(DType t);
+int byte_size(Ty t);
+/// The TypeClass bit of a compute type; 0 for a type without arithmetic.
+uint8_t class_of(Ty t);
+
+struct Val {
+  int32_t id = -1;
+  explicit operator bool() const { return id >= 0; }
+  friend bool operator==(Val, Val) = default;
+};
+
+enum class Builtin : uint8_t {
+  GlobalId,       // component in imm: workgroup id * workgroup size + local id. U32
+  LocalId,        // component in imm. U32
+  LocalIndex,     // flattened. U32
+  WorkgroupId,    // component in imm. U32
+  SubgroupLane,   // U32; requires subgroup facts
+  SubgroupSize,   // U32
+  SubgroupIndex,  // index of the subgroup in its workgroup. U32
+};
+
+enum class SubgroupOp : uint8_t { Add, Max, Min, Shuffle, ShuffleXor, Broadcast };
+
+enum class Op : uint8_t {
+  Const,  // imm: bits of the scalar; splat over lanes
+  Param,  // imm: index of a scalar parameter. U32 or I32 or F32. args[0], only if Kernel::items is
+          // not 1: whose item's parameter
+  Builtin,  // imm: Builtin | component << 8
+  Scalar,   // imm: ScalarOp; args: operands of equal lanes
+  Convert,  // args[0]: value; semantics.md has the table (float -> int truncates and saturates, NaN
+            // -> 0). imm 1: the value is proven to be in range (and exact for F16): no checks
+  Bitcast,  // same total size
+  Compose,  // args: lanes scalars
+  Extract,  // args[0]: vector; imm: lane
+  Load,  // args[0]: index (I32 or U32, in elements of the buffer's storage type); imm: buffer param
+  Store,  // args[0]: index, args[1]: value; imm: buffer param. Vector access: `lanes` consecutive
+          // elements; the index is proven a multiple of Inst::align elements. args[2] (optional,
+          // U32 buffers only): mask of the bits to replace; other invocations may replace others
+  LocalLoad,     // imm: local; args[0] (optional): element index for arrays
+  LocalStore,    // imm: local; args[0]: value; args[1] (optional): element index
+  SharedLoad,    // imm: shared array; args[0]: index in elements; type may be a vector (aligned
+                 // index)
+  SharedStore,   // imm: shared array; args[0]: index; args[1]: value
+  Barrier,       // workgroup execution and shared-memory barrier; uniform control flow only
+  MatrixZero,    // imm: matrix. Every element becomes 0
+  MatrixLoad,    // imm: MatrixAccess; args[0]: index of element (0, 0) in the shared array
+  MatrixStore,   // imm: MatrixAccess; args[0]: the same
+  MatrixMulAdd,  // imm: MatrixOperands. sum += left * right
+  Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
+  SelectItem,    // args[0]: item (I32), the same in the whole workgroup. Once, at the top level,
+                 // before the first Load or Store: these access the buffers of this item
+  SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
+  NoError,       // whether no earlier launch of the run has raised the error word. Bool. Only in
+                 // kernels without SetError, so it is the same in the whole launch
+  If,            // args[0]: condition; blocks: then, optional else
+  For,           // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
+                 // induction variable, visible in the body only. Runs while i < end
+};
+
+/// Codes that SetError records. If a launch records several, the largest is reported; messages of
+/// the session name it.
+enum class ErrorCode : uint8_t {
+  None = 0,
+  IndexOutOfRange = 1,  // a data-dependent index left its dimension
+  IntegerOverflow = 2,  // an int64 value or result does not fit what the device computes with
+  DivisionByZero = 3,
+};
+
+struct Inst {
+  Op op = Op::Const;
+  Type type;  // result; Void for statements
+  uint64_t imm = 0;
+  InlineList<Val, 4> args;
+  InlineList<int32_t, 2> blocks;  // indices into Kernel::blocks
+  uint32_t align = 1;             // Load/Store: proven divisor of the index, in elements
+};
+
+enum class OpKind : uint8_t {
+  Pure,       // a value that depends only on the operands; may be shared, moved and dropped
+  Read,       // a value that depends on memory or on other invocations; may be dropped
+  Statement,  // an effect, or control flow
+};
+OpKind kind_of(Op op);
+inline bool is_pure(Op op) {
+  return kind_of(op) == OpKind::Pure;
+}
+inline bool is_value(Op op) {
+  return kind_of(op) != OpKind::Statement;
+}
+
+struct Block {
+  std::vector<int32_t> insts;
+};
+
+enum class Access : uint8_t { Read, Write, ReadWrite };
+
+struct BufferParam {
+  std::string name;
+  Ty storage = Ty::F32;
+  Access access = Access::Read;
+  uint32_t align = 16;  // proven alignment of the base address in bytes
+  friend bool operator==(const BufferParam&, const BufferParam&) = default;
+};
+
+struct ScalarParam {
+  std::string name;
+  Ty type = Ty::I32;  // I32, U32 or F32
+  friend bool operator==(const ScalarParam&, const ScalarParam&) = default;
+};
+
+struct LocalVar {
+  std::string name;
+  Type type;
+  uint32_t count = 1;  // >1: array
+};
+
+struct SharedArray {
+  std::string name;
+  Ty type = Ty::F32;
+  uint32_t count = 0;
+};
+
+/// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
+/// MatrixMulAdd, or its sum. The device decides which invocation holds which element.
+enum class MatrixUse : uint8_t { Left, Right, Sum };
+
+struct MatrixVar {
+  std::string name;
+  MatrixUse use = MatrixUse::Sum;
+  Ty type = Ty::F32;  // F16 operands, F32 sums
+  uint32_t rows = 0, columns = 0;
+};
+
+/// Where a matrix lies in a shared array: element (r, c) is at index + r * stride + c or, if
+/// `by_columns`, at index + c * stride + r. Packed into Inst::imm.
+struct MatrixAccess {
+  uint16_t matrix = 0, shared = 0;
+  uint32_t stride = 0;  // below 2^31
+  bool by_columns = false;
+
+  uint64_t imm() const {
+    return uint64_t{matrix} | uint64_t{shared} << 16U | uint64_t{stride} << 32U |
+           uint64_t{by_columns} << 63U;
+  }
+  static MatrixAccess of(uint64_t imm) {
+    return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
+            static_cast<uint32_t>(imm >> 32U) & 0x7fffffffU, imm >> 63U != 0};
+  }
+};
+
+/// The matrices of a MatrixMulAdd, packed into Inst::imm.
+struct MatrixOperands {
+  uint16_t sum = 0, left = 0, right = 0;
+
+  uint64_t imm() const { return uint64_t{sum} | uint64_t{left} << 16U | uint64_t{right} << 32U; }
+  static MatrixOperands of(uint64_t imm) {
+    return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
+            static_cast<uint16_t>(imm >> 32U)};
+  }
+};
+
+struct Kernel {
+  std::string name;  // an identifier: [a-z_][a-z0-9_]*
+  /// A kernel of several items does the same work on the buffers and scalars of each. `buffers` and
+  /// `scalars` are those of the first item, followed by equal ones of the others; instructions name
+  /// those of the first item.
+  uint32_t items = 1;
+  std::array<uint32_t, 3> workgroup{64, 1, 1};
+  std::vector<BufferParam> buffers;
+  std::vector<ScalarParam> scalars;
+  std::vector<LocalVar> locals;
+  std::vector<SharedArray> shared;
+  std::vector<MatrixVar> matrices;
+  std::vector<Inst> insts;              // indexed by Val
+  std::vector<Block> blocks;            // blocks[0] is the body
+  uint32_t required_subgroup_size = 0;  // 0: any
+
+  /// How many buffers and scalars an item has.
+  size_t item_buffers() const { return buffers.size() / items; }
+  size_t item_scalars() const { return scalars.size() / items; }
+};
+
+using plan::BlockLayout;
+
+/// Device features that the kernel uses in its present form.
+struct Requirements {
+  bool int64 = false, float16 = false, float64 = false, storage8 = false, storage16 = false;
+  bool subgroup_arithmetic = false, subgroup_shuffle = false;
+  bool subgroup_extended_types = false;  // subgroup operations on I64, U64, F16
+  uint32_t subgroup_size = 0;
+  MatrixShape matrix;  // of F16 operands and F32 sums
+  uint32_t workgroup_invocations = 1;
+  uint32_t shared_bytes = 0;
+};
+Requirements requirements(const Kernel& k);
+
+/// Checks structure, types, dominance, parameter ranges, alignment and, conservatively, that
+/// barriers are uniform.
+Status verify(const Kernel& k);
+/// The same without uniform barriers. The interpreter detects divergence when it happens.
+Status verify_structure(const Kernel& k);
+/// verify() between the steps of the compiler, in Debug builds only: emission verifies the final
+/// kernel in every build.
+inline Status verify_in_debug([[maybe_unused]] const Kernel& k) {
+#ifdef NDEBUG
+  return {};
+#else
+  return verify(k);
+#endif
+}
+
+/// Deterministic text for dumps and golden tests.
+std::string print(const Kernel& k);
+
+/// Replaces scalar rows that devices lack or compute too inexactly by native rows (scalar_ops.def:
+/// `expanded`), and float -> integer conversions by saturating ones. Idempotent.
+Status expand(Kernel& k);
+/// Expands the powers of 64-bit integers alone, so that their products can be checked one by one.
+Status expand_wide_powers(Kernel& k);
+
+/// The features of a target for which legalize() rewrites a kernel.
+struct LegalizeFor {
+  bool int64 = true, float16 = true, storage8 = true, storage16 = true;
+  /// Buffers that are only loaded, as 16-bit elements or as four 8-bit elements at a time, become
+  /// buffers of words even if the device has small storage types: for devices that load each
+  /// element of a vector separately.
+  bool word_loads = false;
+};
+/// Rewrites a kernel for a device that lacks features (codegen/kernel/legal/legalize.cpp), and
+/// expands it. Every kernel passes through this before it is emitted. int64 becomes checked 32-bit
+/// (a value that does not fit sets ErrorCode::IntegerOverflow), 8- and 16-bit storage becomes
+/// 32-bit words (a Store that does not cover whole words replaces its bits atomically), and fp16
+/// arithmetic becomes fp32. Also removes dead instructions.
+Status legalize(Kernel& k, const LegalizeFor& target);
+/// The target plus every feature that the kernel does not use. legalize() gives the same kernel for
+/// both.
+LegalizeFor relevant(const LegalizeFor& target, const Kernel& k);
+
+/// Combines scalar loads of neighbouring elements into vector loads, if the whole vector lies
+/// between elements that the kernel loads anyway (codegen/kernel/legal/coalesce.cpp). The kernel
+/// must verify.
+Status coalesce_loads(Kernel& k);
+
+/// Removes wraps of 8- and 16-bit integers (Builder::wrap) whose upper bits nothing reads
+/// (codegen/kernel/legal/demanded_bits.cpp).
+Status drop_wraps(Kernel& k);
+
+/// Eliminates dead code and common subexpressions, and folds constants.
+void simplify(Kernel& k);
+
+}  // namespace reprise::kernel

@@ -1,0 +1,316 @@
+// Prints a kernel as deterministic text, for dumps and golden tests.
+#include <charconv>
+#include <cmath>
+
+#include "codegen/kernel/ir/kernel.h"
+#include "codegen/kernel/ir/scalar_eval.h"
+
+namespace reprise::kernel {
+namespace {
+
+const char* name_of(Builtin b) {
+  switch (b) {
+    case Builtin::GlobalId:
+      return "global_id";
+    case Builtin::LocalId:
+      return "local_id";
+    case Builtin::LocalIndex:
+      return "local_index";
+    case Builtin::WorkgroupId:
+      return "workgroup_id";
+    case Builtin::SubgroupLane:
+      return "subgroup_lane";
+    case Builtin::SubgroupSize:
+      return "subgroup_size";
+    case Builtin::SubgroupIndex:
+      return "subgroup_index";
+  }
+  return "invalid";
+}
+
+const char* name_of(SubgroupOp op) {
+  switch (op) {
+    case SubgroupOp::Add:
+      return "add";
+    case SubgroupOp::Max:
+      return "max";
+    case SubgroupOp::Min:
+      return "min";
+    case SubgroupOp::Shuffle:
+      return "shuffle";
+    case SubgroupOp::ShuffleXor:
+      return "shuffle_xor";
+    case SubgroupOp::Broadcast:
+      return "broadcast";
+  }
+  return "invalid";
+}
+
+const char* name_of(Access a) {
+  switch (a) {
+    case Access::Read:
+      return "read";
+    case Access::Write:
+      return "write";
+    case Access::ReadWrite:
+      return "read_write";
+  }
+  return "invalid";
+}
+
+const char* name_of(MatrixUse u) {
+  switch (u) {
+    case MatrixUse::Left:
+      return "left";
+    case MatrixUse::Right:
+      return "right";
+    case MatrixUse::Sum:
+      return "sum";
+  }
+  return "invalid";
+}
+
+const char* name_of(ErrorCode c) {
+  switch (c) {
+    case ErrorCode::None:
+      return "none";
+    case ErrorCode::IndexOutOfRange:
+      return "index_out_of_range";
+    case ErrorCode::IntegerOverflow:
+      return "integer_overflow";
+    case ErrorCode::DivisionByZero:
+      return "division_by_zero";
+  }
+  return "invalid";
+}
+
+/// The shortest text that parses to the same number.
+template <typename T>
+std::string shortest(T v) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
+  return {buffer, end};
+}
+
+std::string number(uint64_t bits, Ty t) {
+  switch (class_of(t)) {
+    case kBoolean:
+      return bits != 0 ? "true" : "false";
+    case kFloat: {
+      const double v = number_of(bits, t);
+      if (std::isnan(v)) return "nan";
+      return t == Ty::F64 ? shortest(v) : shortest(static_cast<float>(v));
+    }
+    case kUnsigned:
+      return std::to_string(bits);
+    default:
+      return std::to_string(integer_of(bits, t));
+  }
+}
+
+class Printer {
+ public:
+  explicit Printer(const Kernel& k) : k_(k) {}
+  std::string text() {
+    header();
+    out_ += "{\n";
+    if (!k_.blocks.empty()) block(0, 1);
+    out_ += "}\n";
+    return std::move(out_);
+  }
+
+ private:
+  void header() {
+    out_ += "kernel " + k_.name + " workgroup(" + std::to_string(k_.workgroup[0]) + ", " +
+            std::to_string(k_.workgroup[1]) + ", " + std::to_string(k_.workgroup[2]) + ")";
+    if (k_.required_subgroup_size != 0) {
+      out_ += " subgroup(" + std::to_string(k_.required_subgroup_size) + ")";
+    }
+    if (k_.items != 1) out_ += " items(" + std::to_string(k_.items) + ")";
+    out_ += "\n";
+    // Those of the first item stand for all.
+    for (const BufferParam& b : std::span(k_.buffers).first(k_.item_buffers())) {
+      out_ += "  buffer " + b.name + ": " + std::string(kernel::name_of(b.storage)) + " " +
+              name_of(b.access) + " align " + std::to_string(b.align) + "\n";
+    }
+    for (const ScalarParam& s : std::span(k_.scalars).first(k_.item_scalars())) {
+      out_ += "  scalar " + s.name + ": " + std::string(kernel::name_of(s.type)) + "\n";
+    }
+    for (const LocalVar& l : k_.locals) {
+      out_ += "  local " + l.name + ": " + str(l.type);
+      if (l.count != 1) out_ += "[" + std::to_string(l.count) + "]";
+      out_ += "\n";
+    }
+    for (const SharedArray& s : k_.shared) {
+      out_ += "  shared " + s.name + ": " + std::string(kernel::name_of(s.type)) + "[" +
+              std::to_string(s.count) + "]\n";
+    }
+    for (const MatrixVar& m : k_.matrices) {
+      out_ += "  matrix " + m.name + ": " + name_of(m.use) + " " +
+              std::string(kernel::name_of(m.type)) + " " + std::to_string(m.rows) + "x" +
+              std::to_string(m.columns) + "\n";
+    }
+  }
+
+  /// Constants, parameters and builtins are printed where they are used.
+  std::string operand(Val v) const {
+    if (v.id < 0 || static_cast<size_t>(v.id) >= k_.insts.size()) return "invalid";
+    const Inst& i = k_.insts[static_cast<size_t>(v.id)];
+    switch (i.op) {
+      case Op::Const:
+        return number(i.imm, i.type.ty) + ":" + str(i.type);
+      case Op::Param: {
+        const std::string item = i.args.empty() ? "" : "[" + operand(i.args[0]) + "]";
+        return i.imm < k_.scalars.size() ? "$" + k_.scalars[i.imm].name + item : "invalid";
+      }
+      case Op::Builtin: {
+        const auto b = static_cast<Builtin>(i.imm & 0xffU);
+        std::string s = name_of(b);
+        if (b == Builtin::GlobalId || b == Builtin::LocalId || b == Builtin::WorkgroupId) {
+          s += std::string(".") + "xyz?"[std::min<uint64_t>(i.imm >> 8U, 3)];
+        }
+        return s;
+      }
+      default:
+        return "%" + std::to_string(v.id);
+    }
+  }
+
+  std::string operands(const Inst& i, size_t first = 0) const {
+    std::string s;
+    for (size_t n = first; n < i.args.size(); ++n)
+      s += (n > first ? ", " : "") + operand(i.args[n]);
+    return s;
+  }
+
+  std::string access(const std::string& name, const std::string& index, const Inst& i) const {
+    std::string s = name + "[" + index + "]";
+    if (i.align != 1) s += " align " + std::to_string(i.align);
+    return s;
+  }
+  std::string buffer(const Inst& i) const {
+    return i.imm < k_.buffers.size() ? k_.buffers[i.imm].name : "invalid";
+  }
+  std::string local(const Inst& i, size_t index) const {
+    std::string s = i.imm < k_.locals.size() ? k_.locals[i.imm].name : "invalid";
+    if (i.args.size() > index) s += "[" + operand(i.args[index]) + "]";
+    return s;
+  }
+  std::string shared(const Inst& i) const {
+    return i.imm < k_.shared.size() ? k_.shared[i.imm].name : "invalid";
+  }
+
+  std::string matrix(size_t index) const {
+    return index < k_.matrices.size() ? k_.matrices[index].name : "invalid";
+  }
+  std::string matrix_access(const Inst& i) const {
+    const MatrixAccess a = MatrixAccess::of(i.imm);
+    const std::string array = a.shared < k_.shared.size() ? k_.shared[a.shared].name : "invalid";
+    return matrix(a.matrix) + ", " + array + "[" + operand(i.args[0]) + "] " +
+           (a.by_columns ? "columns" : "rows") + " by " + std::to_string(a.stride);
+  }
+  std::string matrix_product(const Inst& i) const {
+    const MatrixOperands p = MatrixOperands::of(i.imm);
+    return matrix(p.sum) + ", " + matrix(p.left) + ", " + matrix(p.right);
+  }
+
+  std::string body_of(const Inst& i) const {
+    switch (i.op) {
+      case Op::Const:
+      case Op::Param:
+      case Op::Builtin:
+      case Op::If:
+      case Op::For:
+        return "";
+      case Op::Scalar:
+        return std::string(row(static_cast<ScalarOp>(i.imm)).name) + " " + operands(i);
+      case Op::Convert:
+        return std::string(i.imm != 0 ? "convert_in_range " : "convert ") + operands(i);
+      case Op::Bitcast:
+        return "bitcast " + operands(i);
+      case Op::Compose:
+        return "compose " + operands(i);
+      case Op::Extract:
+        return "extract " + operands(i) + ", " + std::to_string(i.imm);
+      case Op::Load:
+        return "load " + access(buffer(i), operand(i.args[0]), i);
+      case Op::Store:
+        return "store " + access(buffer(i), operand(i.args[0]), i) + ", " + operand(i.args[1]) +
+               (i.args.size() == 3 ? " bits " + operand(i.args[2]) : "");
+      case Op::LocalLoad:
+        return "local_load " + local(i, 0);
+      case Op::LocalStore:
+        return "local_store " + local(i, 1) + ", " + operand(i.args[0]);
+      case Op::SharedLoad:
+        return "shared_load " + access(shared(i), operand(i.args[0]), i);
+      case Op::SharedStore:
+        return "shared_store " + access(shared(i), operand(i.args[0]), i) + ", " +
+               operand(i.args[1]);
+      case Op::Barrier:
+        return "barrier";
+      case Op::MatrixZero:
+        return "matrix_zero " + matrix(i.imm);
+      case Op::MatrixLoad:
+        return "matrix_load " + matrix_access(i);
+      case Op::MatrixStore:
+        return "matrix_store " + matrix_access(i);
+      case Op::MatrixMulAdd:
+        return "matrix_mul_add " + matrix_product(i);
+      case Op::Subgroup:
+        return std::string("subgroup_") + name_of(static_cast<SubgroupOp>(i.imm)) + " " +
+               operands(i);
+      case Op::SelectItem:
+        return "select_item " + operands(i);
+      case Op::SetError:
+        return std::string("set_error ") + name_of(static_cast<ErrorCode>(i.imm)) + " if " +
+               operands(i);
+      case Op::NoError:
+        return "no_error";
+    }
+    return "";
+  }
+
+  void block(int32_t index, size_t depth) {
+    if (index < 0 || static_cast<size_t>(index) >= k_.blocks.size() || depth > 200) return;
+    for (int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
+      if (id >= 0 && static_cast<size_t>(id) < k_.insts.size()) instruction(id, depth);
+    }
+  }
+
+  void instruction(int32_t id, size_t depth) {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    if (i.op == Op::Const || i.op == Op::Param || i.op == Op::Builtin) return;
+    const std::string indent(depth * 2, ' ');
+    const std::string name = "%" + std::to_string(id);
+    if (i.op == Op::If) {
+      out_ += indent + "if " + operands(i) + " {\n";
+      if (!i.blocks.empty()) block(i.blocks[0], depth + 1);
+      if (i.blocks.size() > 1) {
+        out_ += indent + "} else {\n";
+        block(i.blocks[1], depth + 1);
+      }
+      out_ += indent + "}\n";
+      return;
+    }
+    if (i.op == Op::For) {
+      out_ += indent + "for " + name + " in " + operands(i) + " {\n";
+      if (!i.blocks.empty()) block(i.blocks[0], depth + 1);
+      out_ += indent + "}\n";
+      return;
+    }
+    out_ += indent;
+    if (i.type.ty != Ty::Void) out_ += name + ": " + str(i.type) + " = ";
+    out_ += body_of(i) + "\n";
+  }
+
+  const Kernel& k_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string print(const Kernel& k) {
+  return Printer(k).text();
+}
+
+}  // namespace reprise::kernel

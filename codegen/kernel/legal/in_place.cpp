@@ -1,0 +1,171 @@
+// Of two invocations, neither may access an element that the other stores (semantics.md). A load of
+// `from` is therefore harmless if its own invocation stores the same element of `to` afterwards. As
+// in verify_reloads.cpp, two indices denote the same element if they are the same function of the
+// invocation, the parameters and the counters of loops over equal ranges.
+#include "codegen/kernel/legal/in_place.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace reprise::kernel {
+
+namespace {
+
+bool is_index_op(const Inst& inst) {
+  switch (inst.op) {
+    case Op::Const:
+    case Op::Param:
+    case Op::Builtin:
+    case Op::Convert:
+    case Op::Bitcast:
+    case Op::For:
+      return true;
+    case Op::Scalar: {
+      // Others, such as min, may give the index of one element to several invocations.
+      static constexpr ScalarOp kExact[] = {ScalarOp::Add, ScalarOp::Sub,  ScalarOp::Mul,
+                                            ScalarOp::Rem, ScalarOp::IDiv, ScalarOp::IRem};
+      return std::ranges::find(kExact, static_cast<ScalarOp>(inst.imm)) != std::end(kExact);
+    }
+    default:
+      return false;
+  }
+}
+
+class InPlaceCheck {
+ public:
+  InPlaceCheck(const Kernel& k, size_t from, size_t to)
+      : k_(k), from_(from), to_(to), forms_(k.insts.size(), -1) {}
+
+  bool run() {
+    visit(0);
+    const bool exact =
+        std::ranges::all_of(loads_, &Use::exact) && std::ranges::all_of(stores_, &Use::exact);
+    return exact && std::ranges::all_of(loads_, [this](const Use& l) { return is_own(l); });
+  }
+
+ private:
+  /// A branch of an If, by the form of its condition, or the body of a For.
+  struct Enclosing {
+    int32_t inst = -1;
+    int condition = -1;  // -1: of a For
+    size_t branch = 0;
+  };
+  struct Use {
+    size_t position = 0;  // in the order of the text
+    int form = -1;
+    uint8_t lanes = 1;
+    bool exact = false;
+    std::set<int32_t> counters;  // loops whose counters the index depends on
+    std::vector<Enclosing> inside;
+  };
+
+  void visit(int32_t b) {
+    for (const int32_t id : k_.blocks[static_cast<size_t>(b)].insts) {
+      const Inst& inst = at(id);
+      ++position_;
+      if (inst.op == Op::Load && inst.imm == from_) loads_.push_back(use(inst, inst.type.lanes));
+      if (inst.op == Op::Store && inst.imm == to_)
+        stores_.push_back(use(inst, at(inst.args[1].id).type.lanes));
+      for (size_t i = 0; i < inst.blocks.size(); ++i) {
+        inside_.push_back({id, inst.op == Op::If ? form(inst.args[0]) : -1, i});
+        visit(inst.blocks[i]);
+        inside_.pop_back();
+      }
+    }
+  }
+
+  Use use(const Inst& inst, uint8_t lanes) {
+    Use u{position_, form(inst.args[0]), lanes, true, {}, inside_};
+    std::set<int32_t> seen;
+    depend(inst.args[0], seen, u);
+    // A masked store keeps some bits of the element.
+    u.exact = u.exact && (inst.op != Op::Store || inst.args.size() == 2);
+    return u;
+  }
+
+  void depend(Val v, std::set<int32_t>& seen, Use& u) const {
+    if (!seen.insert(v.id).second) return;
+    const Inst& inst = at(v.id);
+    u.exact = u.exact && is_index_op(inst);
+    if (inst.op == Op::For) u.counters.insert(v.id);
+    for (const Val arg : inst.args) depend(arg, seen, u);
+  }
+
+  /// Whether the invocation stores what it loads, in all loops and branches, and only later.
+  bool is_own(const Use& load) const {
+    bool stored = false;
+    for (const Use& store : stores_) {
+      if (store.form != load.form || store.lanes != load.lanes) continue;
+      if (store.position < load.position || !repeats_elsewhere(load, store)) return false;
+      stored = stored || follows(load, store);
+    }
+    return stored;
+  }
+
+  /// Whether each iteration of a loop around both has elements of its own.
+  static bool repeats_elsewhere(const Use& load, const Use& store) {
+    const size_t depth = std::min(load.inside.size(), store.inside.size());
+    for (size_t i = 0; i < depth && load.inside[i].inst == store.inside[i].inst; ++i) {
+      const Enclosing& e = load.inside[i];
+      if (e.condition < 0 && !load.counters.contains(e.inst)) return false;
+    }
+    return true;
+  }
+
+  /// Whether an invocation that executes the load executes the store.
+  static bool follows(const Use& load, const Use& store) {
+    return std::ranges::all_of(store.inside, [&](const Enclosing& s) {
+      if (s.condition < 0) return store.counters.contains(s.inst);
+      return std::ranges::any_of(load.inside, [&](const Enclosing& l) {
+        return l.condition == s.condition && l.branch == s.branch;
+      });
+    });
+  }
+
+  /// A number for the form of v, as in verify_reloads.cpp.
+  int form(Val v) {
+    const auto id = static_cast<size_t>(v.id);
+    if (forms_[id] >= 0) return forms_[id];
+    const Inst& inst = k_.insts[id];
+    std::vector<uint64_t> key{static_cast<uint64_t>(inst.op), static_cast<uint64_t>(inst.type.ty),
+                              inst.type.lanes, inst.imm};
+    if (!is_pure(inst.op) && inst.op != Op::For) key.push_back(id);
+    for (const Val arg : inst.args) key.push_back(static_cast<uint64_t>(form(arg)));
+    forms_[id] = numbers_.emplace(std::move(key), static_cast<int>(numbers_.size())).first->second;
+    return forms_[id];
+  }
+
+  const Inst& at(int32_t id) const { return k_.insts[static_cast<size_t>(id)]; }
+
+  const Kernel& k_;
+  const size_t from_, to_;
+  std::vector<int> forms_;  // by instruction; -1: not numbered yet
+  std::map<std::vector<uint64_t>, int> numbers_;
+  std::vector<Enclosing> inside_;
+  std::vector<Use> loads_, stores_;
+  size_t position_ = 0;
+};
+
+}  // namespace
+
+bool updates_in_place(const Kernel& k, size_t from, size_t to) {
+  const BufferParam& a = k.buffers[from];
+  const BufferParam& b = k.buffers[to];
+  if (from == to || a.storage != b.storage) return false;
+  if (a.access != Access::Read || b.access != Access::Write) return false;
+  return InPlaceCheck(k, from, to).run();
+}
+
+void merge_buffers(Kernel& k, size_t from, size_t to) {
+  k.buffers[from].access = Access::ReadWrite;
+  k.buffers[from].align = std::min(k.buffers[from].align, k.buffers[to].align);
+  k.buffers.erase(k.buffers.begin() + static_cast<ptrdiff_t>(to));
+  for (Inst& inst : k.insts) {
+    if (inst.op != Op::Load && inst.op != Op::Store) continue;
+    if (inst.imm == to) inst.imm = from;
+    if (inst.imm > to) --inst.imm;
+  }
+}
+
+}  // namespace reprise::kernel

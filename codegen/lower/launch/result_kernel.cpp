@@ -1,0 +1,159 @@
+#include "codegen/lower/launch/result_kernel.h"
+
+#include <algorithm>
+
+#include "codegen/ops/row/support.h"
+
+namespace reprise::lower {
+
+using kernel::Builder;
+using kernel::Builtin;
+using kernel::Ty;
+
+Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
+                    const Index& batch, const Expr& row, const Expr& column) {
+  Index index = ops::broadcast_index(g, batch, Shape(operand.begin(), operand.end() - 2), batches);
+  index.push_back(row);
+  index.push_back(column);
+  return index;
+}
+
+OperandCost operand_cost(const graph::Graph& g, const Group& group, graph::ValueId operand,
+                         bool along_last, const Expr& along, const Expr& other) {
+  // The costs of tiles were measured with operands that are views of tensors in memory. Their index
+  // arithmetic takes up to this many instructions.
+  constexpr int kViews = 64;
+  constexpr OperandCost kMany{1000, 1000};
+  Builder scratch("count");
+  Evaluator ev(g, group, scratch);
+  const auto global_id = [&](int axis) {
+    return scratch.convert(scratch.builtin(Builtin::GlobalId, axis), Ty::I32);
+  };
+  Index index(g.value(operand).shape.size() - 2, Expr(0));
+  const Expr lanes = Expr(4) * ev.symbol(global_id(0), Expr::floordiv(along, 4)) + ev.lane();
+  const Expr single = ev.symbol(global_id(1), other);
+  index.push_back(along_last ? single : lanes);
+  index.push_back(along_last ? lanes : single);
+  if (!ev.eval(operand, index, 4).ok()) return kMany;
+  const auto k = scratch.finish();
+  if (!k.ok()) return kMany;
+  OperandCost cost;
+  for (const kernel::Inst& i : k->insts)
+    ++(i.op == kernel::Op::Load ? cost.loads : cost.instructions);
+  cost.instructions = std::max(cost.instructions - kViews, 0);
+  return cost;
+}
+
+ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                           ResultShape shape, const std::string& name)
+    : g_(g),
+      group_(group),
+      shape_(std::move(shape)),
+      b_(name.empty() ? kernel_name(group) : name),
+      ev_(g, group, b_) {
+  limit_loops(ev_, target);
+}
+
+Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::string schedule,
+                                          const Work& work) {
+  exact_rows_ = shape_.m.known_divisor(g_.symbols) % tile.rows == 0;
+  exact_columns_ = shape_.n.known_divisor(g_.symbols) % tile.columns == 0;
+
+  b_.set_workgroup(tile.workgroup);
+  if (tile.subgroup_size != 0) b_.require_subgroup_size(tile.subgroup_size);
+  const Expr tiles = Expr(tile.splits) * element_count(shape_.batch) *
+                     Expr::ceildiv(shape_.n, tile.columns) * Expr::ceildiv(shape_.m, tile.rows);
+  // If the unit is a subgroup or workgroup, all of its invocations run or none does: shuffles and
+  // barriers need every one of them.
+  const int64_t units = tile.unit == shaders::Unit::Invocation ? tile.workgroup : 1;
+  const Expr groups = Expr::ceildiv(tiles, units);
+  const Value id =
+      units == 1 ? linear_workgroup(b_, groups) : linear_invocation(b_, groups, tile.workgroup);
+  RP_TRY(guard_units(ev_, id, tiles, units, [&] { return write_unit(id, tiles, tile, work); }));
+  return finish(ev_, b_, group_, groups, std::move(schedule));
+}
+
+Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::TileShape& tile,
+                                const Work& work) {
+  const Expr row_tiles = Expr::ceildiv(shape_.m, tile.rows);
+  const Expr column_tiles = Expr::ceildiv(shape_.n, tile.columns);
+  const Expr t = ev_.symbol(id, tiles);
+  WorkUnit unit;
+  unit.origin.row = ev_.value(ev_.simplify(Expr::mod(t, row_tiles))) * tile.rows;
+  const Expr rest = Expr::floordiv(t, row_tiles);
+  unit.origin.column_tile = ev_.value(ev_.simplify(Expr::mod(rest, column_tiles)));
+  const Expr outer = Expr::floordiv(t, row_tiles * column_tiles);
+  const Expr batches = element_count(shape_.batch);
+  unit.batch = ev_.simplify(tile.splits == 1 ? outer : Expr::mod(outer, batches));
+  unit.batch_at = ev_.value(unit.batch);
+  unit.split =
+      tile.splits == 1 ? b_.i32(0) : ev_.value(ev_.simplify(Expr::floordiv(outer, batches)));
+  return work(unit);
+}
+
+Expr ResultKernel::clamped(Value at, const Expr& end, bool exact) {
+  return ev_.symbol(exact ? at : min(at, ev_.value(end) - 1), end);
+}
+
+Expr ResultKernel::clamped_vec(Value vec) {
+  return Expr(4) * clamped(vec, Expr::floordiv(shape_.n, 4), exact_columns_);
+}
+
+Index ResultKernel::clamped_columns(Value vec) {
+  if (shape_.vector_n) return {clamped_vec(vec)};
+  Index four;
+  for (int l = 0; l < 4; ++l) four.push_back(clamped_column(vec * 4 + l));
+  return four;
+}
+
+Result<Values> ResultKernel::scalars(Result<Val> v) {
+  if (!v.ok()) return v.status();
+  const Val x = b_.convert(*v, Ty::F32);
+  const int lanes = b_.type(x).lanes;
+  Values out;
+  for (int l = 0; l < lanes; ++l) out.push_back(b_.extract(x, l));
+  return out;
+}
+
+Status ResultKernel::loop_over_k(const Expr& length, const shaders::KStepBody& body) {
+  const Expr quads = Expr::floordiv(length, 4);
+  const auto over = [&](const Expr& from, const Expr& to, int count) {
+    return ev_.for_loop(ev_.value(from), ev_.value(to), b_.i32(1), to - from, [&](Value k) {
+      return body({Expr(count) * ev_.symbol(k, to), count});
+    });
+  };
+  RP_TRY(over(0, quads, 4));
+  if (length.known_divisor(g_.symbols) % 4 == 0) return {};
+  return over(Expr(4) * quads, length, 1);
+}
+
+Status StoredTile::guard_row(Value row, const Body& body) {
+  return ev_.guard(k_.exact_rows() ? Val{} : row < row_count(), body);
+}
+
+Status StoredTile::guard_columns(Value vec, const Body& body) {
+  // If columns are not stored as vectors, store() guards them one by one.
+  const bool always = k_.exact_columns() || !k_.shape().vector_n;
+  return ev_.guard(always ? Val{} : vec < ev_.value(Expr::floordiv(k_.shape().n, 4)), body);
+}
+
+Status StoredTile::store(Value row, Value vec, Value four) {
+  if (finish_) {
+    RP_ASSIGN(four, finish_(vec, four));
+  }
+  const Expr& n = k_.shape().n;
+  const Expr at = ev_.symbol(row, k_.shape().m);
+  if (k_.shape().vector_n) {
+    const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n, 4));
+    return put(index_(at, first + ev_.lane()), four, 4);
+  }
+  for (int l = 0; l < 4; ++l) {
+    const Value column = vec * 4 + l;
+    const Val inside = k_.exact_columns() ? Val{} : column < ev_.value(n);
+    RP_TRY(ev_.guard(
+        inside, [&] { return put(index_(at, ev_.symbol(column, n)), b_.extract(four, l), 1); }));
+  }
+  return {};
+}
+
+}  // namespace reprise::lower

@@ -1,0 +1,247 @@
+#include "codegen/lower/problems/contraction.h"
+
+#include <algorithm>
+
+#include "codegen/lower/group/cost.h"
+#include "codegen/ops/math/quantize.h"
+
+namespace reprise::lower {
+
+using graph::ValueId;
+using kernel::Builder;
+using kernel::ScalarOp;
+using kernel::Ty;
+
+namespace {
+
+/// Whether v, an operand of the group's contraction, is fp16 in memory or a view of such a value.
+bool is_half(const graph::Graph& g, const Group& group, ValueId v) {
+  while (true) {
+    const graph::Value& value = g.value(v);
+    if (value.dtype == DType::F16) return true;
+    const graph::Node* n = value.producer;
+    if (n == nullptr || std::find(group.nodes.begin(), group.nodes.end(), n) == group.nodes.end())
+      return graph::storage_of(value) == DType::F16;
+    const ops::OpDef* def = def_of(*n);
+    if (def == nullptr || def->lowering != ops::Lowering::View) return false;
+    v = n->inputs[0];
+  }
+}
+
+}  // namespace
+
+bool is_half_gemm(const graph::Graph& g, const Group& group) {
+  if (group.kind != GroupKind::Contraction) return false;
+  const std::vector<ValueId>& in = group.anchor->inputs;
+  // Dequantised 8-bit weights are fp32 and never rounded to fp16.
+  const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
+                                  [](const graph::Node* n) { return ops::dequantizes(*n); });
+  return exact && is_half(g, group, in[0]) && is_half(g, group, in[1]);
+}
+
+std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
+                                                ValueId v) {
+  ConstantOperand out{v, nullptr};
+  const graph::Node* p = g.value(v).producer;
+  if (p != nullptr && ops::dequantizes(*p)) {
+    if (std::find(group.nodes.begin(), group.nodes.end(), p) == group.nodes.end())
+      return std::nullopt;
+    out = {p->inputs[0], p};
+  }
+  const auto& constant = g.value(out.value).constant;
+  if (!constant || constant->count() == 0 || !is_gemm_float(g.value(v).dtype)) return std::nullopt;
+  return out;
+}
+
+void add_packed(LoweredLaunch& out, const ContractionProblem& problem, const shaders::Tile& tile) {
+  const auto at = std::find_if(out.buffers.begin(), out.buffers.end(), [&](const LoweredBuffer& b) {
+    return b.value == problem.constant && b.packed;
+  });
+  // There is no constant, or K is 0 and the kernel reads no operands.
+  if (at == out.buffers.end()) return;
+  PackedOperand form = problem.packed;
+  form.buffer = static_cast<int>(at - out.buffers.begin());
+  form.tile_n = static_cast<uint32_t>(tile.columns);
+  out.packed.push_back(form);
+}
+
+Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
+                                  const TargetFacts& target, ContractionProblem problem,
+                                  size_t choice) {
+  problem.size.m = count_hint(g, {problem.result.m});
+  problem.size.n = count_hint(g, {problem.result.n});
+  problem.size.batch = count_hint(g, problem.result.batch);
+  problem.size.fp16_operands = is_half_gemm(g, group);
+  problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
+                                 element_count(problem.result.batch).is_const();
+  const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
+  return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
+    if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
+    ResultKernel kernel(g, group, target, problem.result);
+    const auto write_tile = [&](const WorkUnit& unit) {
+      const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
+      StoredTile result = operands->stored_tile();
+      return tile.schedule->write({*operands, result, tile, unit.origin});
+    };
+    RP_ASSIGN(Lowered out, kernel.write_units(tile, tile.describe() + problem.note, write_tile));
+    add_packed(out.launches[0], problem, tile);
+    return out;
+  });
+}
+
+TileOperands::TileOperands(ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit,
+                           Expr k)
+    : kernel_(kernel),
+      g_(kernel.graph()),
+      b_(kernel.builder()),
+      ev_(kernel.evaluator()),
+      tile_(tile),
+      unit_(unit),
+      k_(std::move(k)),
+      exact_steps_(k_.known_divisor(g_.symbols) % tile.step == 0) {}
+
+Value TileOperands::first_k_block() {
+  return tile_.splits == 1 ? b_.i32(0) : unit_.split * ev_.value(blocks_of_split());
+}
+
+Value TileOperands::k_block_count() {
+  const Value most = ev_.value(blocks_of_split());
+  if (tile_.splits == 1) return most;
+  return min(most, ev_.value(Expr::ceildiv(k_, tile_.step)) - first_k_block());
+}
+
+Status TileOperands::k_blocks(const std::function<Status()>& first,
+                              const std::function<Status(Value)>& body) {
+  const Value count = k_block_count();
+  return ev_.guard(b_.i32(0) < count, [&] {
+    RP_TRY(first());
+    return ev_.for_loop(b_.i32(0), count, b_.i32(1), blocks_of_split(), body);
+  });
+}
+
+Result<Values> TileOperands::load_one(Value k, const LoadAt& load) {
+  if (exact_steps_) return kernel_.scalars(load(ev_.symbol(k, k_), 1));
+  const Val inside = k < ev_.value(k_);
+  RP_ASSIGN(Values x, kernel_.scalars(load(kernel_.clamped(k, k_, false), 1)));
+  for (Val& v : x) v = b_.select(inside, v, b_.f32(0));
+  return x;
+}
+
+Result<Values> TileOperands::load_quad(Value quad, bool vector, const LoadAt& load) {
+  if (vector && k_.known_divisor(g_.symbols) % 4 == 0) {
+    const Expr quads = Expr::floordiv(k_, 4);
+    const Expr first = Expr(4) * kernel_.clamped(quad, quads, exact_steps_);
+    RP_ASSIGN(Values x, kernel_.scalars(load(first + ev_.lane(), 4)));
+    if (exact_steps_) return x;
+    const Val inside = quad < ev_.value(quads);
+    for (Val& v : x) v = b_.select(inside, v, b_.f32(0));
+    return x;
+  }
+  Values four;
+  for (int i = 0; i < 4; ++i) {
+    RP_ASSIGN(const Values x, load_one(quad * 4 + i, load));
+    four.push_back(x[0]);
+  }
+  return four;
+}
+
+StoredTile TileOperands::stored_tile() {
+  return StoredTile(
+      kernel_, [this](const Expr& row, const Expr& column) { return result_index(row, column); },
+      [this](Value vec, Value four) { return finish(vec, four); });
+}
+
+Result<Value> TileOperands::finish(Value vec, Value four) {
+  if (scaled_by_ == nullptr) return four;
+  RP_ASSIGN(const Val scale, parameters(*scaled_by_, 1, vec, scale_at_));
+  return b_.mul(four, scale);
+}
+
+void TileOperands::scale_result(const graph::Node* dequantize, WeightIndex index) {
+  scaled_by_ = dequantize;
+  scale_at_ = std::move(index);
+}
+
+Value nibbles_of(Builder& b, Value word, Value odd, bool is_signed) {
+  const Value four{b, b.splat(b.bitcast(word, kernel::kI32), 4)};
+  const Value from{b, b.splat(odd * 16, 4)};
+  const Value first{b, b.compose({b.i32(0), b.i32(4), b.i32(8), b.i32(12)})};
+  if (!is_signed) {
+    const Value shifted = b.scalar_op(ScalarOp::ShiftRight, {four, from + first});
+    return b.scalar_op(ScalarOp::BitAnd, {shifted, b.splat(b.i32(15), 4)});
+  }
+  const Value top{b, b.splat(b.i32(28), 4)};
+  const Value left = b.scalar_op(ScalarOp::ShiftLeft, {four, top - from - first});
+  return b.scalar_op(ScalarOp::ShiftRight, {left, top});
+}
+
+Value TileOperands::packed_tile(const Value& rows) {
+  // `vec` counts vectors over all tiles of a row, so the address is
+  // ((batch * tiles + tile) * rows + row) * columns + 4 * vec - tile * columns.
+  const Value column_tile = unit_.origin.column_tile;
+  Value tile = column_tile;
+  if (!kernel_.shape().batch.empty())
+    tile =
+        unit_.batch_at * ev_.value(Expr::ceildiv(kernel_.shape().n, tile_.columns)) + column_tile;
+  return tile * rows * tile_.columns - column_tile * tile_.columns;
+}
+
+Value TileOperands::load_octet(const ConstantOperand& constant, Value vec, Value octet) {
+  const Value at = packed_tile(ev_.value(Expr::ceildiv(k_, 8))) + octet * tile_.columns + vec * 4;
+  return b_.load(ev_.buffer(constant.value, true), at, 4, 4);
+}
+
+Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Value k) {
+  const auto bits = [&](Value v, int64_t mask) {
+    return Value{b_, b_.scalar_op(ScalarOp::BitAnd, {v, b_.i32(mask)})};
+  };
+  const auto half = [&](Value v, int64_t shift) {
+    return Value{b_, b_.scalar_op(ScalarOp::ShiftRight, {v, b_.i32(shift)})};
+  };
+  const Value at = packed_tile(ev_.value(Expr::ceildiv(k_, 8))) + half(k, 3) * tile_.columns +
+                   vec * 4 + half(bits(k, 7), 1);
+  const Value word = b_.load(ev_.buffer(constant.value, true), at);
+  return nibbles_of(b_, word, bits(k, 1), g_.value(constant.value).dtype == DType::I4);
+}
+
+Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec, Value k,
+                                      const WeightIndex& index) {
+  Value raw;
+  if (is_packed_in_nibbles(g_, constant.value)) {
+    raw = load_nibbles(constant, vec, k);
+  } else {
+    const Value at = packed_tile(ev_.value(k_)) + k * tile_.columns + vec * 4;
+    raw = b_.load(ev_.buffer(constant.value, true), at, 4, 4);
+  }
+  if (constant.dequantize == nullptr) return raw;
+  const graph::Node& n = *constant.dequantize;
+  Value x = b_.convert(raw, Ty::I32);
+  if (n.inputs.size() > 2) {
+    RP_ASSIGN(const Val zero, parameters(n, 2, vec, index));
+    x = b_.sub(x, zero);
+  }
+  x = b_.convert(x, Ty::F32);
+  if (scaled_by_ != nullptr) return x;
+  RP_ASSIGN(const Val scale, parameters(n, 1, vec, index));
+  return b_.mul(x, scale);
+}
+
+Result<Val> TileOperands::parameters(const graph::Node& n, size_t input, Value vec,
+                                     const WeightIndex& index) {
+  const auto at = [&](const Expr& column, int lanes) -> Result<Val> {
+    Index where = ops::scale_index(g_, n, index(column));
+    for (Expr& e : where) e = ev_.simplify(e);
+    RP_ASSIGN(const Val v, ev_.eval(n.inputs[input], where, lanes));
+    return b_.convert(v, input == 1 ? Ty::F32 : Ty::I32);
+  };
+  if (kernel_.shape().n.known_divisor(g_.symbols) % 4 == 0)
+    return at(kernel_.clamped_vec(vec) + ev_.lane(), 4);
+  std::vector<Val> parts;
+  for (int l = 0; l < 4; ++l) {
+    RP_ASSIGN(const Val part, at(kernel_.clamped_column(vec * 4 + l), 1));
+    parts.push_back(part);
+  }
+  return b_.compose(parts);
+}
+
+}  // namespace reprise::lower

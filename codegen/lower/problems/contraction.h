@@ -1,0 +1,125 @@
+// A MatMul or convolution as a Gemm for the schedules of shaders/contraction.h: where its rows
+// and columns lie, and how packed weights are read.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "codegen/lower/launch/result_kernel.h"
+#include "shaders/contraction.h"
+
+namespace reprise::lower {
+
+Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                             size_t choice);
+Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                           size_t choice);
+
+/// Whether a group is a contraction of fp16 tensors, which cooperative matrices can multiply.
+bool is_half_gemm(const graph::Graph& g, const Group& group);
+
+/// A constant operand, which may be packed when a session is made: floats, or 8-bit integers that a
+/// node of the group dequantises.
+struct ConstantOperand {
+  graph::ValueId value = graph::kNone;
+  const graph::Node* dequantize = nullptr;
+};
+/// The 4-bit integers of four columns in such a word, as I32: those of its first value of k or, if
+/// `odd` is 1, of the second one.
+Value nibbles_of(kernel::Builder& b, Value word, Value odd, bool is_signed);
+std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
+                                                graph::ValueId v);
+
+/// The index of an element of the weight that belongs to a column of the result.
+using WeightIndex = std::function<Index(const Expr& column)>;
+
+/// The operands of one tile in the kernel that computes it. MatMul and convolution derive from it.
+class TileOperands : public shaders::Gemm {
+ public:
+  kernel::Builder& builder() override { return b_; }
+  Value first_k_block() override;
+  Value k_block_count() override;
+  Status k_blocks(const std::function<Status()>& first,
+                  const std::function<Status(Value)>& body) override;
+
+  /// The index of the anchor's result at a row and column of the GEMM.
+  virtual Index result_index(const Expr& row, const Expr& column) = 0;
+  /// Applies the scale of a quantised weight to the sums of the four columns from 4 * vec, before
+  /// the epilogue.
+  Result<Value> finish(Value vec, Value four);
+  /// Stores results of this tile with finish() and the epilogue. The operands must outlive it.
+  StoredTile stored_tile();
+
+ protected:
+  /// `k`: length of the K axis.
+  TileOperands(ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit, Expr k);
+
+  /// Four columns from 4 * vec at row k of a constant that is packed into tiles of columns:
+  /// [batch][tile of columns][k][columns of a tile]. An 8-bit constant is dequantised, except for a
+  /// scale that scale_result() applies. `index` locates the scale and zero point of a column.
+  Result<Val> load_packed(const ConstantOperand& constant, Value vec, Value k,
+                          const WeightIndex& index);
+  /// The words with the integers of four columns from 4 * vec and the eight k from 8 * octet, of a
+  /// constant of 4-bit integers that is packed in that way.
+  Value load_octet(const ConstantOperand& constant, Value vec, Value octet);
+  /// Scales or zero points (`input` 1 or 2) of the four columns from 4 * vec.
+  Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
+  /// From now on finish() multiplies each result by the scale of its column, that of the weight at
+  /// `index`.
+  void scale_result(const graph::Node* dequantize, WeightIndex index);
+
+  /// Calls `load` for the four values of k from 4 * quad and puts zeros past the end of K: once
+  /// with four lanes if `vector` and K is a multiple of 4, else once for each k.
+  using LoadAt = std::function<Result<Val>(const Expr& k, int lanes)>;
+  Result<Values> load_quad(Value quad, bool vector, const LoadAt& load);
+  /// Calls `load` for one k, and returns zeros past the end of K.
+  Result<Values> load_one(Value k, const LoadAt& load);
+
+  ResultKernel& kernel_;
+  const graph::Graph& g_;
+  kernel::Builder& b_;
+  Evaluator& ev_;
+  const shaders::Tile& tile_;
+  const WorkUnit& unit_;
+  const Expr k_;
+
+ private:
+  /// Blocks of K of one split.
+  Expr blocks_of_split() const {
+    return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits);
+  }
+  /// The index of the first element of a packed operand, in a tile's `rows` of columns.
+  Value packed_tile(const Value& rows);
+  /// Four 4-bit integers at k, as I32.
+  Value load_nibbles(const ConstantOperand& constant, Value vec, Value k);
+
+  bool exact_steps_;                        // K is a multiple of Tile::step
+  const graph::Node* scaled_by_ = nullptr;  // the dequantisation whose scale finish() applies
+  WeightIndex scale_at_;
+};
+
+/// A contraction before a tile is chosen for it. lower_contraction() fills in m, n, batch and half
+/// of `size`, and the buffer and tile of `packed`.
+struct ContractionProblem {
+  ResultShape result;
+  shaders::GemmSize size;
+  std::string note;  // appended to the name of the schedule
+  /// The constant operand that the kernel reads in a packed form.
+  graph::ValueId constant = graph::kNone;
+  PackedOperand packed;
+  std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
+                                              const WorkUnit& unit)>
+      operands;
+};
+/// The two launches of a tile whose K is split: one stores the sum of each split, the other adds
+/// them and computes the epilogue.
+Result<Lowered> lower_split_k(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                              const ContractionProblem& problem, const shaders::Tile& tile);
+/// Records that a launch reads the problem's constant operand in tiles of packed columns.
+void add_packed(LoweredLaunch& out, const ContractionProblem& problem, const shaders::Tile& tile);
+/// Lowers the contraction with tile number `choice` of its candidates.
+Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
+                                  const TargetFacts& target, ContractionProblem problem,
+                                  size_t choice);
+
+}  // namespace reprise::lower

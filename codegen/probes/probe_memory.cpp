@@ -1,0 +1,153 @@
+#include "codegen/probes/probe_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "codegen/interpreter/memory.h"
+
+namespace reprise {
+
+const plan::ProbeFill& ProbeFills::of(size_t inputs, size_t parameter, DType dtype,
+                                      bool only_written) {
+  const std::lock_guard lock(mutex_);
+  return made_
+      .try_emplace({inputs, parameter, dtype, only_written}, plan::kProbeInputs[inputs], parameter,
+                   dtype, only_written)
+      .first->second;
+}
+
+const std::byte* ProbeFills::page(const plan::ProbeFill& fill, uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  auto& pages = pages_[&fill];
+  if (pages.size() <= number) pages.resize(number + 1);
+  if (!pages[number]) {
+    pages[number] = std::make_unique_for_overwrite<std::byte[]>(kPage);
+    fill.write(number * kPage, {pages[number].get(), kPage});
+  }
+  return pages[number].get();
+}
+
+ProbeMemory::ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
+                         uint32_t invocations)
+    : fills_(fills), parameters_(std::move(parameters)), invocations_(invocations) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const size_t pages =
+        parameters_[i].memory == i ? (parameters_[i].bytes + kPage - 1) / kPage : 0;
+    const Parameter& p = parameters_[i];
+    buffers_.push_back({&fills.of(inputs, i, p.dtype, p.only_written), {}, 0, {}});
+    buffers_[i].pages.resize(pages);
+  }
+}
+
+uint64_t ProbeMemory::elements(size_t buffer) const {
+  const Parameter& p = parameters_[buffer];
+  return p.bytes / static_cast<uint64_t>(kernel::byte_size(p.storage));
+}
+
+std::byte* ProbeMemory::to_write(Buffer& b, uint64_t offset) {
+  const std::byte* const before = at(b, offset / kPage * kPage);
+  Page& page = b.pages[offset / kPage];
+  if (!page.own) {
+    page.own = std::make_unique_for_overwrite<std::byte[]>(kPage);
+    std::memcpy(page.own.get(), before, kPage);
+    page.bytes = page.own.get();
+  }
+  return page.own.get() + offset % kPage;
+}
+
+std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
+  const kernel::Ty storage = parameters_[row.buffer].storage;
+  const auto size = static_cast<size_t>(kernel::byte_size(storage));
+  Buffer& b = buffers_[parameters_[row.buffer].memory];
+  uint64_t last = 0;
+  // A vector is aligned, so it lies within one page.
+  const auto gather = [&](const auto& element) {
+    kernel::each(row.active, [&](uint32_t n) {
+      const uint64_t offset = row.index[n] * uint64_t{size};
+      last = std::max(last, offset);
+      const std::byte* from = at(b, offset);
+      for (size_t l = 0; l < row.lanes; ++l) element(from + l * size, l * row.stride + n);
+    });
+  };
+  if (storage == kernel::Ty::F32 || storage == kernel::Ty::U32 || storage == kernel::Ty::I32) {
+    gather([to = row.value.u32](const std::byte* from, size_t n) {
+      std::memcpy(to + n, from, sizeof(uint32_t));
+    });
+  } else {
+    gather([&](const std::byte* from, size_t n) {
+      row.value.set(n, kernel::load_element(from, storage));
+    });
+  }
+  b.extent = std::max(b.extent, last + row.lanes * size);
+  return std::nullopt;
+}
+
+/// `n` is the invocation's place in the row.
+void ProbeMemory::note_written(const kernel::MemoryRow& row, uint64_t offset, size_t size,
+                               uint32_t n) {
+  const Parameter& p = parameters_[row.buffer];
+  const uint32_t invocation = row.number(n) - 1;
+  const size_t element = size_of(parameters_[p.memory].dtype);
+  std::vector<Written>& written = buffers_[p.memory].written;
+  const uint64_t last = std::max<uint64_t>((offset + size) / element, offset / element + 1);
+  for (uint64_t i = offset / element; i < last; ++i)
+    written.push_back(
+        {invocation / invocations_, static_cast<uint32_t>(i), invocation, row.instruction});
+}
+
+std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
+  const kernel::Ty storage = parameters_[row.buffer].storage;
+  const auto size = static_cast<size_t>(kernel::byte_size(storage));
+  Buffer& b = buffers_[parameters_[row.buffer].memory];
+  kernel::each(row.active, [&](uint32_t n) {
+    for (size_t l = 0; l < row.lanes; ++l) {
+      const uint64_t offset = (row.index[n] + uint64_t{l}) * size;
+      b.extent = std::max(b.extent, offset + size);
+      std::byte* to = to_write(b, offset);
+      const uint64_t bits = row.value.get(l * row.stride + n);
+      if (row.mask == nullptr) {
+        kernel::store_element(to, storage, bits);
+        note_written(row, offset, size, n);
+        continue;
+      }
+      const uint64_t mask = row.mask[n];
+      kernel::store_element(to, storage,
+                            (kernel::load_element(to, storage) & ~mask) | (bits & mask));
+      for (size_t byte = 0; byte < size; ++byte) {  // the bytes of the word that the mask names
+        if ((mask >> (8 * byte) & 0xffU) != 0) note_written(row, offset + byte, 1, n);
+      }
+    }
+  });
+  return std::nullopt;
+}
+
+std::vector<ProbeMemory::Written> ProbeMemory::written(size_t buffer) const {
+  std::vector<Written> list = buffers_[parameters_[buffer].memory].written;
+  std::sort(list.begin(), list.end(), [](const Written& a, const Written& b) {
+    return std::tie(a.workgroup, a.element) < std::tie(b.workgroup, b.element);
+  });
+  size_t kept = 0;
+  for (const Written& w : list) {
+    Written* const last = kept == 0 ? nullptr : &list[kept - 1];
+    if (last == nullptr || last->workgroup != w.workgroup || last->element != w.element) {
+      list[kept++] = w;
+    } else if (last->instruction != w.instruction) {
+      last->instruction = Written::kSeveral;
+    }
+  }
+  list.resize(kept);
+  return list;
+}
+
+uint64_t ProbeMemory::element(size_t buffer, uint32_t index) {
+  const size_t memory = parameters_[buffer].memory;
+  const size_t size = size_of(parameters_[memory].dtype);
+  uint64_t bits = 0;
+  Buffer& b = buffers_[memory];
+  b.extent = std::max(b.extent, (uint64_t{index} + 1) * size);
+  std::memcpy(&bits, at(b, uint64_t{index} * size), size);
+  return bits;
+}
+
+}  // namespace reprise

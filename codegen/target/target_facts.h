@@ -1,0 +1,82 @@
+// The device facts that kernel templates may ask for. A TargetFacts records which of them were
+// asked for, so that one kernel serves every variant with the same answers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/facts/device_facts.h"
+
+namespace reprise::shaders {
+
+/// The facts that a predicate guarantees. Not thread-safe: each question is recorded in the object.
+class TargetFacts {
+ public:
+  TargetFacts(const Predicate& p)  // NOLINT(google-explicit-constructor): a predicate states facts
+      : values_{p.cpu_type,        p.slow_loads,
+                p.needs_float64,   p.needs_storage8,
+                p.needs_storage16, p.needs_subgroup_shuffle,
+                p.subgroup_size,   p.workgroup_invocations,
+                p.shared_bytes,    p.matrix.rows,
+                p.matrix.columns,  p.matrix.depth,
+                p.storage_buffers} {}
+
+  bool cpu_type() const { return ask(kCpuType) != 0; }
+  bool slow_loads() const { return ask(kSlowLoads) != 0; }
+  bool float64() const { return ask(kFloat64) != 0; }
+  bool storage8() const { return ask(kStorage8) != 0; }
+  bool storage16() const { return ask(kStorage16) != 0; }
+  bool subgroup_shuffle() const { return ask(kSubgroupShuffle) != 0; }
+  uint32_t subgroup_size() const { return ask(kSubgroupSize); }  // 0: any
+  uint32_t workgroup_invocations() const { return ask(kWorkgroupInvocations); }
+  uint32_t shared_bytes() const { return ask(kSharedBytes); }
+  MatrixShape matrix() const { return {ask(kMatrixRows), ask(kMatrixColumns), ask(kMatrixDepth)}; }
+
+  /// Kernels with so few buffers serve all devices.
+  static constexpr size_t kBuffersThatFit = 15;
+  /// Whether a kernel may have so many buffers, besides the error word.
+  bool fits_buffers(size_t n) const {
+    if (n <= kBuffersThatFit) return true;
+    const uint32_t most = ask(kStorageBuffers);
+    return most == 0 || n < most;
+  }
+
+  /// Whether an answer depended on fp64 arithmetic.
+  bool asked_for_float64() const { return asked_[kFloat64]; }
+
+  /// Whether `other` has the same answer to every question that this object was asked.
+  bool answers_like(const TargetFacts& other) const {
+    for (size_t i = 0; i < kFacts; ++i) {
+      if (asked_[i] && values_[i] != other.values_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  enum Fact : uint8_t {
+    kCpuType,
+    kSlowLoads,
+    kFloat64,
+    kStorage8,
+    kStorage16,
+    kSubgroupShuffle,
+    kSubgroupSize,
+    kWorkgroupInvocations,
+    kSharedBytes,
+    kMatrixRows,
+    kMatrixColumns,
+    kMatrixDepth,
+    kStorageBuffers,
+    kFacts
+  };
+  uint32_t ask(Fact f) const {
+    asked_[f] = true;
+    return values_[f];
+  }
+
+  std::array<uint32_t, kFacts> values_;
+  mutable std::array<bool, kFacts> asked_{};
+};
+
+}  // namespace reprise::shaders

@@ -1,0 +1,44 @@
+#include "runtime/facts/cuda_arch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace reprise {
+namespace {
+constexpr std::string_view kCubin = "sm_", kPtx = "compute_";
+
+// From the CUDA programming guide: these are not binary compatible with each other or with desktop
+// GPUs. They are Jetson TX1, TX2, Xavier, Orin, a console (88), and Thor (101, in CUDA 13: 110).
+constexpr uint32_t kTegra[] = {53, 62, 72, 87, 88, 101, 110};
+
+bool is_tegra(uint32_t number) {
+  return std::find(std::begin(kTegra), std::end(kTegra), number) != std::end(kTegra);
+}
+
+}  // namespace
+
+std::optional<CudaArch> CudaArch::parse(std::string_view text) {
+  CudaArch arch;
+  arch.ptx = text.starts_with(kPtx);
+  if (!arch.ptx && !text.starts_with(kCubin)) return {};
+  text.remove_prefix(arch.ptx ? kPtx.size() : kCubin.size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), arch.number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (!whole || text[0] == '0' || arch.number < 10 || arch.number > 999) return {};
+  return arch;
+}
+
+std::string CudaArch::mismatch(uint32_t device) const {
+  std::string what = (ptx ? "is PTX for " + str() + " and later" : "is compiled for " + str()) +
+                     ", the device is sm_" + std::to_string(device);
+  if (device < number || (!ptx && device / 10 != number / 10)) return what;
+  if (ptx || device == number || (!is_tegra(number) && !is_tegra(device))) return {};
+  return what + ": Tegra devices run only images for exactly their own architecture";
+}
+
+std::string CudaArch::str() const {
+  return std::string(ptx ? kPtx : kCubin) + std::to_string(number);
+}
+
+}  // namespace reprise

@@ -1,0 +1,134 @@
+#include "runtime/run/state_memory.h"
+
+#include <algorithm>
+
+#include "runtime/base/align.h"
+#include "runtime/plan/bind.h"
+
+namespace reprise {
+
+namespace {
+
+constexpr uint64_t kPoolBytes = uint64_t{256} << 20;
+
+uint64_t bytes_of(const plan::StateSlot& slot) {
+  const uint64_t elements = static_cast<uint64_t>(element_count(slot.shape).value());
+  return align_up(plan::readable_bytes(align_up(elements * size_of(slot.dtype), 4)),
+                  plan::kBufferAlignment);
+}
+
+}  // namespace
+
+Status damaged_states(const std::string& name) {
+  return {Code::Usage, "an earlier run failed while it updated the state '" + name +
+                           "', which therefore has no defined value; load or reset the states, or "
+                           "write this one"};
+}
+
+Result<HostTensor> initial_state(const package::Package& package, const plan::StateSlot& slot) {
+  std::vector<int64_t> dims = static_dims(slot.shape);
+  RP_TRY(checked_element_count(dims, slot.dtype).status());
+  if (slot.initial == plan::StateSlot::kZeros) return HostTensor(slot.dtype, std::move(dims));
+  auto value = package::load_weight(package, slot.initial);
+  if (!value.ok())
+    return value.status().with_context("state '" + slot.name + "': its initial value");
+  return value;
+}
+
+Status StateMemory::allocate(const plan::Interface& io, bool isolate) {
+  const uint64_t limit = isolate ? 0 : std::min(kPoolBytes, device_->info().facts.max_buffer_bytes);
+  struct Want {
+    Place* place;
+    size_t pool;
+  };
+  std::vector<Want> wanted;
+  std::vector<uint64_t> pools;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    const uint64_t bytes = bytes_of(io.states[s]);
+    const size_t places = states_[s].has_next ? 2 : 1;
+    for (size_t p = 0; p < places; ++p) {
+      if (pools.empty() || pools.back() + bytes > limit) pools.push_back(0);
+      states_[s].places[p].offset = pools.back();
+      pools.back() += bytes;
+      wanted.push_back({&states_[s].places[p], pools.size() - 1});
+    }
+  }
+  for (const uint64_t bytes : pools) {
+    auto pool = device_->allocate_or_free_idle(bytes, MemoryUse::Device);
+    if (!pool.ok()) return pool.status().with_context("memory for the states");
+    bytes_ += (*pool)->size();
+    pools_.push_back(std::move(*pool));
+  }
+  for (const Want& w : wanted) w.place->buffer = pools_[w.pool].get();
+  return {};
+}
+
+Result<StateMemory> StateMemory::create(const package::Package& package, const plan::Plan& plan,
+                                        Device& device, bool isolate) {
+  StateMemory out;
+  const std::vector<plan::StateSlot>& slots = package.io.states;
+  out.io_ = &package.io;
+  out.device_ = &device;
+  out.states_.resize(slots.size());
+  for (const plan::Buffer& b : plan.buffers) {
+    if (b.kind == plan::BufferKind::NextState)
+      out.states_[static_cast<size_t>(b.index)].has_next = true;
+  }
+  for (const plan::Step& step : plan.steps) {
+    const auto* launch = std::get_if<plan::Launch>(&step.what);
+    for (size_t i = 0; launch && i < launch->buffers.size(); ++i) {
+      const plan::Buffer& b = plan.buffers[launch->buffers[i]];
+      if (launch->writes[i] && b.kind == plan::BufferKind::State)
+        out.states_[static_cast<size_t>(b.index)].in_place = true;
+    }
+  }
+  RP_TRY(out.allocate(package.io, isolate));
+  for (size_t s = 0; s < slots.size(); ++s) {
+    RP_ASSIGN(const HostTensor value, initial_state(package, slots[s]));
+    RP_TRY(out.write(std::span(&s, 1), std::span(&value, 1)));
+  }
+  return out;
+}
+
+Result<std::vector<HostTensor>> StateMemory::read(std::span<const size_t> which) const {
+  std::vector<HostTensor> out;
+  for (const size_t s : which) {
+    const plan::StateSlot& slot = io_->states[s];
+    if (states_[s].damaged) return damaged_states(slot.name);
+    HostTensor value(slot.dtype, static_dims(slot.shape));
+    const Place& from = current(s);
+    if (!value.bytes().empty())
+      RP_TRY(device_->download(*from.buffer, from.offset, value.mutable_bytes()));
+    out.push_back(std::move(value));
+  }
+  return out;
+}
+
+Status StateMemory::write(std::span<const size_t> which, std::span<const HostTensor> values) {
+  for (size_t i = 0; i < which.size(); ++i) {
+    State& s = states_[which[i]];
+    const Place& to = s.places[s.at];
+    s.damaged = true;
+    if (!values[i].bytes().empty())
+      RP_TRY(device_->upload(*to.buffer, to.offset, values[i].bytes()));
+    s.damaged = false;
+  }
+  return {};
+}
+
+Status StateMemory::check() const {
+  for (size_t s = 0; s < states_.size(); ++s)
+    if (states_[s].damaged) return damaged_states(io_->states[s].name);
+  return {};
+}
+
+void StateMemory::advance() {
+  for (State& s : states_)
+    if (s.has_next) s.at = static_cast<uint8_t>(1 - s.at);
+}
+
+void StateMemory::fail() {
+  for (State& s : states_) s.damaged = s.damaged || s.in_place;
+}
+
+}  // namespace reprise

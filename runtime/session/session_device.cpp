@@ -1,0 +1,499 @@
+// The session on a device: the state that runs share, and the pool of run contexts.
+#include "runtime/session/session_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <optional>
+
+#include "runtime/base/timing.h"
+#include "runtime/run/shared_arena.h"
+#include "runtime/session/states_of_run.h"
+
+namespace reprise {
+
+DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
+                             std::shared_ptr<Device> device, size_t variant,
+                             std::vector<std::string> notes, const SessionOptions& options)
+    : variant_(package->variants[variant]),
+      shared_(base_, variant_, package->io),
+      notes_(std::move(notes)),
+      binder_(package->io) {
+  base_.package = std::move(package);
+  base_.device = std::move(device);
+  base_.options = options;
+  base_.options.max_in_flight = std::max(options.max_in_flight, 1U);
+  if (!base_.package->io.states.empty() || options.arena) base_.options.max_in_flight = 1;
+}
+
+/// Creates the kernels of a plan and, if the options ask for a check, judges them.
+Status DeviceSession::load_kernels(SessionShared& plan, Verdict& verdict) {
+  RP_ASSIGN(std::vector<plan::KernelCode> code,
+            package::load_kernels(*base_.package, plan.compiled));
+  const bool in_pieces = base_.options.slice_ns != 0 && base_.device->cuts_launches();
+  for (plan::KernelCode& k : code) k.in_pieces = in_pieces;
+  auto kernels = base_.device->create_kernels(code);
+  if (!kernels.ok() && base_.options.check_kernels) {
+    verdict = {false, "the driver refuses it: " + kernels.status().message()};
+    return {};
+  }
+  RP_ASSIGN(plan.kernels, std::move(kernels));
+  if (!base_.options.check_kernels) return {};
+  RP_ASSIGN(verdict, judge(*base_.device, plan.compiled, code, plan.kernels,
+                           {base_.options.cache_dir, base_.options.log}));
+  return {};
+}
+
+Status DeviceSession::load(Verdict& verdict) {
+  const auto start = Clock::now();
+  const DeviceFacts& facts = base_.device->info().facts;
+  base_.limits.max_buffer_bytes = facts.max_buffer_bytes;
+  std::copy(std::begin(facts.max_grid), std::end(facts.max_grid), base_.limits.max_grid.begin());
+  base_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
+  std::vector<SessionShared*> plans;
+  for (const package::DeviceBody& body : variant_.bodies) {
+    auto plan = std::make_unique<SessionShared>(base_, body, body.io);
+    plan->body = &body;
+    plans.push_back(plan.get());
+    base_.bodies.push_back(std::move(plan));
+  }
+  plans.push_back(&shared_);
+  for (SessionShared* plan : plans) {
+    RP_TRY(plan->index());
+    RP_TRY(load_kernels(*plan, verdict));
+    if (!verdict.right) return {};
+  }
+  RP_ASSIGN(base_.host_bodies, HostBodies::load(*base_.package));
+  RP_TRY(binder_.load_defaults(*base_.package));
+  for (SessionShared* plan : plans) RP_TRY(plan->load_weights());
+  RP_ASSIGN(base_.states, StateMemory::create(*base_.package, variant_.plan, *base_.device,
+                                              base_.options.isolate_tensors));
+  base_.totals.device_bytes += base_.states.bytes();
+  RP_ASSIGN(auto first, RunContext::create(shared_));
+  free_.push_back(std::move(first));
+  for (const SessionShared* plan : plans)
+    if (base_.options.warm_up) RP_TRY(plan->warm_up().with_context("warm-up"));
+  base_.device->idle_memory().add(*this);
+  load_ms_ = ms_since(start);
+  return {};
+}
+
+/// A context in use. The destructor returns it to the session if complete() was called, and
+/// destroys it otherwise: an exception may have left its recording in flight, for which the
+/// context's destructor waits, and a context that ran out of memory must free what it holds.
+class DeviceSession::Lease {
+ public:
+  /// The session must have counted the context as in use.
+  Lease(DeviceSession& session, User user) : session_(session), user_(user) {}
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    if (!complete_) context.reset();
+    session_.release(std::move(context), user_);
+  }
+  void complete() { complete_ = true; }
+  /// Gives up the shared arena. Returns false if the device may still use it.
+  bool leaves_arena() const {
+    if (!complete_ || !context || context->state() != RunContext::State::Free) return false;
+    context->leave_arena();
+    return true;
+  }
+  std::unique_ptr<RunContext> context;
+
+ private:
+  DeviceSession& session_;
+  const User user_;
+  bool complete_ = false;
+};
+
+/// The use of a shared arena, which may be null, by one run.
+class DeviceSession::ArenaTurn {
+ public:
+  ArenaTurn(SharedArena* arena, User user) : arena_(arena), user_(user) {}
+  ArenaTurn(const ArenaTurn&) = delete;
+  ArenaTurn& operator=(const ArenaTurn&) = delete;
+  ~ArenaTurn() {
+    if (taken_) arena_->release(keeps);
+  }
+  Status take() {
+    if (!arena_) return {};
+    RP_TRY(user_ == User::RunObject ? arena_->try_acquire() : arena_->acquire());
+    taken_ = true;
+    return {};
+  }
+  bool keeps = false;  // the device may still use the memory
+
+ private:
+  SharedArena* const arena_;
+  const User user_;
+  bool taken_ = false;
+};
+
+/// A caller that waits for a context. Callers are served in the order of their arrival.
+struct DeviceSession::Waiter {
+  std::condition_variable turn;
+  Waiter* next = nullptr;
+};
+
+bool DeviceSession::has_room() const {
+  return !free_.empty() || in_use_ + late_.size() < base_.options.max_in_flight;
+}
+
+void DeviceSession::poll_late() {
+  for (size_t i = 0; i < late_.size();) {
+    const auto state = late_[i]->poll();
+    if (state == RunContext::State::Late) {
+      ++i;
+      continue;
+    }
+    (state == RunContext::State::Free ? free_ : dead_).push_back(std::move(late_[i]));
+    late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// Nothing signals the end of a late run, so the first waiter polls the device.
+void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
+  constexpr auto kPoll = std::chrono::milliseconds(1);
+  Waiter me;
+  (last_waiter_ ? last_waiter_->next : first_waiter_) = &me;
+  last_waiter_ = &me;
+  while (first_waiter_ != &me || !has_room()) {
+    if (first_waiter_ == &me && !late_.empty()) {
+      me.turn.wait_for(lock, kPoll);
+      poll_late();
+    } else {
+      me.turn.wait(lock);
+    }
+  }
+  first_waiter_ = me.next;
+  if (!first_waiter_) last_waiter_ = nullptr;
+}
+
+// Returns a free context, preferably one that last ran with these sizes, or null if there is room
+// for a new one.
+Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
+  std::unique_lock lock(mutex_);
+  if (!late_.empty()) poll_late();
+  if (!has_room() && held_ >= base_.options.max_in_flight) return full();
+  if (first_waiter_ || !has_room()) wait_for_room(lock);
+  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it as well
+  return take_free(symbols);
+}
+
+Status DeviceSession::full() const {
+  if (!base_.package->io.states.empty()) {
+    return {Code::Busy,
+            "a run of this session is in flight, and runs of a session with states take turns; "
+            "wait for it"};
+  }
+  if (base_.options.arena) {
+    return {Code::Busy,
+            "a run of this session is in flight, and runs of a session with an arena take turns; "
+            "wait for it"};
+  }
+  const uint32_t most = base_.options.max_in_flight;
+  return {Code::Busy,
+          (most == 1 ? "a run of this session is in flight"
+                     : std::to_string(most) + " runs of this session are in flight") +
+              std::string(", which is its limit; wait for one of them, or create the session with "
+                          "a larger one")};
+}
+
+// For a run object: as acquire(), but fails instead of waiting.
+Result<std::unique_ptr<RunContext>> DeviceSession::try_acquire(
+    const std::vector<int64_t>& symbols) {
+  const std::lock_guard lock(mutex_);
+  if (!late_.empty()) poll_late();
+  if (first_waiter_ || !has_room()) return full();
+  auto context = take_free(symbols);
+  ++held_;
+  return context;
+}
+
+// The caller must hold the lock, and there must be room.
+std::unique_ptr<RunContext> DeviceSession::take_free(const std::vector<int64_t>& symbols) {
+  // Reserve memory now, so that returning the context cannot fail.
+  const size_t all = free_.size() + late_.size() + in_use_ + 1;
+  for (auto* list : {&free_, &late_}) list->reserve(all);
+  dead_.reserve(dead_.size() + all);
+  ++in_use_;
+  if (free_.empty()) return nullptr;
+  auto it = std::find_if(free_.begin(), free_.end(),
+                         [&](const auto& c) { return c->symbols() == symbols; });
+  if (it == free_.end()) it = free_.end() - 1;
+  auto context = std::move(*it);
+  free_.erase(it);
+  return context;
+}
+
+void DeviceSession::release(std::unique_ptr<RunContext> context, User user) noexcept {
+  const std::lock_guard lock(mutex_);
+  --in_use_;
+  if (user == User::RunObject) --held_;
+  if (user != User::States) ++runs_;
+  if (context) {
+    const auto state = context->state();
+    auto& list = state == RunContext::State::Late   ? late_
+                 : state == RunContext::State::Dead ? dead_
+                                                    : free_;
+    list.push_back(std::move(context));
+  }
+  // Notify with the lock held, because the waiter may be destroyed as soon as it can proceed.
+  if (first_waiter_) first_waiter_->turn.notify_one();
+}
+
+// Destroys contexts without holding the lock, because that calls the driver. The list keeps its
+// capacity (see acquire).
+bool DeviceSession::free_idle() {
+  for (bool any = false;; any = true) {
+    std::unique_ptr<RunContext> idle;
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return any;
+    idle = std::move(free_.back());
+    free_.pop_back();
+  }
+}
+
+/// A run from its first submission to its end, however it ends. The session must have counted a
+/// context as in use.
+class DeviceSession::Submission {
+ public:
+  Submission(DeviceSession& session, User user)
+      : session_(session), turn_(session.base_.options.arena.get(), user), lease_(session, user) {}
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
+  ~Submission() {
+    session_.base_.device->end_watcher().finish(watch_);
+    turn_.keeps = !lease_.leaves_arena();
+  }
+
+  Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
+               const SubmitOptions& options) {
+    RP_TRY(take(std::move(context)));
+    return ended_with(lease_.context->begin(bound, start, options));
+  }
+  /// Calls `at_end` when the device has ended what begin() submitted.
+  void watch(const EndCall& at_end) {
+    Device& device = *session_.base_.device;
+    if (Recording* const submitted = lease_.context->first_submission())
+      device.end_watcher().add(watch_, *submitted, at_end, device.ends_in_order());
+  }
+  /// Whether begin() failed for lack of memory before it submitted anything.
+  bool lacks_memory(const Status& begun) const {
+    return begun.code() == Code::OutOfMemory &&
+           (!lease_.context || (lease_.context->starved() && !lease_.context->submitted()));
+  }
+  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
+    RP_TRY(take(std::move(context)));
+    return ended_with(lease_.context->begin_in(command_buffer, bound, Clock::now()));
+  }
+  Result<bool> poll() {
+    Result<bool> ended = lease_.context->poll_first();
+    if (!ended.ok()) return ended_with(ended.status());
+    return ended;
+  }
+  Status end(std::vector<HostTensor>& results, RunStats* stats) {
+    // What follows may replace the recording that is watched.
+    session_.base_.device->end_watcher().finish(watch_);
+    const Status done = lease_.context->end(results, stats);
+    states_->done = done.ok();
+    if (done.ok()) lease_.complete();
+    return ended_with(done);
+  }
+
+ private:
+  Status take(std::unique_ptr<RunContext> context) {
+    lease_.context = std::move(context);
+    if (Status waited = turn_.take(); !waited.ok()) {
+      if (lease_.context) lease_.complete();
+      return waited;
+    }
+    if (!lease_.context) {
+      RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
+    }
+    if (Status damaged = session_.base_.states.check(); !damaged.ok()) {
+      lease_.complete();
+      return damaged;
+    }
+    states_.emplace(session_.base_.states, *lease_.context);
+    return {};
+  }
+  Status ended_with(const Status& failure) {
+    if (!failure.ok() && !lease_.context->starved()) lease_.complete();
+    return failure;
+  }
+  DeviceSession& session_;
+  ArenaTurn turn_;  // ends after the lease, which may wait for the device
+  Lease lease_;
+  std::optional<StatesOfRun> states_;  // before the lease ends
+  EndWatcher::Watch watch_;
+};
+
+Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                               std::vector<HostTensor>& results, RunStats* stats) {
+  const auto start = Clock::now();
+  const HostMemoryScope on_host(base_.options.host_memory);
+  const auto bound = bound_.take();
+  RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
+  MemoryQueue::Use memory(base_.device->memory_queue());
+  while (true) {
+    memory.begin();  // before it takes a context, for which those in line may wait
+    RP_ASSIGN(auto free_context, acquire(bound->symbols));
+    std::optional<Submission> submission(std::in_place, *this, User::Call);
+    Status begun = submission->begin(std::move(free_context), *bound, start, {});
+    if (begun.ok()) {
+      memory.has_enough();
+      return submission->end(results, stats);
+    }
+    const bool lacks_memory = submission->lacks_memory(begun);
+    submission.reset();  // frees what it has
+    memory.end();
+    if (!lacks_memory || !memory.wait()) return begun;
+  }
+}
+
+/// A run that the caller submits and waits for.
+class DeviceSession::Run final : public AsyncRun {
+ public:
+  explicit Run(DeviceSession& session) : session_(session) {}
+
+  Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) override {
+    if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
+    is_bound_ = false;
+    RP_TRY(session_.binder_.bind(inputs, outputs, session_.base_.device.get(), bound_));
+    is_bound_ = true;
+    return {};
+  }
+
+  void unbind() override { is_bound_ = false; }
+  bool is_bound() const override { return is_bound_; }
+
+  Result<bool> submit(const SubmitOptions& options) override {
+    const auto start = Clock::now();
+    const HostMemoryScope on_host(session_.base_.options.host_memory);
+    RP_TRY(check(!options.sync.signals.empty(), "signals"));
+    const bool sliced = session_.base_.options.slice_ns != 0;
+    if (sliced && (options.at_end || !options.sync.signals.empty()))
+      return unsupported("a run in slices cannot signal or call at its end; poll it");
+    if (options.at_end) RP_TRY(session_.base_.device->end_watcher().start());
+    if (!options.sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
+      return unsupported(
+          "a run that waits must begin with a launch; this one has a host kernel first");
+    RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
+    Ending unless_begun(*this);
+    submission_.emplace(session_, User::RunObject);
+    RP_TRY(submission_->begin(std::move(context), bound_, start, options));
+    unless_begun.cancel();
+    if (options.at_end) submission_->watch(options.at_end);  // last, as the call may end the run
+    return RunContext::begins_with_a_submission(session_.shared_);
+  }
+
+  Status record(void* command_buffer) override {
+    if (!command_buffer) return {Code::Usage, "the command buffer is null"};
+    RP_TRY(check(true, "is recorded"));
+    RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
+    Ending unless_begun(*this);
+    submission_.emplace(session_, User::RunObject);
+    RP_TRY(submission_->begin_in(command_buffer, std::move(context), bound_));
+    unless_begun.cancel();
+    return {};
+  }
+
+  bool in_flight() const override { return submission_.has_value(); }
+
+  Result<bool> ended() override {
+    if (!submission_) return true;
+    Result<bool> ended = submission_->poll();
+    if (!ended.ok()) submission_.reset();
+    return ended;
+  }
+
+  Status wait(std::vector<HostTensor>& results, RunStats* stats) override {
+    if (!submission_) return {Code::Usage, "the run was not submitted, or has ended already"};
+    const HostMemoryScope on_host(session_.base_.options.host_memory);
+    const Ending ending(*this);
+    return submission_->end(results, stats);
+  }
+
+ private:
+  /// Ends the submission, also if an exception does.
+  class Ending {
+   public:
+    explicit Ending(Run& run) : run_(run) {}
+    Ending(const Ending&) = delete;
+    Ending& operator=(const Ending&) = delete;
+    ~Ending() {
+      if (!cancelled_) run_.submission_.reset();
+    }
+    void cancel() { cancelled_ = true; }
+
+   private:
+    Run& run_;
+    bool cancelled_ = false;
+  };
+  /// Whether the run can begin. `alone`: it must be one submission, because it `does` something.
+  Status check(bool alone, const char* does) const {
+    if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
+    if (!is_bound_) return {Code::Usage, kUnbound};
+    if (!alone || RunContext::is_one_submission(session_.shared_)) return {};
+    return unsupported(std::string("a run that ") + does +
+                       " must be one submission, without host kernels, and without values or next "
+                       "states that pass "
+                       "through the host");
+  }
+
+  DeviceSession& session_;
+  BoundIo bound_;
+  bool is_bound_ = false;
+  std::optional<Submission> submission_;
+};
+
+Result<std::unique_ptr<AsyncRun>> DeviceSession::make_run() {
+  return Result<std::unique_ptr<AsyncRun>>(std::make_unique<Run>(*this));
+}
+
+// A session with states has one context at most, so that nothing else uses the states while this
+// call has it.
+Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_t> which) {
+  RP_ASSIGN(auto free_context, acquire({}));
+  Lease lease(*this, User::States);
+  lease.context = std::move(free_context);
+  lease.complete();
+  const HostMemoryScope on_host(base_.options.host_memory);
+  return base_.states.read(which);
+}
+
+Status DeviceSession::write_states(std::span<const size_t> which,
+                                   std::span<const HostTensor> values) {
+  RP_ASSIGN(auto free_context, acquire({}));
+  Lease lease(*this, User::States);
+  lease.context = std::move(free_context);
+  lease.complete();
+  return base_.states.write(which, values);
+}
+
+SessionStats DeviceSession::stats() const {
+  const std::lock_guard lock(mutex_);
+  SessionStats s;
+  s.runs = runs_;
+  s.recordings = base_.totals.recordings;
+  s.submits = base_.totals.submits;
+  s.dispatches = base_.totals.dispatches;
+  s.barriers = base_.totals.barriers;
+  s.copies = base_.totals.copies;
+  s.device_bytes = base_.totals.device_bytes;
+  s.load_ms = load_ms_;
+  return s;
+}
+
+Result<std::unique_ptr<Session>> create_device_session(
+    std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device, size_t variant,
+    std::vector<std::string> notes, const SessionOptions& options, Verdict& verdict) {
+  auto session = std::make_unique<DeviceSession>(std::move(package), std::move(device), variant,
+                                                 std::move(notes), options);
+  RP_TRY(session->load(verdict));
+  if (!verdict.right) return std::unique_ptr<Session>();
+  return Result<std::unique_ptr<Session>>(std::move(session));
+}
+
+}  // namespace reprise

@@ -1,0 +1,75 @@
+// The session on a device.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/pool.h"
+#include "runtime/run/run_context.h"
+#include "runtime/session/session_impl.h"
+
+namespace reprise {
+
+class DeviceSession final : public Session, private IdleMemory::Holder {
+ public:
+  DeviceSession(std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device,
+                size_t variant, std::vector<std::string> notes, const SessionOptions& options);
+
+  DeviceSession(const DeviceSession&) = delete;
+  DeviceSession& operator=(const DeviceSession&) = delete;
+  ~DeviceSession() override { base_.device->idle_memory().remove(*this); }
+
+  /// If the verdict is that a kernel is wrong, the session must not be used.
+  Status load(Verdict& verdict);
+  const package::Package& package() const override { return *base_.package; }
+  Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
+  Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
+  Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                  std::vector<HostTensor>& results, RunStats* stats) override;
+  Result<std::unique_ptr<AsyncRun>> make_run() override;
+  const plan::Interface& io() const override { return base_.package->io; }
+  const std::string& variant() const override { return variant_.name; }
+  const std::vector<std::string>& variant_notes() const override { return notes_; }
+  const plan::Plan& plan() const override { return variant_.plan; }
+  SessionStats stats() const override;
+  Device* device() override { return base_.device.get(); }
+
+ private:
+  Status load_kernels(SessionShared& plan, Verdict& verdict);
+  class Lease;
+  class ArenaTurn;
+  class Submission;
+  class Run;
+  struct Waiter;
+  bool has_room() const;
+  void poll_late();
+  void wait_for_room(std::unique_lock<std::mutex>& lock);
+  Result<std::unique_ptr<RunContext>> acquire(const std::vector<int64_t>& symbols);
+  Status full() const;
+  Result<std::unique_ptr<RunContext>> try_acquire(const std::vector<int64_t>& symbols);
+  std::unique_ptr<RunContext> take_free(const std::vector<int64_t>& symbols);
+  enum class User : uint8_t { Call, RunObject, States };
+  void release(std::unique_ptr<RunContext> context, User user) noexcept;
+  bool free_idle() override;
+
+  SessionBase base_;
+  const package::Variant& variant_;
+  SessionShared shared_;  // of the variant's plan; outlives the contexts below
+  std::vector<std::string> notes_;
+  IoBinder binder_;
+  Pool<BoundIo> bound_;
+  mutable std::mutex mutex_;
+  Waiter *first_waiter_ = nullptr, *last_waiter_ = nullptr;
+  // Late contexts count as in flight. The device may still use the memory of late and dead
+  // contexts.
+  std::vector<std::unique_ptr<RunContext>> free_, late_, dead_;
+  unsigned in_use_ = 0;
+  unsigned held_ = 0;  // of these, by run objects
+  uint64_t runs_ = 0;
+  double load_ms_ = 0;
+};
+
+}  // namespace reprise
