@@ -308,8 +308,14 @@ class DevicePlanBuilder {
     Chosen chosen = std::move(chosen_.extract(number).mapped());
     const std::optional<lower::Group> reader = packed_weights_.reader(group, chosen.lowered);
     if (!reader) return add_chosen(group, group, std::move(chosen));
-    RP_ASSIGN(chosen, lower_by_choice(*reader, number));
-    return add_chosen(group, *reader, std::move(chosen));
+    auto packed = lower_reader(*reader, chosen.choice ? chosen.choice->chosen : 0);
+    if (packed.ok()) {
+      chosen.lowered = *std::move(packed);
+      return add_chosen(group, *reader, std::move(chosen));
+    }
+    if (packed.status().code() != Code::Unsupported)
+      return packed.status().with_context(described(group));
+    return add_chosen(group, group, std::move(chosen));
   }
 
   /// If a kernel cannot be emitted, `failed` is a group that uses it.
@@ -345,6 +351,17 @@ class DevicePlanBuilder {
     context_.times.lower += ms_since(start);
     if (!chosen.ok()) return chosen.status().with_context(described(group));
     return chosen;
+  }
+
+  /// Lowers a group that reads packed weights. The choice was made for the group as it is without
+  /// them, so that the key of its site does not depend on the tiles of other groups.
+  Result<lower::Lowered> lower_reader(const lower::Group& reader, size_t choice) {
+    const auto start = Clock::now();
+    auto lowered = context_.lowerings.lower(reader, target_);
+    if (lowered.ok() && choice != 0 && choice < lowered->choices.size())
+      lowered = context_.lowerings.lower(reader, target_, choice);
+    context_.times.lower += ms_since(start);
+    return lowered;
   }
 
   /// `form`: the group as it was lowered.

@@ -122,7 +122,7 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
     }
     const uint32_t index = s.in[0].u32[n];
     uint64_t* cells = shared_[i.imm].data() + size_t{group} * array.count + index;
-    if (partial_) {  // shared accesses were checked when all stores counted
+    if (partial_) {  // a run in which all stores count checks shared accesses
       for (uint32_t l = 0; l < lanes; ++l) {
         if (load) {
           value.set(l * stride_ + n, cells[l]);

@@ -122,7 +122,9 @@ class Demand {
   std::vector<std::map<int64_t, std::vector<int32_t>>> local_stores_;  // by local and element,
                                                                        // until they are needed
   std::vector<std::vector<int32_t>> shared_stores_;  // by shared array, until they are needed
-  // By buffer, until they are needed. An invocation reads only its own stores.
+  // By buffer parameter, until they are needed. An invocation reads only its own stores, and
+  // through another parameter of the same memory only before it stores
+  // (codegen/kernel/ir/semantics.md).
   std::vector<std::vector<int32_t>> buffer_stores_;
   std::vector<int32_t> without_value_;  // stores whose element is needed, but not what they store
   std::vector<int32_t> pending_;

@@ -1,4 +1,5 @@
-// Which instructions all invocations must execute even if only the stores of some of them count.
+// Which instructions a part of a kernel's results depends on: those of some invocations or stores,
+// or only which elements are stored or loaded.
 #pragma once
 
 #include <span>

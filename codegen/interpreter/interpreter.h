@@ -91,7 +91,7 @@ enum class Wanted : uint8_t {
 };
 
 /// Some workgroups of a launch, executed in the order of the list on memory that the caller owns.
-/// Each invocation counts the instructions that it executes.
+/// Instructions are counted as if every invocation executed all of its blocks.
 struct PartialLaunch {
   std::array<uint32_t, 3> grid{1, 1, 1};  // of the whole launch
   std::vector<uint32_t> scalars;
@@ -111,7 +111,8 @@ struct PartialLaunch {
   /// The invocations whose stores count, ascending. Invocation i of workgroup number w in the list
   /// has the number w * (invocations of a workgroup) + i. All other invocations execute only what
   /// these need, and accesses that depend on data; their other stores are undefined. Empty: all
-  /// count. Ignored unless values are wanted and all workgroups are executed together.
+  /// count. Ignored in kernels with matrices or with partial subgroups that exchange lanes, and
+  /// unless values are wanted and all workgroups are executed together.
   std::vector<uint32_t> counted;
   /// The Store instructions whose values count, if not all invocations do; the values of others are
   /// undefined. Empty: all.

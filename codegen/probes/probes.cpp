@@ -446,13 +446,17 @@ class Prober {
   }
 
   /// The outcome of the same launch as `chosen`, whose samples it takes. `work` has the workgroups
-  /// of `chosen`, together.
+  /// of `chosen`, together. Without errors, a kernel with shared arrays is interpreted whole, which
+  /// finds races.
   Result<ProbeOutcome> evaluate(const Setup& setup, const Work& work, size_t row,
                                 const ProbeOutcome& chosen, const InterpretOptions& options) const {
     ProbeMemory memory = memory_of(setup, row);
     kernel::PartialLaunch launch = launch_of(setup, work, memory);
-    launch.counted = chosen.invocations;
-    launch.stores = chosen.stores;
+    const bool exact = options.native_error == NativeError::None && !options.flush_subnormals;
+    if (!exact || k_.shared.empty()) {
+      launch.counted = chosen.invocations;
+      launch.stores = chosen.stores;
+    }
     RP_TRY(kernel::interpret_some(k_, launch, options).status());
     ProbeOutcome out = chosen;
     out.bits.clear();

@@ -122,11 +122,14 @@ std::string room_of_header(const std::string& target) {
   return tops.contains(top) ? folder_of(target) : "";
 }
 
+/// Whether a header of the table, or a folder of headers, stands for the target.
+bool is_named(const std::string& header, const std::string& target) {
+  return header.back() == '/' ? target.starts_with(header) : target == header;
+}
+
 bool allowed(const Room& room, const Include& include) {
   if (is_standard(include)) return true;
-  const auto named = [&](const std::string& h) {
-    return h.back() == '/' ? include.target.starts_with(h) : include.target == h;
-  };
+  const auto named = [&](const std::string& h) { return is_named(h, include.target); };
   if (std::ranges::any_of(room.headers, named)) return true;
   const std::string other = room_of_header(include.target);
   return !other.empty() && (other == room.folder || room.rooms.contains(other));
@@ -170,6 +173,13 @@ TEST(Rooms, TheTableHasNothingElse) {
     EXPECT_TRUE(files.contains(room.folder)) << room.folder << " has no sources";
     for (const std::string& other : room.rooms)
       EXPECT_TRUE(used[room.folder].contains(other)) << room.folder << " includes no " << other;
+    for (const std::string& header : room.headers) {
+      const auto is_it = [&](const Include& i) {
+        return folder_of(i.file) == room.folder && is_named(header, i.target);
+      };
+      EXPECT_TRUE(std::ranges::any_of(product_sources().includes, is_it))
+          << room.folder << " includes no " << header;
+    }
   }
 }
 

@@ -55,7 +55,7 @@ TEST(InputFacts, AreFoundByTheCommandLine) {
 /// A package has the branch of an If that fits the sizes for which it was compiled.
 TEST(InputFacts, PackagesTellWhichBranchTheyHave) {
   const TempDir dir;
-  const auto folder = source_dir() / "tests/conformance/inputs/cases/if_squeeze_of_two";
+  const auto folder = own_cases("inputs") / "if_squeeze_of_two";
   const std::string model = folder / "model.onnx", data = folder / "test_data_set_0";
   const std::string package = dir / "m.rpk";
   ASSERT_EQ(reprise({"compile", model, "-o", package}).status, 0);

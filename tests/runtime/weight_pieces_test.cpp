@@ -96,6 +96,10 @@ TEST(WeightPieces, GiveTheSameAsTheWhole) {
       packer.add(at, std::span(bytes).subspan(at, size), parts);
       at += size;
     }
+    if (w.packing == plan::Weight::Packing::Raw) {  // the rest of the last word is not defined
+      whole.resize(bytes.size());
+      parts.resize(bytes.size());
+    }
     ASSERT_EQ(parts, whole) << round;
   }
 }

@@ -262,7 +262,7 @@ bool SpirvEmitter::is_long(int32_t loop) const {
     const size_t place = in.op == Op::LocalLoad ? 0 : 1;
     chooses |= in.args.size() > place && constant(in.args[place]) < 0;
   });
-  return !chooses && (end - start) / step * insts > kMaxCopied;
+  return !chooses && (end - start + step - 1) / step * insts > kMaxCopied;
 }
 
 Status SpirvEmitter::for_(int32_t index) {

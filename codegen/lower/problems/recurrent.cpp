@@ -293,7 +293,7 @@ class RecurrentOperands final : public shaders::Recurrence {
 /// The form in which the launch reads R.
 void add_packed(LoweredLaunch& launch, const RecurrentProblem& p) {
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
-    if (!launch.buffers[i].packed) continue;
+    if (!launch.buffers[i].packed || launch.buffers[i].value != p.input(kR)) continue;
     PackedOperand form;
     form.buffer = static_cast<int>(i);
     form.batch = p.directions;
