@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "backends/common/counters.h"
-#include "backends/cuda/library.h"
 #include "backends/common/owned.h"
 #include "backends/common/run_queue.h"
+#include "backends/cuda/library.h"
 
 namespace reprise::cuda {
 
