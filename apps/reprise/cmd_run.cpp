@@ -91,6 +91,22 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
   return list;
 }
 
+/// Runs once. A device tells only which kernel found an index outside its dimension. The host tells
+/// which index it was, so it runs the model again.
+Result<std::vector<HostTensor>> run_loaded(const InputPlans::Loaded& loaded, const InputSet& inputs,
+                                           RunStats& stats) {
+  auto outputs = run_session(*loaded.session, inputs, &stats);
+  if (outputs.ok() || outputs.status().code() != Code::InvalidInput || !loaded.session->device())
+    return outputs;
+  const auto host = Session::create(loaded.model.package, nullptr);
+  if (!host.ok()) return outputs;
+  const auto again = run_session(**host, inputs, nullptr);
+  if (again.ok() || again.status().code() != Code::InvalidInput ||
+      again.status().message() == outputs.status().message())
+    return outputs;
+  return invalid_input(outputs.status().message() + "; on the host: " + again.status().message());
+}
+
 Status run_model(const RunOptions& o) {
   const Output out(o.common.json);
   RP_ASSIGN(OpenedDevice device, open_selected(o.common, {o.model}));
@@ -98,7 +114,7 @@ Status run_model(const RunOptions& o) {
   const auto run_once = [&](InputPlans::Loaded& loaded) -> Status {
     RP_ASSIGN(InputSet inputs, collect_inputs(loaded.model, o.common, o.inputs, false));
     RunStats stats;
-    RP_ASSIGN(std::vector<HostTensor> outputs, run_session(*loaded.session, inputs, &stats));
+    RP_ASSIGN(std::vector<HostTensor> outputs, run_loaded(loaded, inputs, stats));
     RP_ASSIGN(Json list, write_outputs(o, *loaded.session, outputs, out));
     const SessionStats totals = loaded.session->stats();
     document = {{"model", o.model},
