@@ -422,7 +422,6 @@ Status run_explain(const ExplainOptions& o) {
                    {"submits", run.submits},
                    {"barriers", run.barriers},
                    {"host_calls", run.host_calls},
-                   {"copies", 0},
                    {"images", images_json(model.package->io)},
                    {"groups", sections.groups_json},
                    {"kernels", std::move(kernels)},

@@ -23,8 +23,9 @@ def backend(
     `options` may have "device", "precision", "freeze", "weights" and "cache_dir"; see `Options`.
     `name` is what PyTorch calls the program in its logs.
     """
-    from .aot import compile_module
+    from .aot import compile_module, register
 
+    register(backend)
     return compile_module(gm, example_inputs, mode=mode, options=options)
 
 
@@ -68,7 +69,9 @@ def explain(
     """
     from .explanation import explain as explain_model
 
-    return explain_model(model, *inputs, mode=mode, options=options, **keywords)
+    return explain_model(
+        backend, model, *inputs, mode=mode, options=options, **keywords
+    )
 
 
 def export(

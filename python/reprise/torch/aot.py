@@ -40,7 +40,6 @@ def compile_module(
     options: Mapping[str, object] | None = None,
 ) -> Callable[..., Any]:
     """Compiles a graph that Dynamo captured; see `reprise.torch.backend`."""
-    _register()
     report.add_end(gm)
     chosen = Options.of(mode, options)
     opened = engine.open_engine(chosen)
@@ -135,14 +134,12 @@ def _stored() -> ModuleType | None:
 
 
 @functools.cache
-def _register() -> None:
+def register(backend: Callable[..., Any]) -> None:
     """Makes the backend known by its name even where its function is passed.
 
     After it has compiled with a backend that it knows, Dynamo drops the weak references to
     parameters, which `torch.utils.swap_tensors` refuses.
     """
-    from . import backend
-
     if "reprise" in list_backends():
         lookup_backend("reprise")
     else:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._higher_order_ops.effects import with_effects
 from torch.fx import Node
 
 from .errors import Unsupported
-
-if TYPE_CHECKING:
-    from .graph import Graph, Value
+from .graph import Graph, Value
 
 aten = torch.ops.aten
 #: Operators that have no result: they raise an exception if a tensor has the wrong values.
@@ -41,8 +39,6 @@ class Check:
 
     def placed(self, place: Callable[[Value], Place]) -> Check:
         """Replaces values by the results that hold them."""
-        from .graph import Value
-
         args = tuple(place(a) if isinstance(a, Value) else a for a in self.args)
         return Check(self.operator, args, self.kwargs)
 
@@ -86,8 +82,6 @@ def is_check(node: Node) -> bool:
 
 def note(graph: Graph, node: Node, argument: Callable[[Any], Any]) -> Any:
     """Notes the assertion of a node, and returns what later nodes read of it."""
-    from .graph import Value
-
     ordered = node.target is with_effects
     operator, given = (
         (node.args[1], node.args[2:]) if ordered else (node.target, node.args)

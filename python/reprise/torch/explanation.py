@@ -13,7 +13,7 @@ import torch._dynamo
 from torch.utils import _pytree as pytree
 
 from .._tables import html_table
-from . import backend, phases, report
+from . import phases, report
 
 
 @dataclass
@@ -128,13 +128,14 @@ def _unchanged(model: object) -> Iterator[None]:
 
 
 def explain(
+    backend: Callable[..., Any],
     model: Callable[..., Any],
     *inputs: Any,
     mode: str | None = None,
     options: Mapping[str, object] | None = None,
     **keywords: Any,
 ) -> Explanation:
-    """Compiles `model`, runs it once with the inputs, and tells what became of it.
+    """Compiles `model` with our backend, runs it once, and tells what became of it.
 
     If a result needs a gradient, the backward graph is compiled and run as well. Gradients, buffers
     such as the statistics of a BatchNorm, and the state of random numbers are left as they were, and
@@ -143,11 +144,16 @@ def explain(
     # PyTorch does not trace a program that it has saved, and there would be nothing to explain.
     saves = getattr(torch._dynamo.config, "caching_precompile", False)
     with torch._dynamo.config.patch({"caching_precompile": False} if saves else {}):
-        return _explained(model, inputs, keywords, mode, options)
+        return _explained(backend, model, inputs, keywords, mode, options)
 
 
 def _explained(
-    model: Callable[..., Any], inputs: Any, keywords: Any, mode: Any, options: Any
+    backend: Callable[..., Any],
+    model: Callable[..., Any],
+    inputs: Any,
+    keywords: Any,
+    mode: Any,
+    options: Any,
 ) -> Explanation:
     def own(gm: Any, example_inputs: Any, **chosen: Any) -> Any:
         return backend(gm, example_inputs, **chosen)

@@ -6,16 +6,18 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
 
 from . import proto
-from .checks import Check
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
 from .symbols import SHIFT, Linear, Size, expression, linear, static
+
+if TYPE_CHECKING:
+    from .checks import Check
 
 #: The newest version of ai.onnx whose operators rows use.
 OPSET = 26

@@ -15,7 +15,12 @@ from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from . import complexes, higher_order, table
+from . import (
+    complexes,
+    higher_order,
+    ops,  # noqa: F401  (importing the families registers their rows)
+    table,
+)
 from .checks import Check, Place, guard, is_check, is_token, note
 from .complexes import PARTS, Complex
 from .dtypes import elem_type

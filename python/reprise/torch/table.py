@@ -56,9 +56,7 @@ def row(*names: str) -> Callable[[_F], _F]:
 
 
 def find(target: Any) -> Row | None:
-    """Returns the row of an overload."""
-    from . import ops  # noqa: F401  (importing the families registers their rows)
-
+    """Returns the row of an overload, among those that importing `ops` registers."""
     return _ROWS.get(target) or _OF_OTHERS.get(str(target))
 
 
@@ -75,11 +73,4 @@ def find_row(name: str) -> Row | None:
     return next((_ROWS[o] for o in overloads(name) if o in _ROWS), None)
 
 
-def targets() -> list[Any]:
-    """Returns all overloads that have a row."""
-    from . import ops  # noqa: F401
-
-    return list(_ROWS)
-
-
-__all__ = ["Graph", "Row", "Value", "find", "overloads", "row", "targets"]
+__all__ = ["Graph", "Row", "Value", "find", "overloads", "row"]
