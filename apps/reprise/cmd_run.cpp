@@ -7,6 +7,7 @@
 #include "apps/common/values.h"
 #include "apps/reprise/command.h"
 #include "apps/reprise/input_plans.h"
+#include "apps/reprise/measure.h"
 #include "runtime/platform/path.h"
 
 namespace reprise::app {
@@ -98,9 +99,7 @@ Result<std::vector<HostTensor>> run_loaded(const InputPlans::Loaded& loaded, con
   auto outputs = run_session(*loaded.session, inputs, &stats);
   if (outputs.ok() || outputs.status().code() != Code::InvalidInput || !loaded.session->device())
     return outputs;
-  const auto host = Session::create(loaded.model.package, nullptr);
-  if (!host.ok()) return outputs;
-  const auto again = run_session(**host, inputs, nullptr);
+  const auto again = reference_outputs(loaded.model, inputs, loaded.options);
   if (again.ok() || again.status().code() != Code::InvalidInput ||
       again.status().message() == outputs.status().message())
     return outputs;

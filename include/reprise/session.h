@@ -311,13 +311,13 @@ REPRISE_API reprise_status reprise_run_bind(reprise_run* run, const reprise_tens
  * submitted when one of them has ended. Allocates nothing on the heap under the conditions of
  * reprise_session_run.
  *
- * Runs need not be waited for to follow each other: those of a Vulkan device, of any sessions, use
- * its memory in the order in which they were submitted. A run may read in a reprise_buffer what an
- * earlier one writes there, and write what an earlier one reads. The same holds for runs in a CUDA
- * stream that the application lends. It holds for what a run submits at once: all of it, unless the
- * plan has host kernels or control flow (reprise_package_variant), or slice_us is set. Wait for a
- * run before another one that needs what is left of it. On a CUDA device with streams of the
- * library, runs may overlap: wait for the first, or lend a stream. */
+ * A run may be submitted before earlier ones have ended. Runs on a Vulkan device, of any session,
+ * use its memory in the order in which they were submitted: a run may read in a reprise_buffer what
+ * an earlier one writes there, and write what an earlier one reads. So do runs in a CUDA stream
+ * that the application lends. The order covers what this call submits, which is the whole run
+ * unless its plan has host kernels or control flow (reprise_package_variant) or slice_us is set.
+ * Wait for the end of such a run before you submit one that needs its results. Runs in streams of
+ * the library may overlap: wait for the first, or lend a stream. */
 REPRISE_API reprise_status reprise_run_submit(reprise_run* run,
                                               const reprise_submit_options* options,
                                               reprise_error* error);

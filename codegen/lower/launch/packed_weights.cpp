@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kLeastElements = int64_t{1} << 12;
 
 /// The form of 4-bit integers that no GEMM reads. In memory of their own, each has a byte; here it
-/// has half of one. The last axis is K if it is no longer than all
-/// others together, as in a table, of which it is a row.
+/// has half of one. The last axis is K if it is no longer than all others together, as in a
+/// table, of which it is a row.
 std::optional<PackedForm> form_of_nibbles(const HostTensor& t) {
   if (t.dims().empty()) return std::nullopt;
   const int64_t last = t.dims().back(), others = t.count() / last;
