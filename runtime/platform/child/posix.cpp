@@ -191,7 +191,8 @@ std::string user_cache_folder() {
     const char* const path = std::getenv(name);
     return path && *path == '/' ? std::string(path) : std::string();
   };
-  const std::string xdg = absolute("XDG_CACHE_HOME"), home = absolute("HOME");
+  std::string xdg = absolute("XDG_CACHE_HOME");
+  std::string home = absolute("HOME");
   if (!xdg.empty()) return xdg;
   return home.empty() ? home : home + "/.cache";
 }
