@@ -6,6 +6,27 @@ endif()
 set(example "${CMAKE_MATCH_1}")
 string(REGEX REPLACE "\n```.*" "\n" example "${example}")
 file(WRITE ${WORK_DIR}/readme.cpp "${example}")
+if(NOT readme MATCHES "<!-- consumer:c:begin -->\n```c\n(.*)```\n<!-- consumer:c:end -->")
+  message(FATAL_ERROR "README.md holds no example in C between its consumer markers")
+endif()
+file(WRITE ${WORK_DIR}/readme_c.c "#include <reprise/reprise.h>
+#include <stdio.h>
+
+int main(void) {
+  reprise_error error = {REPRISE_OK, \"\"};
+  reprise_package* package = NULL;
+  reprise_device* device = NULL;
+  reprise_session* session = NULL;
+  float x[60], y[60];
+  for (int i = 0; i < 60; ++i) x[i] = 0.5F;
+${CMAKE_MATCH_1}  if (error.status != REPRISE_OK) return fprintf(stderr, \"%s\\n\", error.message), 1;
+  for (int i = 0; i < 60; ++i) printf(\"%g \", (double)y[i]);
+  reprise_session_free(session);
+  reprise_device_free(device);
+  reprise_package_free(package);
+  return 0;
+}
+")
 file(READ ${SOURCE_DIR}/docs/embedding.md embedding)
 foreach(program minimal frame game image lend)
   set(file ${WORK_DIR}/${program}.cpp)
