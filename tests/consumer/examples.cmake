@@ -9,6 +9,7 @@ file(WRITE ${WORK_DIR}/readme.cpp "${example}")
 if(NOT readme MATCHES "<!-- consumer:c:begin -->\n```c\n(.*)```\n<!-- consumer:c:end -->")
   message(FATAL_ERROR "README.md holds no example in C between its consumer markers")
 endif()
+string(REGEX REPLACE "\n([^\n])" "\n  \\1" excerpt "  ${CMAKE_MATCH_1}")
 file(WRITE ${WORK_DIR}/readme_c.c "#include <reprise/reprise.h>
 #include <stdio.h>
 
@@ -19,7 +20,7 @@ int main(void) {
   reprise_session* session = NULL;
   float x[60], y[60];
   for (int i = 0; i < 60; ++i) x[i] = 0.5F;
-${CMAKE_MATCH_1}  if (error.status != REPRISE_OK) return fprintf(stderr, \"%s\\n\", error.message), 1;
+${excerpt}  if (error.status != REPRISE_OK) return fprintf(stderr, \"%s\\n\", error.message), 1;
   for (int i = 0; i < 60; ++i) printf(\"%g \", (double)y[i]);
   reprise_session_free(session);
   reprise_device_free(device);
