@@ -97,7 +97,8 @@ const Case kCases[] = {
      [](Model& m) { m.node("Foo", {"x"}, {"z"}); }},
     {"KnownUnsupportedOperator", Code::Unsupported,
      "node 'n' (Gradient, domain 'ai.onnx.preview.training') of the model is not supported: "
-     "training is not supported; export the model for inference; the model also needs: "
+     "gradients within a model are not supported; export the model for inference, or a training "
+     "step with reprise.torch.TrainStep; the model also needs: "
      "com.microsoft::PagedAttention",
      [](Model& m) {
        m.node("Gradient", {"x"}, {"z"}, "n")->set_domain("ai.onnx.preview.training");

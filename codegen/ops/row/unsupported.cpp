@@ -27,8 +27,8 @@ constexpr std::string_view kExtended =
 constexpr std::string_view kFourier = "transforms of ONNX Runtime's own are not supported";
 
 constexpr Unsupported kRows[] = {
-    {"ai.onnx.preview.training", "Gradient", "training is not supported",
-     "export the model for inference"},
+    {"ai.onnx.preview.training", "Gradient", "gradients within a model are not supported",
+     "export the model for inference, or a training step with reprise.torch.TrainStep"},
     {kMicrosoftDomain, "BeamSearch", kGeneration, kDecoder},
     {kMicrosoftDomain, "GreedySearch", kGeneration, kDecoder},
     {kMicrosoftDomain, "Sampling", kGeneration, kDecoder},
