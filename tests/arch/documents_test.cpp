@@ -1,6 +1,8 @@
-// The documents name files and headings that exist, so that what moves takes its description along.
+// The documents name files and headings that exist, and the table of rooms has each room, so that
+// what moves takes its description along.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -112,6 +114,47 @@ TEST(Documents, QuoteFilesThatExist) {
   EXPECT_GT(count, 100U);
 }
 
+/// The words that each row of the table of rooms in architecture.md quotes.
+std::vector<std::set<std::string>> rows_of_rooms() {
+  std::vector<std::set<std::string>> out;
+  bool in_rooms = false;
+  for (const std::string& line : read_document(source_dir() / "docs/architecture.md").prose) {
+    if (line.starts_with("## ")) in_rooms = line == "## Rooms";
+    if (!in_rooms || !line.starts_with("| ")) continue;
+    const std::vector<std::string> quoted = matches(line, std::regex("`([^`]+)`"));
+    out.emplace_back(quoted.begin(), quoted.end());
+  }
+  return out;
+}
+
+/// Whether a row names the room, or the rest of its path beside a folder that it is in.
+bool row_names(const std::set<std::string>& row, const std::string& room) {
+  if (row.contains(room)) return true;
+  for (size_t at = room.find('/'); at != std::string::npos; at = room.find('/', at + 1)) {
+    const std::string folder = room.substr(0, at);
+    const auto is_in = [&](const std::string& other) {
+      return other == folder || other.starts_with(folder + "/");
+    };
+    if (row.contains(room.substr(at + 1)) && std::ranges::any_of(row, is_in)) return true;
+  }
+  return false;
+}
+
+TEST(Documents, NameEachRoom) {
+  const auto rows = rows_of_rooms();
+  std::ifstream in(source_dir() / "tests/arch/rooms.txt");
+  size_t count = 0;
+  for (std::string line; std::getline(in, line);) {
+    const std::string room = line.substr(0, line.find(':'));
+    if (line.empty() || line[0] == '#' || room.starts_with("apps/")) continue;  // apps/README.md
+    const auto names_it = [&](const auto& row) { return row_names(row, room); };
+    EXPECT_TRUE(std::ranges::any_of(rows, names_it))
+        << "the table of rooms in docs/architecture.md has no " << room;
+    ++count;
+  }
+  EXPECT_GT(count, 50U);
+}
+
 TEST(Documents, WhatIsMissingIsFound) {
   const fs::path file = source_dir() / "docs/architecture.md";
   EXPECT_EQ(broken_link(file, "glossary.md"), "");
@@ -120,6 +163,8 @@ TEST(Documents, WhatIsMissingIsFound) {
   EXPECT_NE(broken_link(file, "no_such_file.md"), "");
   EXPECT_TRUE(is_there(file, "runtime/plan/plan.h"));
   EXPECT_FALSE(is_there(file, "runtime/plan/no_such_file.h"));
+  EXPECT_TRUE(row_names({"runtime/run", "run/bodies"}, "runtime/run/bodies"));
+  EXPECT_FALSE(row_names({"runtime/run", "bodies"}, "codegen/bodies"));
 }
 
 }  // namespace
