@@ -1,4 +1,5 @@
-/* Reprise's compiler: compiles an ONNX model to a package. C interface; the rules of reprise.h on
+/** @file
+ * Reprise's compiler: compiles an ONNX model to a package. C interface; the rules of reprise.h on
  * handles, errors, threads and structs apply. The compiler is a library of its own
  * (reprise::compiler), so applications that ship packages need not link it. */
 #ifndef REPRISE_COMPILER_H_
@@ -12,38 +13,45 @@
 extern "C" {
 #endif
 
-/* Something in a model that is not supported. The strings live as long as the call that gets it. */
+/** @defgroup compiler Compiler
+ * Compiles ONNX models to packages.
+ * @{ */
+
+/** Something in a model that is not supported. The strings live as long as the call that gets it.
+ */
 typedef struct reprise_refusal {
-  size_t struct_size;
-  const char* node;   /* a node, an input or an initialiser; empty: the model as a whole */
-  const char* op;     /* empty if it is not a node */
-  const char* domain; /* "ai.onnx" for the default domain */
-  int64_t version;    /* of the domain; 0: the model imports none */
-  const char* reason; /* what is not supported, and what helps */
+  size_t struct_size; /**< as its initialiser sets it */
+  const char* node;   /**< a node, an input or an initialiser; empty: the model as a whole */
+  const char* op;     /**< empty if it is not a node */
+  const char* domain; /**< "ai.onnx" for the default domain */
+  int64_t version;    /**< of the domain; 0: the model imports none */
+  const char* reason; /**< what is not supported, and what helps */
 } reprise_refusal;
 
+/** How a model is compiled. Zeros and nulls are the defaults. What it points to need not outlive
+ * the call. */
 typedef struct reprise_compile_options {
-  size_t struct_size;
-  int32_t fullgraph; /* fail if a node would run on the host */
-  /* Store probes in the package: inputs and expected outputs of each kernel, for sessions with
+  size_t struct_size; /**< as its initialiser sets it */
+  int32_t fullgraph;  /**< fail if a node would run on the host */
+  /** Store probes in the package: inputs and expected outputs of each kernel, for sessions with
    * check_kernels. Compiling can take several times as long. */
   int32_t probes;
-  /* Names of passes to leave out. */
+  /** Names of passes to leave out. */
   const char* const* disabled_passes;
-  size_t disabled_pass_count;
-  /* Precision of tensors and weights in memory: "fp32", "fp16" or "bf16". Null: "fp32". */
+  size_t disabled_pass_count; /**< how many `disabled_passes` has */
+  /** Precision of tensors and weights in memory: "fp32", "fp16" or "bf16". Null: "fp32". */
   const char* precision;
-  /* "vulkan", one of its variants, "cuda:sm_90" and so on. Null: "vulkan". CUDA needs NVRTC, which
+  /** "vulkan", one of its variants, "cuda:sm_90" and so on. Null: "vulkan". CUDA needs NVRTC, which
    * is opened at run time and compiles on as many threads as there are cores. */
   const char* const* targets;
-  size_t target_count;
-  const char* nvrtc;          /* path of the NVRTC library; null: search for it */
-  const char* cuda_cache_dir; /* folder that keeps compiled CUDA kernels; null: none are kept */
-  /* If set, a model that is not supported is examined to its end: called for everything in it that
+  size_t target_count;        /**< how many `targets` has */
+  const char* nvrtc;          /**< path of the NVRTC library; null: search for it */
+  const char* cuda_cache_dir; /**< folder that keeps compiled CUDA kernels; null: none are kept */
+  /** If set, a model that is not supported is examined to its end: called for everything in it that
    * is refused, before the call fails. Tuning does not call it. */
   void (*refused)(void* user, const reprise_refusal* refusal);
-  void* refused_user;
-  /* If set, called after each part of the work: a compiler pass, whose name is `what`, a group of
+  void* refused_user; /**< is passed to `refused` */
+  /** If set, called after each part of the work: a compiler pass, whose name is `what`, a group of
    * nodes that was lowered ("lowering"), a kernel whose probe was made ("probes", which each
    * variant counts anew), the plan of a variant ("variants"), and a kernel that NVRTC has compiled
    * ("kernels"). While schedules are chosen, a candidate ("candidates") and a round of measuring
@@ -51,47 +59,50 @@ typedef struct reprise_compile_options {
    * overlap, but threads of the compiler may make them. Returns 0 to go on; any other value ends
    * the call with REPRISE_CANCELLED. */
   int32_t (*progress)(void* user, const char* what, uint64_t done, uint64_t total);
-  void* progress_user;
-  const reprise_executor* executor; /* if not null: compiles on these threads, not on new ones */
-  /* Inputs and outputs that are images: "NAME=FORMAT,KEY=VALUE,...", as `reprise compile --image`
+  void* progress_user;              /**< is passed to `progress` */
+  const reprise_executor* executor; /**< if not null: compiles on these threads, not on new ones */
+  /** Inputs and outputs that are images: "NAME=FORMAT,KEY=VALUE,...", as `reprise compile --image`
    * takes it and `reprise compile --help` describes it, such as
    * "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225". Kernels of the model
    * convert the pixels. */
   const char* const* images;
-  size_t image_count;
-  /* Limits of sizes that inputs decide: "NAME=MIN..MAX", such as "batch=1..64". A run with another
+  size_t image_count; /**< how many `images` has */
+  /** Limits of sizes that inputs decide: "NAME=MIN..MAX", such as "batch=1..64". A run with another
    * size is refused. */
   const char* const* ranges;
-  size_t range_count;
-  /* Dims of dynamic inputs that are fixed: "NAME=1x3x224x224". */
+  size_t range_count; /**< how many `ranges` has */
+  /** Dims of dynamic inputs that are fixed: "NAME=1x3x224x224". */
   const char* const* shapes;
-  size_t shape_count;
-  /* Inputs that sessions keep from run to run, with the outputs that are their next values:
+  size_t shape_count; /**< how many `shapes` has */
+  /** Inputs that sessions keep from run to run, with the outputs that are their next values:
    * "INPUT=OUTPUT". An initialiser of that name is the first value, by default zeros. */
   const char* const* states;
-  size_t state_count;
-  /* Numbers for options of passes: "PASS.OPTION=NUMBER", such as "fusion.limit=10". */
+  size_t state_count; /**< how many `states` has */
+  /** Numbers for options of passes: "PASS.OPTION=NUMBER", such as "fusion.limit=10". */
   const char* const* pass_options;
-  size_t pass_option_count;
-  /* Store the CUDA text of kernels in the package, for debuggers and profilers. */
+  size_t pass_option_count; /**< how many `pass_options` has */
+  /** Store the CUDA text of kernels in the package, for debuggers and profilers. */
   int32_t keep_source;
-  uint32_t reserved;
-  /* Names of inputs to which the model gives values and that runs may give or leave out. Other
+  uint32_t reserved; /**< zero */
+  /** Names of inputs to which the model gives values and that runs may give or leave out. Other
    * inputs with values are constants. */
   const char* const* optional_inputs;
-  size_t optional_input_count;
-  /* Elements of small inputs of integers that every run has: "NAME=2,-1,3". They may decide the
+  size_t optional_input_count; /**< how many `optional_inputs` has */
+  /** Elements of small inputs of integers that every run has: "NAME=2,-1,3". They may decide the
    * ranks of results. A run with others is refused. */
   const char* const* values;
-  size_t value_count;
+  size_t value_count; /**< how many `values` has */
 } reprise_compile_options;
+/** Initialises a reprise_compile_options. */
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
         NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0          \
   }
 
-/* Compiles for all targets; no device is needed. `options` may be null.
+/** Compiles the model in the file `onnx_path` for all targets; no device is needed. `options` may
+ * be null. Fails with REPRISE_INVALID_MODEL, REPRISE_UNSUPPORTED or REPRISE_IO; the message names
+ * the node.
  *
  * If the model has weights of 64 MB or more, the package leaves those that it does not change in
  * the model's files, which it keeps open, and sessions read them there. These files may be replaced
@@ -101,28 +112,29 @@ REPRISE_API reprise_status reprise_compile_file(const char* onnx_path,
                                                 const reprise_compile_options* options,
                                                 reprise_package** out, reprise_error* error);
 
-/* Does the same with a model in memory, in which external data is an error. */
+/** Does the same with a model in memory, in which external data is an error. */
 REPRISE_API reprise_status reprise_compile_memory(const void* onnx, size_t bytes,
                                                   const reprise_compile_options* options,
                                                   reprise_package** out, reprise_error* error);
 
-/* How reprise_tune_file and reprise_tune_memory measure. */
+/** How reprise_tune_file and reprise_tune_memory measure. */
 typedef struct reprise_tune_options {
-  size_t struct_size;
-  reprise_device* device; /* not the host; nothing else may use it meanwhile */
-  /* Every input of the model, in host memory. Schedules are chosen for the sizes of these. */
+  size_t struct_size;     /**< as its initialiser sets it */
+  reprise_device* device; /**< not the host; nothing else may use it meanwhile */
+  /** Every input of the model, in host memory. Schedules are chosen for the sizes of these. */
   const reprise_tensor* inputs;
-  size_t input_count;
-  double seconds;        /* no candidate starts after this time; 0: 30 */
-  const char* cache_dir; /* folder that keeps the choices; null: they are not kept */
-  /* Progress and warnings; may be null. */
+  size_t input_count;    /**< how many `inputs` has */
+  double seconds;        /**< no candidate starts after this time; 0: 30 */
+  const char* cache_dir; /**< folder that keeps the choices; null: they are not kept */
+  /** Progress and warnings; may be null. */
   void (*log)(void* user, reprise_severity severity, const char* message);
-  void* log_user;
+  void* log_user; /**< is passed to `log` */
 } reprise_tune_options;
+/** Initialises a reprise_tune_options. */
 #define REPRISE_TUNE_OPTIONS_INIT \
   { sizeof(reprise_tune_options), NULL, NULL, 0, 0, NULL, NULL, NULL }
 
-/* Like reprise_compile_file, but chooses the kernel schedules that are fastest on the device. The
+/** Like reprise_compile_file, but chooses the kernel schedules that are fastest on the device. The
  * results of each candidate are compared with those of the host before its time counts. If even the
  * default schedules differ from the host, although each kernel by itself is right, the model
  * amplifies rounding: it gets the default schedules, and `log` reports that. A candidate
@@ -133,18 +145,20 @@ REPRISE_API reprise_status reprise_tune_file(const char* onnx_path,
                                              const reprise_tune_options* tuning,
                                              reprise_package** out, reprise_error* error);
 
-/* Does the same with a model in memory, in which external data is an error. */
+/** Does the same with a model in memory, in which external data is an error. */
 REPRISE_API reprise_status reprise_tune_memory(const void* onnx, size_t bytes,
                                                const reprise_compile_options* options,
                                                const reprise_tune_options* tuning,
                                                reprise_package** out, reprise_error* error);
 
-/* The functions above as a table, for applications that open the library at run time; each member
- * is the function with "reprise_" before its name. Members are added at the end only. */
+/** The functions of compiler.h as a table, for applications that open the library at run time.
+ * Members are added at the end only. */
 typedef struct reprise_compiler_functions {
-  size_t struct_size; /* of the library's version: it may be smaller or larger than the caller's */
-  uint32_t abi;       /* the version that was asked for */
-  uint32_t reserved;
+  size_t struct_size; /**< the library's, which may be smaller or larger than the caller's */
+  uint32_t abi;       /**< the version that was asked for */
+  uint32_t reserved;  /**< zero */
+  /** The function of compiler.h with "reprise_" before this name. */
+  /** @{ */
   reprise_status (*compile_file)(const char* onnx_path, const reprise_compile_options* options,
                                  reprise_package** out, reprise_error* error);
   reprise_status (*compile_memory)(const void* onnx, size_t bytes,
@@ -157,14 +171,18 @@ typedef struct reprise_compiler_functions {
                                 const reprise_compile_options* options,
                                 const reprise_tune_options* tuning, reprise_package** out,
                                 reprise_error* error);
+  /** @} */
 } reprise_compiler_functions;
 
-/* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
+/** Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
  * The table lives as long as the process. Look this function up in libreprise_compiler, after
  * libreprise was opened, whose handles it uses. */
 REPRISE_API const reprise_compiler_functions* reprise_get_compiler_functions(uint32_t abi_version);
+/** The type of reprise_get_compiler_functions, for the address that was looked up. */
 typedef const reprise_compiler_functions* (*reprise_get_compiler_functions_function)(
     uint32_t abi_version);
+
+/** @} */
 
 #ifdef __cplusplus
 }

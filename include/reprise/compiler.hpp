@@ -1,4 +1,5 @@
-// Reprise's compiler in C++: a thin layer over compiler.h, which documents the options.
+/// @file
+/// Reprise's compiler in C++: a thin layer over compiler.h, which documents the options.
 #ifndef REPRISE_COMPILER_HPP_
 #define REPRISE_COMPILER_HPP_
 
@@ -10,7 +11,7 @@
 namespace reprise {
 inline namespace api {
 
-/// Compiles for all targets of the options; needs no device.
+/// Compiles the model in a file for all targets of the options; no device is needed.
 inline Result<Package> compile_file(const std::string& onnx_path,
                                     const reprise_compile_options* options = nullptr) {
   reprise_error e{};
@@ -28,7 +29,7 @@ inline Result<Package> compile_memory(const void* onnx, size_t bytes,
   return Package(p);
 }
 
-/// Compiles with the schedules that are fastest on the device of `tuning`.
+/// Compiles the model in a file with the schedules that are fastest on the device of `tuning`.
 inline Result<Package> tune_file(const std::string& onnx_path, const reprise_tune_options& tuning,
                                  const reprise_compile_options* options = nullptr) {
   reprise_error e{};

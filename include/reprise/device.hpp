@@ -1,4 +1,5 @@
-// Packages, devices and their memory in C++. reprise.hpp includes it.
+/// @file
+/// Packages, devices and their memory in C++. reprise.hpp includes it.
 #ifndef REPRISE_DEVICE_HPP_
 #define REPRISE_DEVICE_HPP_
 
@@ -17,27 +18,30 @@ class Package {
  public:
   /// Takes ownership of the handle.
   explicit Package(reprise_package* owned) : handle_(owned) {}
+  /// Opens the package in a file.
   static Result<Package> open(const std::string& path) {
     reprise_error e{};
     reprise_package* p = nullptr;
     if (reprise_package_open(path.c_str(), &p, &e) != REPRISE_OK) return e;
     return Package(p);
   }
-  /// reprise_package_open_part says what `file` is; `length` 0: up to its end.
+  /// Opens a package that is a part of a file. reprise_package_open_part says what `file` is;
+  /// `length` 0: up to its end.
   static Result<Package> open_part(intptr_t file, uint64_t offset, uint64_t length) {
     reprise_error e{};
     reprise_package* p = nullptr;
     if (reprise_package_open_part(file, offset, length, &p, &e) != REPRISE_OK) return e;
     return Package(p);
   }
-  /// reprise_package_open_memory says how long `bytes` must live.
+  /// Opens a package in memory, which is not copied. reprise_package_open_memory says how long
+  /// `bytes` must live.
   static Result<Package> open_memory(const void* bytes, size_t size) {
     reprise_error e{};
     reprise_package* p = nullptr;
     if (reprise_package_open_memory(bytes, size, &p, &e) != REPRISE_OK) return e;
     return Package(p);
   }
-  /// Returns an Error with status REPRISE_OK on success.
+  /// Writes the package to a file, completely or not at all.
   Error save(const std::string& path) const {
     return outcome([&](reprise_error* e) { return reprise_package_save(get(), path.c_str(), e); });
   }
@@ -48,20 +52,25 @@ class Package {
     reprise_package_get_info(get(), &i, nullptr);
     return i;
   }
+  /// The inputs, in the model's order. Strings live as long as the package.
   std::vector<reprise_slot> inputs() const {
     return slots(info().input_count, reprise_package_input);
   }
+  /// The outputs, likewise.
   std::vector<reprise_slot> outputs() const {
     return slots(info().output_count, reprise_package_output);
   }
+  /// The states, likewise.
   std::vector<reprise_slot> states() const {
     return slots(info().state_count, reprise_package_state);
   }
+  /// The sizes that the inputs of a run decide.
   std::vector<reprise_symbol> symbols() const {
     std::vector<reprise_symbol> all(info().symbol_count, REPRISE_SYMBOL_INIT);
     for (size_t i = 0; i < all.size(); ++i) reprise_package_symbol(get(), i, &all[i], nullptr);
     return all;
   }
+  /// The variants, in the order in which sessions try them.
   std::vector<reprise_variant> variants() const {
     std::vector<reprise_variant> all(info().variant_count, REPRISE_VARIANT_INIT);
     for (size_t i = 0; i < all.size(); ++i) reprise_package_variant(get(), i, &all[i], nullptr);
@@ -77,6 +86,7 @@ class Package {
     }
     return all;
   }
+  /// The handle, which the package keeps.
   reprise_package* get() const { return handle_.get(); }
 
  private:
@@ -102,7 +112,7 @@ class Device {
     if (count < all.size()) all.resize(count);
     return all;
   }
-  /// reprise_device_open describes the ids.
+  /// Opens a device. reprise_device_open describes the ids.
   static Result<Device> open(const std::string& id = "auto",
                              const reprise_device_options* options = nullptr) {
     reprise_error e{};
@@ -116,19 +126,22 @@ class Device {
     options.package = package.get();
     return open("auto", &options);
   }
+  /// What is known of the device.
   reprise_device_info info() const {
     reprise_device_info i = REPRISE_DEVICE_INFO_INIT;
     reprise_device_get_info(get(), &i, nullptr);
     return i;
   }
-  /// These return an Error with status REPRISE_OK on success. `bytes`: 0 is no limit.
+  /// Sets the most memory, in bytes, that sessions and buffers may use; 0: no limit.
   Error set_memory_budget(uint64_t bytes) {
     return outcome(
         [&](reprise_error* e) { return reprise_device_set_memory_budget(get(), bytes, e); });
   }
+  /// Frees the memory of idle sessions.
   Error trim() {
     return outcome([&](reprise_error* e) { return reprise_device_trim(get(), e); });
   }
+  /// The handle, which the device keeps.
   reprise_device* get() const { return handle_.get(); }
 
  private:
@@ -136,38 +149,41 @@ class Device {
   Handle<reprise_device, reprise_device_free> handle_;
 };
 
-/// Device memory that runs use in place.
+/// Device memory that runs use in place. It must outlive them.
 class Buffer {
  public:
+  /// Allocates `bytes` bytes on a device, which is not the host.
   static Result<Buffer> create(const Device& device, uint64_t bytes) {
     reprise_error e{};
     reprise_buffer* b = nullptr;
     if (reprise_buffer_create(device.get(), bytes, &b, &e) != REPRISE_OK) return e;
     return Buffer(b);
   }
-  /// A VkBuffer or CUdeviceptr of the application; see reprise_buffer_borrow().
+  /// Borrows a VkBuffer or CUdeviceptr of the application; see reprise_buffer_borrow().
   static Result<Buffer> borrow(const Device& device, uint64_t handle, uint64_t bytes) {
     reprise_error e{};
     reprise_buffer* b = nullptr;
     if (reprise_buffer_borrow(device.get(), handle, bytes, &b, &e) != REPRISE_OK) return e;
     return Buffer(b);
   }
-  /// Memory that another API or process exported; see reprise_buffer_import().
+  /// Imports memory that another API or process exported; see reprise_buffer_import().
   static Result<Buffer> import(const Device& device, const reprise_external_memory& memory) {
     reprise_error e{};
     reprise_buffer* b = nullptr;
     if (reprise_buffer_import(device.get(), &memory, &b, &e) != REPRISE_OK) return e;
     return Buffer(b);
   }
-  /// write() and read() return an Error with status REPRISE_OK on success. `offset` is in bytes.
+  /// Copies bytes to the buffer, from `offset` bytes on.
   Error write(const void* data, uint64_t bytes, uint64_t offset = 0) {
     return outcome(
         [&](reprise_error* e) { return reprise_buffer_write(get(), offset, data, bytes, e); });
   }
+  /// Copies bytes from the buffer, from `offset` bytes on.
   Error read(void* data, uint64_t bytes, uint64_t offset = 0) const {
     return outcome(
         [&](reprise_error* e) { return reprise_buffer_read(get(), offset, data, bytes, e); });
   }
+  /// The handle, which the buffer keeps.
   reprise_buffer* get() const { return handle_.get(); }
 
  private:
@@ -178,18 +194,21 @@ class Buffer {
 /// Memory for intermediate tensors that sessions share (reprise_session_options::arena).
 class Arena {
  public:
+  /// Makes an arena on a device.
   static Result<Arena> create(const Device& device) {
     reprise_error e{};
     reprise_arena* a = nullptr;
     if (reprise_arena_create(device.get(), &a, &e) != REPRISE_OK) return e;
     return Arena(a);
   }
+  /// The bytes that it has on the device now.
   Result<uint64_t> bytes() const {
     reprise_error e{};
     uint64_t bytes = 0;
     if (reprise_arena_get_bytes(get(), &bytes, &e) != REPRISE_OK) return e;
     return bytes;
   }
+  /// The handle, which the arena keeps.
   reprise_arena* get() const { return handle_.get(); }
 
  private:

@@ -1,4 +1,5 @@
-/* The functions of reprise.h as a table, for applications that open the library at run time: one
+/** @file
+ * The functions of reprise.h as a table, for applications that open the library at run time: one
  * lookup instead of one for each function. Members are added at the end only. */
 #ifndef REPRISE_FUNCTIONS_H_
 #define REPRISE_FUNCTIONS_H_
@@ -11,11 +12,18 @@
 extern "C" {
 #endif
 
-/* Each member is the function of reprise.h with "reprise_" before its name. */
+/** @defgroup functions Tables of functions
+ * For applications that open the library at run time. reprise_compiler_functions is the table of
+ * the compiler's library.
+ * @{ */
+
+/** The functions of reprise.h. A member whose offset is not below `struct_size` is missing. */
 typedef struct reprise_functions {
-  size_t struct_size; /* of the library's version: it may be smaller or larger than the caller's */
-  uint32_t abi;       /* the version that was asked for */
-  uint32_t reserved;
+  size_t struct_size; /**< the library's, which may be smaller or larger than the caller's */
+  uint32_t abi;       /**< the version that was asked for */
+  uint32_t reserved;  /**< zero */
+  /** The function of reprise.h with "reprise_" before this name. */
+  /** @{ */
   size_t (*dtype_size)(reprise_dtype dtype);
   const char* (*version)(void);
   uint32_t (*abi_version)(void);
@@ -126,13 +134,17 @@ typedef struct reprise_functions {
   reprise_status (*package_metadata)(const reprise_package* package, size_t index,
                                      const char** name, const char** value, reprise_error* error);
   reprise_status (*vulkan_wanted_features)(reprise_vulkan_device* device, reprise_error* error);
+  /** @} */
 } reprise_functions;
 
-/* Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
+/** Returns the table for a REPRISE_ABI_VERSION, or null if the library does not have that version.
  * The table lives as long as the process. Look this function up with dlsym() or GetProcAddress().
  */
 REPRISE_API const reprise_functions* reprise_get_functions(uint32_t abi_version);
+/** The type of reprise_get_functions, for the address that was looked up. */
 typedef const reprise_functions* (*reprise_get_functions_function)(uint32_t abi_version);
+
+/** @} */
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,31 @@
-// Reprise in C++: a header-only layer over reprise.h, whose rules on ownership, threads and errors
-// apply. It throws no exceptions of its own. Destructors free the handles.
+/// @file
+/// Reprise in C++: a header-only layer over reprise.h, whose rules on ownership, threads and errors
+/// apply. It throws no exceptions of its own. Destructors free the handles.
+///
+/// @code{.cpp}
+/// #include <reprise/reprise.hpp>
+///
+/// #include <cstdio>
+/// #include <vector>
+///
+/// int main(int, char** argv) {  // the file of a package with an input x of [3, 4, 5]
+///   const auto fail = [](const reprise::Error& e) {
+///     std::fprintf(stderr, "%s\n", e.message.c_str());
+///     return 1;
+///   };
+///   const auto package = reprise::Package::open(argv[1]);
+///   if (!package) return fail(package.error());
+///   const auto device = reprise::Device::open_for(*package);
+///   if (!device) return fail(device.error());
+///   auto session = reprise::Session::create(*package, *device);
+///   if (!session) return fail(session.error());
+///   const std::vector<float> x(3 * 4 * 5, 0.5F);
+///   const auto outputs = session->run({{"x", x.data(), {3, 4, 5}}});
+///   if (!outputs) return fail(outputs.error());
+///   for (const float y : outputs->front().as<float>()) std::printf("%g ", static_cast<double>(y));
+///   return 0;
+/// }
+/// @endcode
 #ifndef REPRISE_REPRISE_HPP_
 #define REPRISE_REPRISE_HPP_
 
@@ -12,20 +38,27 @@
 #include "reprise/reprise.h"
 #include "reprise/value.hpp"
 
+/// Reprise in C++.
 namespace reprise {
+/// What applications use, apart from the library's own classes of the same names. It is an inline
+/// namespace: write reprise::Session.
 inline namespace api {
 
 /// Memory of the caller as an input or output of the model with that name. It is not owned and must
 /// outlive the run.
 class Tensor {
  public:
+  /// A value that need not be a tensor, as an input.
   Tensor(const char* name, const Value& value) : Tensor(name, Dims()) { raw_.value = value.get(); }
+  /// Row-major elements in host memory. A run writes only to outputs.
   template <typename T>
   Tensor(const char* name, const T* data, const Dims& dims) : Tensor(name, dims) {
     raw_.dtype = DTypeOf<T>::value;
     raw_.data = const_cast<T*>(data);  // a run does not write to inputs
     raw_.bytes = dims.bytes(sizeof(T));
   }
+  /// Elements in device memory, from `offset` bytes on, which is a multiple of 16. Outputs need no
+  /// dims.
   Tensor(const char* name, const Buffer& buffer, const Dims& dims = {}, uint64_t offset = 0)
       : Tensor(name, dims) {
     raw_.buffer = buffer.get();
@@ -35,7 +68,7 @@ class Tensor {
   Tensor(const char* name, const reprise_vulkan_image& image) : Tensor(name, Dims()) {
     raw_.image = &image;
   }
-  /// Makes `bytes` the distance from one row to the next.
+  /// Makes `bytes` the distance from one row, along the first axis, to the next.
   Tensor& row_pitch(uint64_t bytes) {
     if (raw_.data && raw_.rank > 0 && raw_.dims[0] > 0) {
       const auto rows = static_cast<size_t>(raw_.dims[0]);
@@ -44,6 +77,7 @@ class Tensor {
     raw_.row_pitch = bytes;
     return *this;
   }
+  /// The same for the C interface.
   const reprise_tensor& raw() const { return raw_; }
 
  private:
@@ -56,11 +90,11 @@ class Tensor {
 
 /// An output of a run.
 struct Output {
-  reprise_dtype dtype = REPRISE_F32;
-  std::vector<int64_t> dims;
-  std::vector<unsigned char> bytes;  // empty if the run wrote to the caller's memory
-  std::vector<std::string> strings;  // of dtype REPRISE_STRING
-  Value value;                       // a sequence, an optional or a map, which has no bytes
+  reprise_dtype dtype = REPRISE_F32;  ///< of the elements
+  std::vector<int64_t> dims;          ///< in elements, the outermost first
+  std::vector<unsigned char> bytes;   ///< empty if the run wrote to the caller's memory
+  std::vector<std::string> strings;   ///< of dtype REPRISE_STRING
+  Value value;                        ///< a sequence, an optional or a map, which has no bytes
 
   /// Copies a tensor of the results.
   void assign(const reprise_tensor& from) {
@@ -107,9 +141,10 @@ inline Result<std::vector<Output>> read_results(
   return all;
 }
 
-/// A package on a device.
+/// A package on a device. Several threads may run it at the same time.
 class Session {
  public:
+  /// Creates a session: uploads the weights, and builds the kernels.
   static Result<Session> create(const Package& package, const Device& device,
                                 const reprise_session_options* options = nullptr) {
     reprise_error e{};
@@ -118,8 +153,8 @@ class Session {
       return e;
     return Session(s);
   }
-  /// Returns all outputs in the model's order. Those that `outputs` names are written to the
-  /// caller's memory instead, and have no bytes in the result.
+  /// Runs once, and returns all outputs in the model's order. Those that `outputs` names are
+  /// written to the caller's memory instead, and have no bytes in the result.
   Result<std::vector<Output>> run(const std::vector<Tensor>& inputs,
                                   const std::vector<Tensor>& outputs = {},
                                   reprise_run_stats* stats = nullptr) {
@@ -141,7 +176,7 @@ class Session {
     reprise_session_get_info(get(), &i, nullptr);
     return i;
   }
-  /// Moves the session to another device. Returns an Error with status REPRISE_OK on success.
+  /// Moves the session to another device; see reprise_session_reopen().
   Error reopen(const Device& device) {
     return outcome(
         [&](reprise_error* e) { return reprise_session_reopen(get(), device.get(), e); });
@@ -169,7 +204,7 @@ class Session {
       return e;
     return values;
   }
-  /// These return an Error with status REPRISE_OK on success.
+  /// Gives a state these elements; their type and number must be those of the state.
   template <typename T>
   Error write_state(const std::string& name, const std::vector<T>& values) {
     const Result<reprise_slot> slot = state_of(name, DTypeOf<T>::value);
@@ -180,17 +215,21 @@ class Session {
       return {};
     return {e.status, e.message};
   }
+  /// Writes the values of all states to a file.
   Error save_states(const std::string& path) {
     return outcome(
         [&](reprise_error* e) { return reprise_session_save_states(get(), path.c_str(), e); });
   }
+  /// Reads all states from such a file, or the initial values from a package.
   Error load_states(const std::string& path) {
     return outcome(
         [&](reprise_error* e) { return reprise_session_load_states(get(), path.c_str(), e); });
   }
+  /// Gives all states their initial values.
   Error reset_states() {
     return outcome([&](reprise_error* e) { return reprise_session_reset_states(get(), e); });
   }
+  /// The handle, which the session keeps.
   reprise_session* get() const { return handle_.get(); }
 
  private:
@@ -211,19 +250,19 @@ class Session {
   Handle<reprise_session, reprise_session_free> handle_;
 };
 
-/// A run that does not block its caller: bind once, then submit and wait again and again.
+/// A run that does not block its caller: bind once, then submit and wait again and again. Only one
+/// thread at a time may use it, but for cancel().
 class Run {
  public:
-  /// The session must outlive the run.
+  /// Makes a run without bindings. The session must outlive the run.
   static Result<Run> create(const Session& session) {
     reprise_error e{};
     reprise_run* r = nullptr;
     if (reprise_run_create(session.get(), &r, &e) != REPRISE_OK) return e;
     return Run(r, session.get());
   }
-  /// bind(), submit() and wait_only() return an Error with status REPRISE_OK on success. A bind()
-  /// that fails while the run is in flight changes nothing; any other that fails leaves no
-  /// bindings.
+  /// Binds memory for all submissions until the next call; it must be valid until then. A call that
+  /// fails while the run is in flight changes nothing; any other that fails leaves no bindings.
   Error bind(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs = {}) {
     std::vector<reprise_tensor> in, out;
     in.reserve(inputs.size());
@@ -236,6 +275,7 @@ class Run {
     outputs_ = std::move(out);  // the library keeps the address of the elements
     return {};
   }
+  /// Submits the run, and returns without waiting for the device; see reprise_run_submit().
   Error submit(const reprise_submit_options* options = nullptr) {
     return outcome([&](reprise_error* e) { return reprise_run_submit(get(), options, e); });
   }
@@ -249,13 +289,14 @@ class Run {
   Error cancel() {
     return outcome([&](reprise_error* e) { return reprise_run_cancel(get(), e); });
   }
+  /// Whether wait() would not wait for what was submitted.
   Result<bool> ended() {
     reprise_error e{};
     int32_t is = 0;
     if (reprise_run_poll(get(), &is, &e) != REPRISE_OK) return e;
     return is != 0;
   }
-  /// Returns the outputs as Session::run does.
+  /// Waits for the run, and returns the outputs as Session::run() does.
   Result<std::vector<Output>> wait(reprise_run_stats* stats = nullptr) {
     reprise_error e{};
     reprise_results* raw = nullptr;
@@ -266,6 +307,7 @@ class Run {
   Error wait_only(reprise_run_stats* stats = nullptr) {
     return outcome([&](reprise_error* e) { return reprise_run_wait(get(), nullptr, stats, e); });
   }
+  /// The handle, which the run keeps.
   reprise_run* get() const { return handle_.get(); }
 
  private:

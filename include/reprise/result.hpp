@@ -1,4 +1,5 @@
-// What the C++ layer returns: values, errors and owned handles. reprise.hpp includes it.
+/// @file
+/// What the C++ layer returns: values, errors and owned handles. reprise.hpp includes it.
 #ifndef REPRISE_RESULT_HPP_
 #define REPRISE_RESULT_HPP_
 
@@ -12,23 +13,33 @@
 namespace reprise {
 inline namespace api {
 
+/// What became of a call: its status is REPRISE_OK on success. Functions that have nothing else to
+/// return return one.
 struct Error {
-  reprise_status status = REPRISE_OK;
-  std::string message;
+  reprise_status status = REPRISE_OK;  ///< REPRISE_OK: there is no error
+  std::string message;                 ///< for people; empty if there is no error
 };
 
 /// A value, or the error that says why there is none. Test it before you use the value.
 template <typename T>
 class Result {
  public:
+  /// A value.
   Result(T value) : value_(std::move(value)) {}
+  /// An error of the C interface.
   Result(const reprise_error& e) : error_{e.status, e.message} {}
+  /// An error.
   Result(Error e) : error_(std::move(e)) {}
+  /// Whether there is a value.
   explicit operator bool() const { return value_.has_value(); }
+  /// The value; there must be one.
+  /// @{
   T& operator*() { return *value_; }
   const T& operator*() const { return *value_; }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
+  /// @}
+  /// The error; its status is REPRISE_OK if there is a value.
   const Error& error() const { return error_; }
 
  private:
@@ -36,7 +47,7 @@ class Result {
   Error error_;
 };
 
-/// Calls the C interface.
+/// Calls a function of the C interface with the address of an error, and returns that error.
 template <typename F>
 Error outcome(F&& call) {
   reprise_error e{};
@@ -44,10 +55,13 @@ Error outcome(F&& call) {
   return {e.status, e.message};
 }
 
+/// Frees a handle with its function.
 template <typename T, void (*Free)(T*)>
 struct Freer {
+  /// Frees `p`.
   void operator()(T* p) const { Free(p); }
 };
+/// A handle that is freed with its owner.
 template <typename T, void (*Free)(T*)>
 using Handle = std::unique_ptr<T, Freer<T, Free>>;
 

@@ -1,4 +1,5 @@
-// Element types, and values that need not be tensors, in C++. reprise.hpp includes it.
+/// @file
+/// Element types, and values that need not be tensors, in C++. reprise.hpp includes it.
 #ifndef REPRISE_VALUE_HPP_
 #define REPRISE_VALUE_HPP_
 
@@ -16,6 +17,8 @@
 namespace reprise {
 inline namespace api {
 
+/// DTypeOf<T>::value is the dtype of a C++ type: float, double, bool or an integer of 8 to 64 bits.
+/// Tensors of other dtypes need the C interface.
 template <typename T>
 struct DTypeOf;
 #define REPRISE_DTYPE_OF(type, number)             \
@@ -40,19 +43,23 @@ REPRISE_DTYPE_OF(bool, REPRISE_BOOL);
 /// integers, which is copied. A rank over 16 is refused by the library, which then reads no dims.
 class Dims {
  public:
+  /// No dims: a scalar.
   Dims() = default;
+  /// The dims of a list.
   Dims(std::initializer_list<int64_t> dims) { add(dims); }
+  /// The dims of a range, which is copied.
   template <typename Range,
             typename = decltype(static_cast<int64_t>(*std::begin(std::declval<const Range&>())))>
   Dims(const Range& dims) {
     add(dims);
   }
-  /// The product of the dims, and of `element`.
+  /// The size of a tensor whose elements have `element` bytes: the product of that and the dims.
   size_t bytes(size_t element) const {
     for (uint32_t i = 0; i < std::min<uint32_t>(rank_, REPRISE_MAX_RANK); ++i)
       element *= static_cast<size_t>(dims_[i]);
     return element;
   }
+  /// Sets the rank and the dims of a tensor.
   void write_to(reprise_tensor& t) const {
     t.rank = rank_;
     std::copy(dims_, dims_ + std::min<uint32_t>(rank_, REPRISE_MAX_RANK), t.dims);
@@ -70,12 +77,15 @@ class Dims {
   uint32_t rank_ = 0;
 };
 
-/// A sequence, an optional, a map or a tensor, in host memory. Copies share it.
+/// A sequence, an optional, a map or a tensor, in host memory. It never changes, and copies share
+/// it.
 class Value {
  public:
+  /// Nothing; get() is null.
   Value() = default;
   /// Takes ownership of the handle.
   explicit Value(reprise_value* owned) : handle_(owned, reprise_value_free) {}
+  /// A tensor with the elements at `data`, which are copied.
   template <typename T>
   static Result<Value> tensor(const T* data, const Dims& dims) {
     reprise_tensor t = REPRISE_TENSOR_INIT;
@@ -87,7 +97,7 @@ class Value {
       return reprise_value_from_tensor(&t, out, e);
     });
   }
-  /// A tensor of rank 1.
+  /// A tensor of strings, of rank 1.
   static Result<Value> strings(const std::vector<std::string>& list) {
     std::vector<reprise_string> data;
     data.reserve(list.size());
@@ -112,11 +122,13 @@ class Value {
     });
   }
 
+  /// What it is, and how many items it has.
   reprise_value_info info() const {
     reprise_value_info i = REPRISE_VALUE_INFO_INIT;
     reprise_value_get_info(get(), &i, nullptr);
     return i;
   }
+  /// An item, as a value of its own.
   Result<Value> item(size_t index) const {
     return made([&](reprise_value** out, reprise_error* e) {
       return reprise_value_get_item(get(), index, out, e);
@@ -129,6 +141,7 @@ class Value {
     if (reprise_value_get_tensor(get(), &t, &e) != REPRISE_OK) return e;
     return t;
   }
+  /// The handle, which the value keeps.
   reprise_value* get() const { return handle_.get(); }
 
  private:
