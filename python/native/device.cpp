@@ -138,11 +138,13 @@ void bind_devices(nb::module_& m) {
   nb::class_<DeviceInfo>(m, "DeviceInfo", "A device of this machine, and whether it can be used.")
       .def_ro("id", &DeviceInfo::id,
               "The name by which it is opened: 'vulkan:0', 'cuda:0', 'host'.")
-      .def_ro("name", &DeviceInfo::name)
-      .def_ro("kind", &DeviceInfo::kind, "'discrete-gpu', 'integrated-gpu', 'cpu', 'host', ...")
-      .def_ro("driver", &DeviceInfo::driver, "Name and version of the driver.")
-      .def_ro("api", &DeviceInfo::api, "Such as 'Vulkan 1.3.230'.")
-      .def_ro("usable", &DeviceInfo::usable)
+      .def_ro("name", &DeviceInfo::name, "The name that the driver gives it.")
+      .def_ro("kind", &DeviceInfo::kind,
+              "Such as 'discrete-gpu', 'integrated-gpu', 'cpu' or 'host'.")
+      .def_ro("driver", &DeviceInfo::driver, "The name and version of the driver.")
+      .def_ro("api", &DeviceInfo::api,
+              "The version of the driver's interface, such as 'Vulkan 1.3.230'.")
+      .def_ro("usable", &DeviceInfo::usable, "Whether it can be opened.")
       .def_ro("reason", &DeviceInfo::reason, "If it is not usable: why, and what to do.")
       .def_prop_ro("facts", facts_of, nb::sig("def facts(self) -> dict[str, int | bool]"),
                    "What it can do; sizes are in bytes.")
@@ -154,8 +156,11 @@ void bind_devices(nb::module_& m) {
       "list_devices", [] { return list_devices(); }, nb::call_guard<nb::gil_scoped_release>(),
       "Every device, the host last.");
   nb::class_<Device>(m, "Device", "An open device. Sessions and tensors on it share its memory.")
-      .def_prop_ro("id", [](const Device& d) { return d.info().id; })
-      .def_prop_ro("info", [](const Device& d) { return d.info(); })
+      .def_prop_ro(
+          "id", [](const Device& d) { return d.info().id; },
+          "The name by which it is opened, such as 'vulkan:0'.")
+      .def_prop_ro(
+          "info", [](const Device& d) { return d.info(); }, "What is known of the device.")
       .def_prop_ro(
           "stream", [](const Device& d) { return d.is_cuda() ? d.stream() : 0; },
           "The CUDA stream of runs and transfers; 0 for other devices.")

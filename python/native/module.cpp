@@ -32,7 +32,8 @@ int run_command_line(std::vector<std::string> arguments) {
 NB_MODULE(_native, m) {
   using namespace reprise::python;
   nb::set_leak_warnings(false);  // objects in variables of a module live until the process ends
-  m.def("version", [] { return REPRISE_VERSION; });
+  m.def(
+      "version", [] { return REPRISE_VERSION; }, "Returns the version, such as '0.1.0'.");
   translate_errors();
   bind_arrays(m);
   bind_memory_sample(m);

@@ -103,8 +103,8 @@ std::string parse_mode(const std::string& mode) {
 namespace {
 
 void bind_slots(nb::module_& m) {
-  nb::class_<Slot>(m, "Slot", "An input or output of a model.")
-      .def_ro("name", &Slot::name)
+  nb::class_<Slot>(m, "Slot", "An input, output or state of a model.")
+      .def_ro("name", &Slot::name, "The name in the model.")
       .def_prop_ro(
           "dtype", [](const Slot& s) { return std::string(name_of(s.dtype)); },
           "The name of the element type, such as 'float32', 'bfloat16' or 'string'.")
@@ -119,7 +119,7 @@ void bind_slots(nb::module_& m) {
             return nb::cast(s.image);
           },
           nb::sig("def image(self) -> str | None"),
-          "The format of an image, such as 'rgba8', or None.")
+          "The format of an image, such as 'rgba8'; None if it is not an image.")
       .def_ro("optional", &Slot::optional,
               "Whether runs may leave the input out: the model gives it a value.")
       .def("__repr__", [](const Slot& s) {
@@ -174,7 +174,10 @@ void bind_packages(nb::module_& m) {
       .def_prop_ro(
           "notes", [](const Package& p) { return p.package->explanation.notes; },
           "What the importer assumed or found odd in the model.")
-      .def_rw("mode", &Package::mode, "The mode of sessions that name none.")
+      .def_rw(
+          "mode", &Package::mode,
+          "The mode of sessions that name none: 'default', 'reduce-overhead', 'max-autotune' or\n"
+          "'max-autotune-no-graphs'.")
       .def("_explain", explain, nb::arg("device") = nb::none(),
            nb::sig(
                "def _explain(self, device: str | Device | None = None) -> dict[str, typing.Any]"))

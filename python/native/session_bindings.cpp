@@ -65,10 +65,12 @@ void bind_states(nb::class_<Session>& c) {
                 "The tensors that the session keeps from run to run, in the model's order.");
   c.def("read_state", &Session::read_state, nb::arg("name"),
         nb::sig("def read_state(self, name: str) -> typing.Any"),
-        "Copies the value of a state to a NumPy array.");
-  c.def("write_state", &Session::write_state, nb::arg("name"), nb::arg("value"),
-        nb::sig("def write_state(self, name: str, value: object) -> None"),
-        "Gives a state the value of a contiguous array in host memory, of its dtype and shape.");
+        "Copies the value of the state of this name to a NumPy array.");
+  c.def(
+      "write_state", &Session::write_state, nb::arg("name"), nb::arg("value"),
+      nb::sig("def write_state(self, name: str, value: object) -> None"),
+      "Gives the state of this name the value of a contiguous array in host memory, of its dtype\n"
+      "and shape.");
   c.def(
       "_save_states",
       [](const Session& s, const std::string& path) {
@@ -128,14 +130,14 @@ Returns:
       nb::sig("def run_timed(self, inputs: collections.abc.Sequence[object], outputs: "
               "collections.abc.Sequence[object | None] | "
               "None = None) -> tuple[list[typing.Any], RunTimes]"),
-      "Like run_raw; also returns how long the run took.");
+      "Takes `inputs` and `outputs` as run_raw() does; also returns how long the run took.");
   c.def_prop_ro("inputs", &Session::inputs, nb::sig("def inputs(self) -> list[Slot]"),
                 "The inputs, in the model's order.");
   c.def_prop_ro("outputs", &Session::outputs, nb::sig("def outputs(self) -> list[Slot]"),
                 "The outputs, in the model's order.");
   bind_states(c);
   c.def_prop_ro("device", &Session::device, "The device that runs it.");
-  c.def_prop_ro("mode", &Session::mode);
+  c.def_prop_ro("mode", &Session::mode, "The mode in which it runs, such as 'reduce-overhead'.");
   c.def_prop_ro(
       "variant", [](const Session& s) { return s.get().variant(); },
       "The package's variant that is in use, or 'host'.");
@@ -143,9 +145,13 @@ Returns:
       "variant_notes", [](const Session& s) { return s.get().variant_notes(); },
       "Why earlier variants were not used.");
   c.def_prop_ro("kernels", &Session::kernels, "The kernel of each launch of a run.");
-  c.def_prop_ro("timestamps", &Session::timestamps);
-  c.def_prop_ro("stats", stats_of, nb::sig("def stats(self) -> dict[str, int | float]"),
-                "Totals of all runs.");
+  c.def_prop_ro("timestamps", &Session::timestamps,
+                "Whether the device time of each launch is measured.");
+  c.def_prop_ro(
+      "stats", stats_of, nb::sig("def stats(self) -> dict[str, int | float]"),
+      "Totals of all runs: 'runs', 'recordings', 'submits', 'dispatches', 'barriers' and\n"
+      "'copies' that the device executed, 'device_bytes' that the session holds now, and\n"
+      "'load_ms', the time that creating it took.");
   c.def("__repr__", [](const Session& s) {
     return "<reprise.Session on " + s.device()->info().id + ", variant " + s.get().variant() + ">";
   });

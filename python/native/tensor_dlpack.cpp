@@ -103,13 +103,13 @@ void bind_transfers(nb::class_<Tensor>& c) {
         nb::sig("def write(self, array: object) -> None"),
         "Copies an array of the same dtype to the device. The shape becomes that of the array.");
   c.def("numpy", &Tensor::numpy, nb::sig("def numpy(self) -> typing.Any"),
-        "A copy on the host, as a NumPy array.");
+        "Returns a copy on the host, as a NumPy array.");
   c.def("read_into", &Tensor::read_into, nb::arg("array"),
         nb::sig("def read_into(self, array: object) -> None"),
         "Copies the elements to a writable array of the same dtype and shape.");
   c.def("free", &Tensor::free,
         "Frees the memory now, or when the runs that use it have ended. Later uses are an error.");
-  c.def_prop_ro("freed", &Tensor::freed);
+  c.def_prop_ro("freed", &Tensor::freed, "Whether free() was called.");
   c.def(
       "__array__",
       [](const Tensor& t, nb::handle dtype, nb::handle copy) {
@@ -174,7 +174,17 @@ Args:
     array: what to copy: an array of NumPy, of DLPack, or with the buffer protocol; contiguous.
     device: 'auto', 'host', 'vulkan:0', 'cuda:0' ..., or a Device. Sessions take a tensor only if
         it is on their device.
-    dtype: how to read the elements if NumPy has no dtype for them, such as 'bfloat16' for uint16.)");
+    dtype: how to read the elements if NumPy has no dtype for them, such as 'bfloat16' for uint16.
+
+Example:
+    >>> session = reprise.Session(reprise.compile("model.onnx"), "host")
+    >>> x = reprise.Tensor(np.ones((2, 4), np.float32), "host")
+    >>> y = reprise.Tensor.empty((2, 4), device="host")
+    >>> session.run_raw([x], [y])[0] is y
+    True
+    >>> y.numpy()
+    array([[2., 2., 2., 2.],
+           [2., 2., 2., 2.]], dtype=float32))");
   c.def(
       "__init__",
       [](Tensor* self, nb::handle array, nb::handle device, nb::handle dtype) {
@@ -193,7 +203,9 @@ Args:
       nb::sig("def empty(shape: collections.abc.Sequence[int], dtype: str = 'float32', device: str "
               "| Device "
               "= 'auto') -> Tensor"),
-      "Memory for a tensor of this shape, in elements. Its contents are arbitrary.");
+      "Returns memory for a tensor of this shape, in elements, and dtype on a device. Its "
+      "contents\n"
+      "are arbitrary.");
   c.def_prop_ro(
       "shape", [](const Tensor& t) { return tuple_of(t.dims()); },
       nb::sig("def shape(self) -> tuple[int, ...]"), "The dims, in elements.");
@@ -204,7 +216,9 @@ Args:
   c.def_prop_ro(
       "capacity", [](const Tensor& t) { return t.memory()->size(); },
       "The size of the memory, in bytes.");
-  c.def_prop_ro("device", [](const Tensor& t) { return t.memory()->device(); });
+  c.def_prop_ro(
+      "device", [](const Tensor& t) { return t.memory()->device(); },
+      "The device that has the memory.");
   c.def_prop_ro(
       "address",
       [](const Tensor& t) {

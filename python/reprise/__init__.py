@@ -1,11 +1,16 @@
 """Reprise compiles ONNX models to fused kernels and replays them on Vulkan, CUDA and the host.
 
-    package = reprise.compile("model.onnx")
-    session = reprise.Session(package)          # the best device
-    y = session(x)                              # NumPy arrays, DLPack, reprise.Tensor
+A model of y = relu(x * x + x), whose input x has the shape [batch, 4], runs like this:
 
-`reprise.devices()` lists devices, `package.explain()` tells what was fused and why not more, and
-`python -m reprise` is the command line. Errors are subclasses of `reprise.Error`.
+    >>> import numpy as np
+    >>> import reprise
+    >>> package = reprise.compile("model.onnx")
+    >>> session = reprise.Session(package, "host")  # without a name: on the best device
+    >>> session(np.array([[1, 2, 3, -0.5]], np.float32))
+    array([[ 2.,  6., 12.,  0.]], dtype=float32)
+
+`devices` lists devices, `Package.explain` tells what was fused and why not more, and `python -m
+reprise` is the command line. Errors are subclasses of `Error`. Any thread may call any function.
 """
 
 from . import errors
@@ -43,6 +48,7 @@ from .errors import (
 )
 
 __version__ = version()
+"""The version, such as '0.1.0'."""
 
 __all__ = [
     "Cancelled",

@@ -47,6 +47,8 @@ def compile(
 ) -> Package:
     """Compiles an ONNX model.
 
+    The GIL is released meanwhile.
+
     Args:
         model: the path of an .onnx file, its contents, or an onnx.ModelProto. Only a file may have
             external data. A path that ends with .rpk is a compiled package, which is opened.
@@ -83,7 +85,17 @@ def compile(
             default it is shown in terminals and notebooks where tqdm is installed.
 
     Raises:
-        InvalidModel, Unsupported, UsageError, FileError, DeviceError.
+        InvalidModel: the model is malformed.
+        Unsupported: something in the model cannot be compiled; the message names the node.
+        UsageError: an argument names what does not exist.
+        FileError: the file cannot be read.
+        DeviceError: the device failed while schedules were measured.
+
+    Example:
+        >>> package = reprise.compile("model.onnx", ranges={"batch": (1, 8)}, precision="fp16")
+        >>> [(slot.name, slot.dtype, slot.shape) for slot in package.inputs]
+        [('x', 'float32', ('batch', 4))]
+        >>> package.save("model.rpk")
     """
     if device is not None and targets is not None:
         raise UsageError("give either `device` or `targets`")

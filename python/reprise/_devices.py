@@ -23,7 +23,12 @@ class DeviceList(list[_native.DeviceInfo]):
 
 
 def devices() -> DeviceList:
-    """Lists every device that a session can name, and why one cannot be used."""
+    """Lists every device that a session can name, and why one cannot be used.
+
+    Example:
+        >>> reprise.devices()[-1].id
+        'host'
+    """
     return DeviceList(_native.list_devices())
 
 
@@ -46,5 +51,9 @@ def open_device(id: str = "auto", stream: int = 0) -> _native.Device:
     Args:
         id: as `devices()` lists them, or as PyTorch calls them: "cpu", torch.device("cuda", 1).
         stream: the handle of a CUDA stream; 0 is CUDA's default stream.
+
+    Raises:
+        UsageError: there is no such device.
+        DeviceError: it cannot be used; the message says why.
     """
     return _native.open_device(device_id(id), stream)

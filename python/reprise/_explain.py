@@ -16,7 +16,8 @@ class Launch:
         kernel: its name, made of the operators in it.
         nodes: the model's nodes that it computes.
         schedule: how it computes them.
-        bytes_read, bytes_written: by the launch; None if they depend on the inputs of a run.
+        bytes_read: from device memory; None if that depends on the inputs of a run.
+        bytes_written: to device memory, likewise.
         body: the body of control flow that it is in, or empty.
     """
 
@@ -30,7 +31,14 @@ class Launch:
 
 @dataclass(frozen=True)
 class HostNode:
-    """A node that runs on the host between launches, and why."""
+    """A node that runs on the host between launches, and why.
+
+    Attributes:
+        node: its name.
+        op: its operator.
+        reason: why no kernel computes it.
+        body: the body of control flow that it is in, or empty.
+    """
 
     node: str
     op: str
@@ -40,7 +48,13 @@ class HostNode:
 
 @dataclass(frozen=True)
 class Unfused:
-    """An edge between two nodes that are in different kernels, and why."""
+    """An edge between two nodes that are in different kernels, and why.
+
+    Attributes:
+        source: the node whose result the edge carries.
+        target: the node that reads it.
+        reason: why one kernel does not compute both.
+    """
 
     source: str
     target: str
@@ -49,7 +63,13 @@ class Unfused:
 
 @dataclass(frozen=True)
 class KeptNode:
-    """A node whose result stays fp32 in a package of low precision, and why."""
+    """A node whose result stays fp32 in a package of low precision, and why.
+
+    Attributes:
+        node: its name.
+        op: its operator.
+        reason: what would go wrong.
+    """
 
     node: str
     op: str
@@ -61,6 +81,7 @@ class Explanation:
     """What a run of a package does. str() gives tables; notebooks show them.
 
     Attributes:
+        model: the name of the model's graph.
         variant: the variant that is explained, or 'host'.
         skipped: why the device does not use earlier variants.
         model_nodes: how many nodes the model has.

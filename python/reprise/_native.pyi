@@ -2,7 +2,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def version() -> str: ...
+def version() -> str:
+    """Returns the version, such as '0.1.0'."""
 
 def numpy_dtype(name: str) -> Any:
     """The NumPy dtype of results with this dtype."""
@@ -29,22 +30,24 @@ class DeviceInfo:
         """The name by which it is opened: 'vulkan:0', 'cuda:0', 'host'."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that the driver gives it."""
 
     @property
     def kind(self) -> str:
-        """'discrete-gpu', 'integrated-gpu', 'cpu', 'host', ..."""
+        """Such as 'discrete-gpu', 'integrated-gpu', 'cpu' or 'host'."""
 
     @property
     def driver(self) -> str:
-        """Name and version of the driver."""
+        """The name and version of the driver."""
 
     @property
     def api(self) -> str:
-        """Such as 'Vulkan 1.3.230'."""
+        """The version of the driver's interface, such as 'Vulkan 1.3.230'."""
 
     @property
-    def usable(self) -> bool: ...
+    def usable(self) -> bool:
+        """Whether it can be opened."""
 
     @property
     def reason(self) -> str:
@@ -63,10 +66,12 @@ class Device:
     """An open device. Sessions and tensors on it share its memory."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The name by which it is opened, such as 'vulkan:0'."""
 
     @property
-    def info(self) -> DeviceInfo: ...
+    def info(self) -> DeviceInfo:
+        """What is known of the device."""
 
     @property
     def stream(self) -> int:
@@ -81,10 +86,11 @@ def open_device(id: str = 'auto', stream: int = 0) -> Device:
     """
 
 class Slot:
-    """An input or output of a model."""
+    """An input, output or state of a model."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in the model."""
 
     @property
     def dtype(self) -> str:
@@ -100,7 +106,7 @@ class Slot:
 
     @property
     def image(self) -> str | None:
-        """The format of an image, such as 'rgba8', or None."""
+        """The format of an image, such as 'rgba8'; None if it is not an image."""
 
     @property
     def optional(self) -> bool:
@@ -162,7 +168,10 @@ class Package:
 
     @property
     def mode(self) -> str:
-        """The mode of sessions that name none."""
+        """
+        The mode of sessions that name none: 'default', 'reduce-overhead', 'max-autotune' or
+        'max-autotune-no-graphs'.
+        """
 
     @mode.setter
     def mode(self, arg: str, /) -> None: ...
@@ -308,6 +317,16 @@ class Tensor:
         device: 'auto', 'host', 'vulkan:0', 'cuda:0' ..., or a Device. Sessions take a tensor only if
             it is on their device.
         dtype: how to read the elements if NumPy has no dtype for them, such as 'bfloat16' for uint16.
+
+    Example:
+        >>> session = reprise.Session(reprise.compile("model.onnx"), "host")
+        >>> x = reprise.Tensor(np.ones((2, 4), np.float32), "host")
+        >>> y = reprise.Tensor.empty((2, 4), device="host")
+        >>> session.run_raw([x], [y])[0] is y
+        True
+        >>> y.numpy()
+        array([[2., 2., 2., 2.],
+               [2., 2., 2., 2.]], dtype=float32)
     """
 
     def __init__(self, array: object, device: str | Device = 'auto', dtype: str | None = None) -> None: ...
@@ -315,7 +334,8 @@ class Tensor:
     @staticmethod
     def empty(shape: Sequence[int], dtype: str = 'float32', device: str | Device = 'auto') -> Tensor:
         """
-        Memory for a tensor of this shape, in elements. Its contents are arbitrary.
+        Returns memory for a tensor of this shape, in elements, and dtype on a device. Its contents
+        are arbitrary.
         """
 
     @property
@@ -335,7 +355,8 @@ class Tensor:
         """The size of the memory, in bytes."""
 
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """The device that has the memory."""
 
     @property
     def address(self) -> int:
@@ -347,7 +368,7 @@ class Tensor:
         """
 
     def numpy(self) -> Any:
-        """A copy on the host, as a NumPy array."""
+        """Returns a copy on the host, as a NumPy array."""
 
     def read_into(self, array: object) -> None:
         """Copies the elements to a writable array of the same dtype and shape."""
@@ -358,7 +379,8 @@ class Tensor:
         """
 
     @property
-    def freed(self) -> bool: ...
+    def freed(self) -> bool:
+        """Whether free() was called."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any: ...
 
@@ -474,7 +496,9 @@ class Session:
         """
 
     def run_timed(self, inputs: Sequence[object], outputs: Sequence[object | None] | None = None) -> tuple[list[Any], RunTimes]:
-        """Like run_raw; also returns how long the run took."""
+        """
+        Takes `inputs` and `outputs` as run_raw() does; also returns how long the run took.
+        """
 
     @property
     def inputs(self) -> list[Slot]:
@@ -491,11 +515,12 @@ class Session:
         """
 
     def read_state(self, name: str) -> Any:
-        """Copies the value of a state to a NumPy array."""
+        """Copies the value of the state of this name to a NumPy array."""
 
     def write_state(self, name: str, value: object) -> None:
         """
-        Gives a state the value of a contiguous array in host memory, of its dtype and shape.
+        Gives the state of this name the value of a contiguous array in host memory, of its dtype
+        and shape.
         """
 
     def _save_states(self, path: str) -> None: ...
@@ -510,7 +535,8 @@ class Session:
         """The device that runs it."""
 
     @property
-    def mode(self) -> str: ...
+    def mode(self) -> str:
+        """The mode in which it runs, such as 'reduce-overhead'."""
 
     @property
     def variant(self) -> str:
@@ -525,11 +551,16 @@ class Session:
         """The kernel of each launch of a run."""
 
     @property
-    def timestamps(self) -> bool: ...
+    def timestamps(self) -> bool:
+        """Whether the device time of each launch is measured."""
 
     @property
     def stats(self) -> dict[str, int | float]:
-        """Totals of all runs."""
+        """
+        Totals of all runs: 'runs', 'recordings', 'submits', 'dispatches', 'barriers' and
+        'copies' that the device executed, 'device_bytes' that the session holds now, and
+        'load_ms', the time that creating it took.
+        """
 
     def __repr__(self) -> str: ...
 

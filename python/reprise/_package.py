@@ -15,25 +15,44 @@ from .errors import file_errors
 class Package(_native.Package):
     """A compiled model: reprise.compile() makes one, and Package.open() reads one from a file.
 
-    Attributes:
-        inputs, outputs, states: lists of Slot with name, dtype and shape (in elements).
-        variants: the kinds of devices that it has kernels for. Every package runs on the host.
-        mode: of sessions that name none.
+    A package can be pickled. Any number of sessions can use it.
+
+    Args:
+        other: a package, whose contents the new one shares.
+
+    Example:
+        >>> package = reprise.compile("model.onnx")
+        >>> package.save("model.rpk")
+        >>> reprise.Package.open("model.rpk").explain().kernels
+        ['fused_add_mul_relu']
     """
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Package:
-        """Opens a package (.rpk). Its kernels run on the device: open only files that you trust."""
+        """Opens a package (.rpk). Its kernels run on the device: open only files that you trust.
+
+        Args:
+            path: of the file, which must not change in place while the package is used.
+
+        Raises:
+            FileError: the file cannot be read; FileMissing if there is none.
+            CorruptPackage: the file is damaged, or not a package.
+            IncompatiblePackage: another version of Reprise compiled it.
+        """
         with file_errors(path):
             return cls(_native.Package._open(os.fspath(path)))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Package:
-        """Reads a package from the contents of its file, which it copies."""
+        """Reads a package from `data`, the contents of its file, which it copies."""
         return cls(_native.Package._from_bytes(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the package to a file, completely or not at all."""
+        """Writes the package to the file `path`, completely or not at all.
+
+        Raises:
+            FileError: the file cannot be written.
+        """
         self._save(os.fspath(path))
 
     def to_bytes(self) -> bytes:
@@ -51,6 +70,9 @@ class Package(_native.Package):
 
         Args:
             device: whose variant to explain; by default the first variant.
+
+        Raises:
+            UsageError: there is no such device.
         """
         return Explanation._of(self._explain(device))
 

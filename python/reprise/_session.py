@@ -34,6 +34,16 @@ class Session(_native.Session):
         seed: of operators with random results, which draw other numbers in each run.
         cache_dir: folder that keeps verdicts of check_kernels; None: they are not kept.
         isolate_tensors: give each intermediate tensor memory of its own, for debugging.
+
+    Raises:
+        IncompatiblePackage: no variant of the package fits the device.
+        OutOfMemory: the weights do not fit.
+        DeviceError: the device failed.
+
+    Example:
+        >>> session = reprise.Session(reprise.compile("model.onnx"), "host")
+        >>> session.run({"x": [[1, 2, 3, 4]]})
+        {'y': array([[ 2.,  6., 12., 20.]], dtype=float32)}
     """
 
     def __init__(
@@ -85,7 +95,10 @@ class Session(_native.Session):
             installed; else they are unsigned integers with the same bits.
 
         Raises:
-            InvalidInput, Unsupported, UsageError, DeviceError.
+            InvalidInput: an input or output has a wrong name, shape, dtype or value.
+            Unsupported: the sizes of the inputs are more than the device can compute.
+            UsageError: a Tensor was freed, or is on another device.
+            DeviceError: the device failed; Timeout if the run took too long.
         """
         given = self._ordered(inputs, self._input_index, "input")
         for name, i in self._input_index.items():
@@ -103,7 +116,11 @@ class Session(_native.Session):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs with inputs in the model's order, or by name.
+        """Runs once with inputs as `run` takes them.
+
+        Args:
+            args: inputs in the model's order.
+            kwargs: inputs by name.
 
         Returns:
             The output, or a tuple if the model has several.
@@ -121,13 +138,20 @@ class Session(_native.Session):
         return results[0] if len(results) == 1 else results
 
     def save_states(self, path: str | os.PathLike[str]) -> None:
-        """Writes the values of all states to a file; Package.open(path).initial_states() reads it."""
+        """Writes the values of all states to the file `path`, completely or not at all.
+
+        load_states() reads it, and so does Package.open(path).initial_states().
+        """
         self._save_states(os.fspath(path))
 
     def load_states(self, path: str | os.PathLike[str]) -> None:
         """Reads all states from a file of save_states(), or the initial values from a package.
 
+        Args:
+            path: of the file.
+
         Raises:
+            FileError: the file cannot be read.
             InvalidInput: the names, dtypes or shapes differ; nothing changes then.
         """
         with file_errors(path):

@@ -9,10 +9,8 @@ from pathlib import Path
 
 STUB = Path("python/reprise/_native.pyi")
 # reprise.torch needs torch, and is checked where that is installed.
-SOURCES = [
-    *sorted(str(p) for p in Path("python/reprise").glob("*.py")),
-    *sorted(str(p) for p in Path("tests/python").glob("*.py")),
-]
+FOLDERS = ("python/reprise", "tests/python", "tests/api", "docs/api")
+SOURCES = [str(p) for folder in FOLDERS for p in sorted(Path(folder).glob("*.py"))]
 # Programs, some of which need torch, are formatted alike.
 FORMATTED = [*SOURCES, "apps/python", "tools/wheel"]
 

@@ -1,12 +1,24 @@
-"""`torch.compile(model, backend="reprise")`: PyTorch models, forward and backward, on devices."""
+"""`torch.compile(model, backend="reprise")`: PyTorch models, forward and backward, on devices.
+
+PyTorch need not be imported before, and `import reprise` does not import it.
+
+    >>> import torch
+    >>> model = torch.compile(torch.nn.Linear(4, 3), backend="reprise")
+    >>> model(torch.ones(2, 4)).shape
+    torch.Size([2, 3])
+"""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .._package import Package
+    from .explanation import Explanation
+    from .tally import Counters
     from .train_step import TrainStep
 
 
@@ -20,8 +32,24 @@ def backend(
 ) -> Callable[..., Any]:
     """The backend that `torch.compile(..., backend="reprise")` finds by its entry point.
 
-    `options` may have "device", "precision", "freeze", "weights" and "cache_dir"; see `Options`.
-    `name` is what PyTorch calls the program in its logs.
+    PyTorch calls it; users pass `mode` and `options` to torch.compile.
+
+    Args:
+        gm: the program, a torch.fx.GraphModule.
+        example_inputs: tensors like those of the first call.
+        mode: "default", "reduce-overhead", "max-autotune" or "max-autotune-no-cudagraphs".
+        options: "device" is an id as in `reprise.devices`, or "auto". "precision" is that of tensors
+            and weights in device memory: "fp32", "fp16" or "bf16". "freeze": True makes parameters
+            constants when no gradient is needed. "weights" says how changes of parameters are
+            noticed: "watch" reads all of them in each run, "sample" a few words, and "frozen" takes
+            them to never change. "cache_dir" is the folder that keeps compiled packages.
+        name: what PyTorch calls the program in its logs.
+
+    Returns:
+        A function that runs the program.
+
+    Raises:
+        ValueError: there is no such option, or it has no such value.
     """
     from .aot import compile_module, register
 
@@ -44,15 +72,29 @@ def _check_options() -> None:
 backend._dynamo_backend_init = _check_options  # type: ignore[attr-defined]
 
 
+#: The modules of public classes. Importing them would import torch.
+_MODULES = {
+    "Counters": "tally",
+    "Explanation": "explanation",
+    "TrainStep": "train_step",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name != "TrainStep":  # importing it imports torch
+    if name not in _MODULES:
         raise AttributeError(f"module 'reprise.torch' has no attribute {name!r}")
-    from .train_step import TrainStep
-
-    return TrainStep
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
 
 
-__all__ = ["TrainStep", "backend", "explain", "export"]
+__all__ = [
+    "Counters",
+    "Explanation",
+    "TrainStep",
+    "backend",
+    "counters",
+    "explain",
+    "export",
+]
 
 
 def explain(
@@ -61,11 +103,24 @@ def explain(
     mode: str | None = None,
     options: Mapping[str, object] | None = None,
     **keywords: Any,
-) -> Any:
-    """Compiles a model for these inputs and returns an `Explanation` of what became of it.
+) -> Explanation:
+    """Compiles a model for these inputs, runs it, and returns an `Explanation` of what became of it.
 
     It lists each compiled graph with its kernels and launches, each operator that PyTorch runs with
-    the reason and the line of the model, and graph breaks.
+    the reason and the line of the model, and graph breaks. If a result needs a gradient, the
+    backward graph is compiled and run as well. Gradients, buffers and random numbers are left as
+    they were.
+
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+        >>> reprise.torch.explain(model, torch.ones(2, 4)).fallbacks
+        []
+
+    Args:
+        model: a module or a function.
+        inputs: its arguments.
+        mode: as for torch.compile.
+        options: likewise; see `backend`.
+        keywords: its keyword arguments.
     """
     from .explanation import explain as explain_model
 
@@ -83,21 +138,30 @@ def export(
     dynamic_shapes: Any = None,
     targets: str | Sequence[str] | None = None,
     precision: str = "fp32",
-) -> Any:
+) -> Package:
     """Compiles a model for inference and returns the package, which it saves at `path` if given.
 
     Args:
         model: a module, in the state (eval or not) in which it is to run.
-        args, kwargs: example inputs, for `torch.export.export`; one tensor stands for a tuple of
-            it. Tensors are inputs of the package, with the names of the arguments. Parameters are
+        args: example inputs, for `torch.export.export`; one tensor stands for a tuple of it. Tensors
+            are inputs of the package, with the names of the arguments. Parameters are
             constants, and buffers that the model changes are states. Results are outputs, with the
             names of their keys in dicts.
+        path: where to save the package, or None.
+        kwargs: example inputs by the names of the arguments.
         dynamic_shapes: which dims may vary, as in `torch.export.export`. Sizes have the names of
             `Dim`s, and runs with sizes outside of their limits are refused.
-        targets, precision: as in `reprise.compile`.
+        targets: as in `reprise.compile`.
+        precision: likewise.
 
     Raises:
         reprise.Unsupported: the message lists each operator that cannot be compiled.
+
+    Example:
+        >>> model = torch.nn.Linear(4, 3).eval()
+        >>> package = reprise.torch.export(model, torch.ones(2, 4), "model.rpk")
+        >>> [(slot.name, slot.shape) for slot in package.inputs]
+        [('input', (2, 4))]
     """
     from .exporting import export_model
 
@@ -107,7 +171,7 @@ def export(
     )  # fmt: skip
 
 
-def counters() -> Any:
+def counters() -> Counters:
     """Returns the `Counters` of this process now.
 
     They tell how many packages were compiled or found on disk, and the seconds of each phase.

@@ -20,8 +20,13 @@ from . import phases, report
 class Explanation:
     """Compiled graphs, with their kernels and what PyTorch runs, and graph breaks.
 
-    `seconds` tells how long the phases of the first call took. Printed, or shown in a notebook, it is a
-    table for people.
+    Printed, or shown in a notebook, it is a table for people.
+
+    Attributes:
+        graphs: the compiled graphs. Each has a `kind` ("forward", "backward" or "inference"), the
+            number of its `operators`, its compiled `regions`, and `fallbacks`.
+        breaks: the places where Dynamo ends a graph, with a `reason` and the user's line (`source`).
+        seconds: how long the phases of the first call took.
     """
 
     graphs: list[report.GraphReport] = field(default_factory=list)
@@ -35,7 +40,7 @@ class Explanation:
 
     @property
     def fallbacks(self) -> list[report.Fallback]:
-        """Operators that PyTorch runs."""
+        """The operators that PyTorch runs, with a `reason` and the user's line (`source`)."""
         return [f for g in self.graphs for f in g.fallbacks]
 
     def _repr_html_(self) -> str:

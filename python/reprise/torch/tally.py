@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Counters:
-    """What the engines of this process have done.
+    """What the backend has done in this process.
 
-    `compiled` counts packages that the compiler made, `from_memory` and `from_disk` those that were
-    found there instead, and `uploads` copies of parameters to devices. `seconds` tells how long each
-    phase of first calls took (`phases`).
+    Attributes:
+        compiled: packages that the compiler made.
+        from_memory: packages that were found in memory instead.
+        from_disk: packages that were found on disk instead.
+        uploads: copies of parameters to devices.
+        seconds: how long each phase of first calls took, such as "traced" and "compiled".
     """
 
     compiled: int = 0

@@ -181,10 +181,12 @@ class TrainStep:
     each call replays one recording. The PyTorch model and optimiser keep their old values until
     `synchronize()` is called; `reload()` takes over values that were changed in PyTorch.
 
-        step = reprise.torch.TrainStep(model, torch.nn.functional.cross_entropy, optimizer)
-        for x, y in batches:
-            loss = step(x, y)
-        step.synchronize()
+        >>> model = torch.nn.Linear(4, 3)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> step = reprise.torch.TrainStep(model, torch.nn.functional.cross_entropy, optimizer)
+        >>> for x, y in [(torch.randn(2, 4), torch.tensor([0, 2])) for batch in range(3)]:
+        ...     loss = step(x, y)
+        >>> step.synchronize()
 
     Args:
         model: a module in training mode. Parameters that need no gradient, and buffers that the step
@@ -195,7 +197,8 @@ class TrainStep:
         optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Its numbers (learning
             rates, momentum, betas, weight decay) are read at each call, so schedulers work.
         clip_grad_norm: the largest norm of all gradients together; None: they are not clipped.
-        mode, options: as for torch.compile with this backend ("device", "precision", "cache_dir").
+        mode: as for torch.compile with this backend.
+        options: likewise: "device", "precision" and "cache_dir".
 
     Raises:
         reprise.Unsupported: the message lists the operators that cannot be compiled.
@@ -232,9 +235,9 @@ class TrainStep:
     def __call__(
         self, *arguments: torch.Tensor, **keywords: torch.Tensor
     ) -> torch.Tensor:
-        """Takes a step with the model's arguments, and the target after them; returns the loss.
+        """Takes a step with the model's `arguments`, and the target after them; returns the loss.
 
-        Keyword arguments are the model's. Where sizes differ from those before, a second program is
+        The `keywords` are the model's. Where sizes differ from those before, a second program is
         compiled, in which they vary. A step that fails, such as for an index out of range, changes
         nothing.
         """
@@ -333,7 +336,7 @@ class TrainStep:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Loads what `state_dict()` returned into the model, the optimiser and the device."""
+        """Loads the `state` that `state_dict()` returned into the model, the optimiser and the device."""
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._seed = state["seed"].clone().view(torch.uint32)
@@ -354,7 +357,8 @@ class TrainStep:
 
         Args:
             path: where to save the package; None: it is not saved.
-            arguments, keywords: as for a step; by default tensors like those of the last step.
+            arguments: as for a step; by default tensors like those of the last step.
+            keywords: likewise.
             targets: as in `reprise.compile`.
         """
         if self._current is not None:
@@ -376,7 +380,7 @@ class TrainStep:
         return package
 
     def load_states(self, path: str | os.PathLike[str]) -> None:
-        """Loads what a session with the exported package saved into the model and the optimiser."""
+        """Loads what a session with the exported package saved at `path` into model and optimiser."""
         session = self._used().session
         session.load_states(path)
         self.synchronize()

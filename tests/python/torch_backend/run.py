@@ -24,6 +24,7 @@ MODULES = {
     "quick": [
         "test_attention",
         "test_backend",
+        "test_docstring_examples",
         "test_engine",
         "test_dynamic",
         "test_explain",
