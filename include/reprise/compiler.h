@@ -17,8 +17,7 @@ extern "C" {
  * Compiles ONNX models to packages.
  * @{ */
 
-/** Something in a model that is not supported. The strings live as long as the call that gets it.
- */
+/** Something in a model that is not supported. Strings live as long as the call that gets it. */
 typedef struct reprise_refusal {
   size_t struct_size; /**< as its initialiser sets it */
   const char* node;   /**< a node, an input or an initialiser; empty: the model as a whole */

@@ -295,8 +295,7 @@ typedef enum reprise_hidden_features {
   REPRISE_HIDE_MAX_ENUM = 0x7FFFFFFF  /**< no feature */
 } reprise_hidden_features;
 
-/** How a device is opened. What it points to need not outlive the call, but for the objects of the
- * driver and of the application. */
+/** How a device is opened. The strings and structs that it points to are copied. */
 typedef struct reprise_device_options {
   size_t struct_size; /**< as its initialiser sets it */
   /** Folder that keeps the driver's compiled kernels; null: they are not kept. Files in it that

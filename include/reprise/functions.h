@@ -17,7 +17,7 @@ extern "C" {
  * the compiler's library.
  * @{ */
 
-/** The functions of reprise.h. A member whose offset is not below `struct_size` is missing. */
+/** The functions of reprise.h. The library lacks members that do not end within `struct_size`. */
 typedef struct reprise_functions {
   size_t struct_size; /**< the library's, which may be smaller or larger than the caller's */
   uint32_t abi;       /**< the version that was asked for */

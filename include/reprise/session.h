@@ -56,12 +56,11 @@ typedef struct reprise_session_options {
    * device, so the next session on the same device and driver only reads it. Packages that were
    * compiled without probes are used unchecked. */
   int32_t check_kernels;
-  /** If not 0, a run on a device is cut in submissions of about this length, in microseconds, by
-   * measurement, so that
-   * other users of the device, such as the renderer of the application, have their turn in between,
-   * and no watchdog of the system finds the device busy for too long. The next part is submitted
-   * when the one before it has ended: by reprise_run_poll, so that a call in each frame of a
-   * renderer submits one part in each frame, or by a call that waits for the run. On
+  /** If not 0, a run on a device is cut in submissions of about this length in microseconds, by
+   * measurement. Other users of the device, such as the renderer of the application, have their
+   * turn in between, and no watchdog of the system finds the device busy for too long. The next
+   * part is submitted when the one before it has ended: by reprise_run_poll, so that a call in each
+   * frame of a renderer submits one part in each frame, or by a call that waits for the run. On
    * Vulkan, a launch that takes longer is cut as well, if its grid does not depend on the sizes of
    * inputs; otherwise it is a part of its own. The first runs, and all runs on devices without
    * timestamps, have a part for each launch, and several for one with many workgroups. Such runs
@@ -106,8 +105,7 @@ typedef struct reprise_slot {
         REPRISE_IMAGE_NONE, 0, NULL, 0, 0                                          \
   }
 
-/** Describes an input of a package; no device is needed. The caller sets `struct_size` of `slot`.
- */
+/** Describes an input of a package. The caller sets `struct_size` of `slot`. */
 REPRISE_API reprise_status reprise_package_input(const reprise_package* package, size_t index,
                                                  reprise_slot* slot, reprise_error* error);
 /** Describes an output of a package, likewise. */
@@ -171,8 +169,7 @@ typedef struct reprise_value_info {
 REPRISE_API reprise_status reprise_value_from_tensor(const reprise_tensor* tensor,
                                                      reprise_value** out, reprise_error* error);
 /** Makes a value of its items: the tensors or maps of a sequence, what an optional holds or
- * nothing, or the keys of a map and its values, which are two tensors of rank 1 and equal length.
- */
+ * nothing, or the keys of a map and its values: two tensors of rank 1 and equal length. */
 REPRISE_API reprise_status reprise_value_create(reprise_kind kind, reprise_dtype dtype,
                                                 const reprise_value* const* items, size_t count,
                                                 reprise_value** out, reprise_error* error);
@@ -197,7 +194,7 @@ REPRISE_API void reprise_value_free(reprise_value* value);
 typedef struct reprise_run_stats {
   size_t struct_size;    /**< as its initialiser sets it */
   double host_submit_us; /**< host work until the run is submitted, without copies of tensors */
-  double total_us;       /**< the whole run, from the call to its results */
+  double total_us;       /**< the whole run */
   uint64_t bytes_copied; /**< between host and device memory; 0 if all tensors are device buffers */
   double longest_slice_us; /**< device time of the longest submission of a session with slice_us */
 } reprise_run_stats;
@@ -220,7 +217,8 @@ REPRISE_API reprise_status reprise_session_create(const reprise_package* package
  * The totals of reprise_session_info begin again. */
 REPRISE_API reprise_status reprise_session_reopen(reprise_session* session, reprise_device* device,
                                                   reprise_error* error);
-/** Frees the session, after its runs that timed out. Run objects and results are freed apart. */
+/** Frees the session. This waits for its runs that timed out. Run objects and results have
+ * functions of their own. */
 REPRISE_API void reprise_session_free(reprise_session* session);
 /** Returns the number of inputs; 0 for a handle that is not valid. */
 REPRISE_API size_t reprise_session_input_count(const reprise_session* session);
@@ -431,8 +429,8 @@ REPRISE_API size_t reprise_session_state_count(const reprise_session* session);
 /** Describes a state, in the model's order. The caller sets `struct_size` of `slot`. */
 REPRISE_API reprise_status reprise_session_state(const reprise_session* session, size_t index,
                                                  reprise_slot* slot, reprise_error* error);
-/** Copies the value of a state to `data`. `bytes` must be the size of the
- * state; another size, or a name that no state has, is a REPRISE_INVALID_INPUT error. */
+/** Copies the value of a state to `data`. `bytes` must be the size of the state; another size, or a
+ * name that no state has, is a REPRISE_INVALID_INPUT error. */
 REPRISE_API reprise_status reprise_session_read_state(reprise_session* session, const char* name,
                                                       void* data, size_t bytes,
                                                       reprise_error* error);

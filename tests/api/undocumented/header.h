@@ -1,4 +1,4 @@
-/* A header in which everything that is called undocumented has no documentation, for test_headers.py. */
+/* A header with a name of each kind that is undocumented, which test_headers.py must find. */
 #ifndef REPRISE_HEADER_H_
 #define REPRISE_HEADER_H_
 
