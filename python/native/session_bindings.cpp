@@ -48,6 +48,19 @@ void bind_options(nb::module_& m) {
               "empty unless the session has timestamps.");
 }
 
+constexpr const char* kRunRawText =
+    R"(Runs once and waits, with little work per call.
+
+Args:
+    inputs: memory for each input, in the order of `self.inputs`: a Tensor on the session's device,
+        or a contiguous array (NumPy, DLPack, buffer protocol), which is used in place. CUDA arrays
+        are used in place by sessions on their device.
+    outputs: writable memory of the same kinds for each output, in the order of `self.outputs`, or
+        None for outputs that the run allocates. A Tensor takes the dims of the result.
+
+Returns:
+    The outputs in order: the objects that were given, and NumPy arrays for the others.)";
+
 /// Calls that change or save all states.
 template <typename Function>
 void with_session(const Session& s, const Function& function) {
@@ -108,17 +121,7 @@ void bind_sessions(nb::module_& m) {
       nb::sig("def run_raw(self, inputs: collections.abc.Sequence[object], outputs: "
               "collections.abc.Sequence[object | None] | None "
               "= None) -> list[typing.Any]"),
-      R"(Runs once and waits, with little work per call.
-
-Args:
-    inputs: memory for each input, in the order of `self.inputs`: a Tensor on the session's device,
-        or a contiguous array (NumPy, DLPack, buffer protocol), which is used in place. CUDA arrays
-        are used in place by sessions on their device.
-    outputs: writable memory of the same kinds for each output, in the order of `self.outputs`, or
-        None for outputs that the run allocates. A Tensor takes the dims of the result.
-
-Returns:
-    The outputs in order: the objects that were given, and NumPy arrays for the others.)");
+      kRunRawText);
   c.def(
       "run_timed",
       [](Session& s, nb::handle inputs, nb::handle outputs) {

@@ -98,6 +98,29 @@ void bind_dlpack(nb::class_<Tensor>& c) {
       nb::sig("def __dlpack_device__(self) -> tuple[int, int]"));
 }
 
+constexpr const char* kTensorText =
+    R"(A tensor whose memory stays on a device between runs.
+
+Sessions on that device take it as input and write it as output without a copy, so that parameters,
+caches and results need not leave the device. The memory keeps its capacity: an output or a write
+may have other dims if they fit.
+
+Args:
+    array: what to copy: an array of NumPy, of DLPack, or with the buffer protocol; contiguous.
+    device: 'auto', 'host', 'vulkan:0', 'cuda:0' ..., or a Device. Sessions take a tensor only if
+        it is on their device.
+    dtype: how to read the elements if NumPy has no dtype for them, such as 'bfloat16' for uint16.
+
+Example:
+    >>> session = reprise.Session(reprise.compile("model.onnx"), "host")
+    >>> x = reprise.Tensor(np.ones((2, 4), np.float32), "host")
+    >>> y = reprise.Tensor.empty((2, 4), device="host")
+    >>> session.run_raw([x], [y])[0] is y
+    True
+    >>> y.numpy()
+    array([[2., 2., 2., 2.],
+           [2., 2., 2., 2.]], dtype=float32))";
+
 void bind_transfers(nb::class_<Tensor>& c) {
   c.def("write", &Tensor::write, nb::arg("array"),
         nb::sig("def write(self, array: object) -> None"),
@@ -163,28 +186,7 @@ nb::object export_dlpack(const Tensor& tensor, const DlpackRequest& request) {
 }
 
 void bind_tensors(nb::module_& m) {
-  nb::class_<Tensor> c(m, "Tensor", nb::is_weak_referenceable(),
-                       R"(A tensor whose memory stays on a device between runs.
-
-Sessions on that device take it as input and write it as output without a copy, so that parameters,
-caches and results need not leave the device. The memory keeps its capacity: an output or a write
-may have other dims if they fit.
-
-Args:
-    array: what to copy: an array of NumPy, of DLPack, or with the buffer protocol; contiguous.
-    device: 'auto', 'host', 'vulkan:0', 'cuda:0' ..., or a Device. Sessions take a tensor only if
-        it is on their device.
-    dtype: how to read the elements if NumPy has no dtype for them, such as 'bfloat16' for uint16.
-
-Example:
-    >>> session = reprise.Session(reprise.compile("model.onnx"), "host")
-    >>> x = reprise.Tensor(np.ones((2, 4), np.float32), "host")
-    >>> y = reprise.Tensor.empty((2, 4), device="host")
-    >>> session.run_raw([x], [y])[0] is y
-    True
-    >>> y.numpy()
-    array([[2., 2., 2., 2.],
-           [2., 2., 2., 2.]], dtype=float32))");
+  nb::class_<Tensor> c(m, "Tensor", nb::is_weak_referenceable(), kTensorText);
   c.def(
       "__init__",
       [](Tensor* self, nb::handle array, nb::handle device, nb::handle dtype) {
