@@ -102,12 +102,12 @@ class Schedule;
 /// N.
 struct Tile : TileShape {
   const Schedule* schedule = nullptr;
-  int per_invocation = 1;   // rows or columns of one invocation, or rows of a subgroup's matrices
-  int step = 4;             // the tile's K: values of k that a workgroup loads at once
-  MatrixShape matrix = {};  // of one cooperative matrix operation
-  int slices = 1;           // parts of a step, each summed by invocations of its own
-  bool fma = false;         // whether multiply-adds are explicitly fused
-  double cost = 0;          // estimated time, comparable between tiles for one GemmSize
+  int per_invocation = 1;  // rows or columns of one invocation, or rows of a subgroup's matrices
+  int step = 4;            // the tile's K: values of k that a workgroup loads at once
+  MmaConfig matrix = {};   // of one cooperative matrix operation
+  int slices = 1;          // parts of a step, each summed by invocations of its own
+  bool fma = false;        // whether multiply-adds are explicitly fused
+  double cost = 0;         // estimated time, comparable between tiles for one GemmSize
 
   std::string describe() const;
 };

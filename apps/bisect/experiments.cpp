@@ -121,7 +121,7 @@ class Experiments {
     if (o_.device.info.facts.api != Api::Vulkan) return;
     for (const lower::Target& t : vulkan_targets()) {
       if (t.name == variant_ || !t.predicate.mismatch(o_.device.info.facts).empty()) continue;
-      if (t.predicate.matrix) continue;
+      if (!t.predicate.matrices.empty()) continue;
       Setting s = own();
       s.compile.targets = {t.name};
       add(Kind::Variant, t.name, "by the variant " + t.name, s);

@@ -4,10 +4,10 @@ namespace reprise::app {
 
 namespace {
 
-/// "rows x columns x depth" of fp16 matrices with fp32 sums.
+/// What matrix units multiply: "16x16x16 in fp16 with fp32 sums".
 Json matrices_json(const DeviceFacts& f) {
   Json out = Json::array();
-  for (const MatrixShape& m : f.matrices) out.push_back(m.str());
+  for (const MmaConfig& m : f.matrices) out.push_back(m.str());
   return out;
 }
 

@@ -9,7 +9,6 @@
 namespace reprise::cuda {
 namespace {
 
-constexpr int kLeastMatrixArch = 80;
 // The shared memory that a kernel may use without opting in to more.
 constexpr uint32_t kSharedBytes = 49152;
 
@@ -42,7 +41,7 @@ void fill_facts(Query& q, DeviceInfo& info) {
   f.int64 = f.float16 = f.float64 = f.storage8 = f.storage16 = f.buffer_address = true;
   f.subgroup_arithmetic = f.subgroup_shuffle = f.subgroup_extended_types = true;
   f.subgroup_size = static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE));
-  if (arch >= kLeastMatrixArch) f.matrices = {{16, 16, 16}};
+  f.matrices = CudaArch::matrices_of(f.cuda_arch);
   f.max_workgroup_invocations =
       static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   f.max_shared_bytes =

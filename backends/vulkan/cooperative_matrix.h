@@ -1,8 +1,11 @@
 // Declares VK_KHR_cooperative_matrix for Vulkan headers that are older than the extension, such as
-// those of Debian 12 (1.3.239).
+// those of Debian 12 (1.3.239), and translates its properties.
 #pragma once
 
+#include <optional>
+
 #include "backends/vulkan/api.h"
+#include "runtime/base/mma_config.h"
 
 #ifndef VK_KHR_cooperative_matrix
 #define VK_KHR_cooperative_matrix 1
@@ -18,8 +21,11 @@ inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_PROPE
 enum VkComponentTypeKHR : uint32_t {
   VK_COMPONENT_TYPE_FLOAT16_KHR = 0,
   VK_COMPONENT_TYPE_FLOAT32_KHR = 1,
+  VK_COMPONENT_TYPE_SINT8_KHR = 3,
+  VK_COMPONENT_TYPE_SINT32_KHR = 5,
+  VK_COMPONENT_TYPE_UINT8_KHR = 7,
 };
-enum VkScopeKHR : uint32_t { VK_SCOPE_SUBGROUP_KHR = 3 };
+enum VkScopeKHR : uint32_t { VK_SCOPE_WORKGROUP_KHR = 2, VK_SCOPE_SUBGROUP_KHR = 3 };
 
 struct VkPhysicalDeviceCooperativeMatrixFeaturesKHR {
   VkStructureType sType;
@@ -46,3 +52,16 @@ struct VkCooperativeMatrixPropertiesKHR {
 using PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR =
     VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*, VkCooperativeMatrixPropertiesKHR*);
 #endif
+
+namespace reprise::vulkan {
+
+// Component types of extensions that are newer than most headers: VK_KHR_shader_bfloat16 and
+// VK_EXT_shader_float8.
+inline constexpr auto kBfloat16Component = static_cast<VkComponentTypeKHR>(1000141000);
+inline constexpr auto kE4M3Component = static_cast<VkComponentTypeKHR>(1000491002);
+inline constexpr auto kE5M2Component = static_cast<VkComponentTypeKHR>(1000491003);
+
+/// What a row of the driver says, or nothing if it has types or a scope that we do not know.
+std::optional<MmaConfig> matrix_of(const VkCooperativeMatrixPropertiesKHR& row);
+
+}  // namespace reprise::vulkan

@@ -277,11 +277,8 @@ void PhysicalDevice::fill_matrices(const Instance& instance) {
   if (query(handle, &n, all.data()) < 0) return;
   all.resize(std::min<size_t>(n, all.size()));
   for (const auto& p : all) {
-    const bool half =
-        p.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && p.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
-        p.CType == VK_COMPONENT_TYPE_FLOAT32_KHR && p.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR;
-    if (half && p.scope == VK_SCOPE_SUBGROUP_KHR)
-      info.facts.matrices.push_back({p.MSize, p.NSize, p.KSize});
+    const std::optional<MmaConfig> matrix = matrix_of(p);
+    if (matrix) info.facts.matrices.push_back(*matrix);
   }
 }
 

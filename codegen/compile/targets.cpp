@@ -19,12 +19,12 @@ std::vector<lower::Target> vulkan_targets() {
   matrix.name = "vulkan-matrix";
   matrix.predicate.needs_float16 = true;
   matrix.predicate.subgroup_size = 32;
-  matrix.predicate.matrix = {16, 16, 16};
+  matrix.predicate.matrices = {{16, 16, 16, kHalfMma}};
   matrix.predicate.shared_bytes = 32768;
   lower::Target matrix_sg8 = matrix;
   matrix_sg8.name = "vulkan-matrix-sg8";
   matrix_sg8.predicate.subgroup_size = 8;
-  matrix_sg8.predicate.matrix = {8, 8, 8};
+  matrix_sg8.predicate.matrices = {{8, 8, 8, kHalfMma}};
   matrix_sg8.on_request = true;
   lower::Target cpu = full;
   cpu.name = "vulkan-cpu-int64";
@@ -66,7 +66,7 @@ lower::Target cuda_target(const CudaArch& arch) {
   p.needs_int64 = p.needs_float16 = p.needs_float64 = p.needs_storage8 = p.needs_storage16 = true;
   p.needs_subgroup_arithmetic = p.needs_subgroup_shuffle = p.needs_subgroup_extended_types = true;
   p.subgroup_size = 32;
-  if (arch.number >= 80) p.matrix = {16, 16, 16};
+  p.matrices = CudaArch::matrices_of(arch.number);
   p.workgroup_invocations = 1024;
   p.shared_bytes = 49152;
   p.cuda_arch = arch.str();

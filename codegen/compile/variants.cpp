@@ -60,7 +60,7 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   // Without a GEMM for its matrices, a matrix variant of Vulkan would equal another variant.
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
-    return t.predicate.api == Api::Vulkan && t.predicate.matrix && !half && !named;
+    return t.predicate.api == Api::Vulkan && !t.predicate.matrices.empty() && !half && !named;
   });
   if (uses_float64(context, fusion)) {
     all = float64_before(all, o.targets);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "runtime/facts/device_facts.h"
 
@@ -18,9 +19,8 @@ class TargetFacts {
                 p.needs_float64,   p.needs_storage8,
                 p.needs_storage16, p.needs_subgroup_shuffle,
                 p.subgroup_size,   p.workgroup_invocations,
-                p.shared_bytes,    p.matrix.rows,
-                p.matrix.columns,  p.matrix.depth,
-                p.storage_buffers} {}
+                p.shared_bytes,    p.storage_buffers},
+        matrices_(p.matrices) {}
 
   bool cpu_type() const { return ask(kCpuType) != 0; }
   bool slow_loads() const { return ask(kSlowLoads) != 0; }
@@ -31,7 +31,14 @@ class TargetFacts {
   uint32_t subgroup_size() const { return ask(kSubgroupSize); }  // 0: any
   uint32_t workgroup_invocations() const { return ask(kWorkgroupInvocations); }
   uint32_t shared_bytes() const { return ask(kSharedBytes); }
-  MatrixShape matrix() const { return {ask(kMatrixRows), ask(kMatrixColumns), ask(kMatrixDepth)}; }
+  /// What matrix units multiply there, of these types. None: nothing.
+  std::vector<MmaConfig> matrices(const MmaTypes& types) const {
+    asked_matrices_ = true;
+    std::vector<MmaConfig> out;
+    for (const MmaConfig& m : matrices_)
+      if (m.types == types) out.push_back(m);
+    return out;
+  }
 
   /// Kernels with so few buffers serve all devices.
   static constexpr size_t kBuffersThatFit = 15;
@@ -50,7 +57,7 @@ class TargetFacts {
     for (size_t i = 0; i < kFacts; ++i) {
       if (asked_[i] && values_[i] != other.values_[i]) return false;
     }
-    return true;
+    return !asked_matrices_ || matrices_ == other.matrices_;
   }
 
  private:
@@ -64,9 +71,6 @@ class TargetFacts {
     kSubgroupSize,
     kWorkgroupInvocations,
     kSharedBytes,
-    kMatrixRows,
-    kMatrixColumns,
-    kMatrixDepth,
     kStorageBuffers,
     kFacts
   };
@@ -77,6 +81,8 @@ class TargetFacts {
 
   std::array<uint32_t, kFacts> values_;
   mutable std::array<bool, kFacts> asked_{};
+  std::vector<MmaConfig> matrices_;
+  mutable bool asked_matrices_ = false;
 };
 
 }  // namespace reprise::shaders

@@ -41,4 +41,15 @@ std::string CudaArch::str() const {
   return std::string(ptx ? kPtx : kCubin) + std::to_string(number);
 }
 
+std::vector<MmaConfig> CudaArch::matrices_of(uint32_t number) {
+  constexpr struct {
+    uint32_t since;
+    MmaConfig config;
+  } kRows[] = {{80, {16, 16, 16, kHalfMma}}};
+  std::vector<MmaConfig> out;
+  for (const auto& row : kRows)
+    if (number >= row.since) out.push_back(row.config);
+  return out;
+}
+
 }  // namespace reprise

@@ -6,6 +6,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "runtime/base/mma_config.h"
 
 namespace reprise {
 
@@ -25,6 +28,8 @@ struct CudaArch {
   /// cubins of exactly their architecture, and no other device runs those.
   std::string mismatch(uint32_t device) const;
   std::string str() const;
+  /// What matrix units of devices of that architecture multiply, of what the emitter can write.
+  static std::vector<MmaConfig> matrices_of(uint32_t number);
 
   friend bool operator==(const CudaArch&, const CudaArch&) = default;
 };

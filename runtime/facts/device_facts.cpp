@@ -1,6 +1,5 @@
 #include "runtime/facts/device_facts.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "runtime/facts/cuda_arch.h"
@@ -94,9 +93,8 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
     return "needs subgroups of " + std::to_string(subgroup_size) + ", the device has " +
            std::to_string(facts.subgroup_size);
   }
-  if (matrix &&
-      std::find(facts.matrices.begin(), facts.matrices.end(), matrix) == facts.matrices.end()) {
-    return "needs cooperative matrices of " + matrix.str() + " in fp16 with fp32 sums";
+  for (const MmaConfig& matrix : matrices) {
+    if (!contains(facts.matrices, matrix)) return "needs cooperative matrices of " + matrix.str();
   }
   if (workgroup_invocations > facts.max_workgroup_invocations) {
     return too_small("workgroups", workgroup_invocations, facts.max_workgroup_invocations);

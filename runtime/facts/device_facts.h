@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/driver_workarounds.h"
-#include "runtime/base/matrix_shape.h"
+#include "runtime/base/mma_config.h"
 
 namespace reprise {
 
@@ -28,7 +28,7 @@ struct DeviceFacts {
   bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
-  std::vector<MatrixShape> matrices;     // cooperative matrices of F16 operands and F32 sums
+  std::vector<MmaConfig> matrices;       // what matrix units multiply
   uint32_t subgroup_size = 1;            // invocations
   // Limits.
   uint32_t max_workgroup_invocations = 128;
@@ -78,7 +78,7 @@ struct Predicate {
   bool cpu_type = false;                 // tuned for DeviceKind::Cpu; refuses other kinds
   bool slow_loads = false;               // tuned for DriverTraits::slow_loads; refuses others
   uint32_t subgroup_size = 0;            // exactly this size; 0: any
-  MatrixShape matrix;                    // must be in DeviceFacts::matrices; if unset: none needed
+  std::vector<MmaConfig> matrices;       // must all be in DeviceFacts::matrices
   uint32_t workgroup_invocations = 128;  // minimum
   uint32_t shared_bytes = 16384;         // minimum
   // For devices without buffer addresses: kernels take up to this many storage buffers. 0: the

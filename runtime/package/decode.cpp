@@ -412,6 +412,21 @@ class Decoder : private MetadataReader {
     return plan(*from.plan(), to.plan).with_context(to.name);
   }
 
+  static Status matrix(const fb::Matrix& from, MmaConfig& to) {
+    const auto* types = from.types();
+    if (!types || types->size() != 3 || !std::ranges::all_of(*types, is_mma_type) ||
+        from.scope() > static_cast<uint8_t>(MmaScope::Workgroup) || from.m() == 0 ||
+        from.n() == 0 || from.k() == 0)
+      return malformed("it needs matrices that do not exist");
+    const auto type = [&](uint32_t i) { return static_cast<MmaType>(types->Get(i)); };
+    to = {from.m(),
+          from.n(),
+          from.k(),
+          {type(0), type(1), type(2)},
+          static_cast<MmaScope>(from.scope())};
+    return {};
+  }
+
   Status variant(const fb::Variant& from, Variant& to) {
     if (!from.predicate() || !from.plan()) return malformed("its predicate or plan is missing");
     const fb::Predicate& p = *from.predicate();
@@ -430,11 +445,8 @@ class Decoder : private MetadataReader {
     to.predicate.cpu_type = p.cpu_type();
     to.predicate.slow_loads = p.slow_loads();
     to.predicate.subgroup_size = p.subgroup_size();
-    if (p.matrix()) {
-      if (p.matrix()->size() != 3)
-        return malformed("the shape of its matrices does not have three numbers");
-      to.predicate.matrix = {p.matrix()->Get(0), p.matrix()->Get(1), p.matrix()->Get(2)};
-    }
+    RP_TRY(list(p.matrices(), to.predicate.matrices,
+                [](const fb::Matrix& f, MmaConfig& t) { return matrix(f, t); }));
     to.predicate.workgroup_invocations = p.workgroup_invocations();
     to.predicate.shared_bytes = p.shared_bytes();
     to.predicate.storage_buffers = p.storage_buffers();

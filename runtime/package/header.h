@@ -13,8 +13,8 @@ static_assert(std::endian::native == std::endian::little, "files are little endi
 /// As in PNG: a byte with its high bit set, line ends and an end-of-file character, so that
 /// transfers in text mode are detected.
 inline constexpr std::array<uint8_t, 8> kMagic{0x89, 'R', 'P', 'K', '\r', '\n', 0x1a, '\n'};
-inline constexpr uint32_t kVersion = 4;
-inline constexpr uint32_t kOldestVersion = 3;  // which has a byte for each element of low-bit types
+inline constexpr uint32_t kVersion = 5;
+inline constexpr uint32_t kOldestVersion = 5;
 /// The alignment of weights in the file.
 inline constexpr uint64_t kWeightAlignment = 64;
 /// The alignment of weights of at least kLargeWeight bytes: a page.

@@ -5,7 +5,7 @@
 // of `step` values through two shared buffers (block_operands.h):
 //   1. All invocations together load the next step of A and B from global memory into registers.
 //   2. Each subgroup loads its matrices of A and B from the current buffer and multiplies them,
-//      matrix.depth values of k at a time.
+//      matrix.k values of k at a time.
 //   3. The loaded registers are stored to the other buffer.
 // At the end the sums go through shared memory, one row of each subgroup's matrices after another,
 // and invocations apply the epilogue to vectors and store them.
@@ -42,9 +42,9 @@ constexpr Shape kCooperativeShapes[] = {{4, 4, 2, 16}, {2, 4, 2, 32}, {2, 4, 2, 
 struct Division {
   explicit Division(const Tile& t)
       : side_columns(static_cast<int>(t.workgroup / t.subgroup_size) / kSideRows),
-        rows(t.rows / kSideRows / static_cast<int>(t.matrix.rows)),
-        columns(t.columns / side_columns / static_cast<int>(t.matrix.columns)),
-        stored_rows(kSideRows * static_cast<int>(t.matrix.rows)) {}
+        rows(t.rows / kSideRows / static_cast<int>(t.matrix.m)),
+        columns(t.columns / side_columns / static_cast<int>(t.matrix.n)),
+        stored_rows(kSideRows * static_cast<int>(t.matrix.m)) {}
 
   int side_columns;
   int rows, columns;  // matrices of a subgroup
@@ -73,8 +73,7 @@ double time_of(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
   const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
   const Division part(t);
-  const double matrix_loads =
-      static_cast<double>(part.rows + part.columns) * t.step / t.matrix.depth;
+  const double matrix_loads = static_cast<double>(part.rows + part.columns) * t.step / t.matrix.k;
   const double work =
       gpu.load * loads + gpu.matrix_load * matrix_loads + multiply_adds + gpu.barrier;
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
@@ -93,7 +92,7 @@ SubgroupMatrices declare(const TileWork& w) {
   kernel::Builder& b = w.gemm.builder();
   const Tile& t = w.tile;
   const Division part(t);
-  const auto [rows, columns, depth] = t.matrix;
+  const uint32_t rows = t.matrix.m, columns = t.matrix.n, depth = t.matrix.k;
   SubgroupMatrices m;
   const Value subgroup = b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32);
   m.row = subgroup / part.side_columns * static_cast<int64_t>(rows);
@@ -115,7 +114,7 @@ struct SharedBlock {
   BlockLayout a, b;
 };
 
-/// Adds the products of a step, matrix.depth values of k at a time. `buffer` is the offset of the
+/// Adds the products of a step, matrix.k values of k at a time. `buffer` is the offset of the
 /// current buffer.
 void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& block,
               Value buffer) {
@@ -123,7 +122,7 @@ void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& b
   const Division part(w.tile);
   const bool by_columns = block.b.along == 1;
   const int stride = by_columns ? block.b.across : block.b.along;
-  for (int k = 0; k < w.tile.step; k += static_cast<int>(w.tile.matrix.depth)) {
+  for (int k = 0; k < w.tile.step; k += static_cast<int>(w.tile.matrix.k)) {
     const auto at = [&](const BlockLayout& operand, Value element) {
       return buffer + (operand.base + k * operand.along) + element * operand.across;
     };
@@ -132,7 +131,7 @@ void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& b
       b.matrix_load(m.a[i], block.shared, at(block.a, row), static_cast<uint32_t>(block.a.across));
     }
     for (size_t i = 0; i < m.b.size(); ++i) {
-      const Value column = m.column + static_cast<int64_t>(i) * w.tile.matrix.columns;
+      const Value column = m.column + static_cast<int64_t>(i) * w.tile.matrix.n;
       b.matrix_load(m.b[i], block.shared, at(block.b, column), static_cast<uint32_t>(stride),
                     by_columns);
     }
@@ -150,7 +149,7 @@ Status store_row(const TileWork& w, const SubgroupMatrices& m, int matrix_row, i
   const Tile& t = w.tile;
   const int line = t.columns + kSumPad, rows = Division(t).stored_rows;
   for (size_t c = 0; c < m.b.size(); ++c) {
-    const Value column = m.column + static_cast<int64_t>(c) * t.matrix.columns;
+    const Value column = m.column + static_cast<int64_t>(c) * t.matrix.n;
     b.matrix_store(m.sums[static_cast<size_t>(matrix_row) * m.b.size() + c], sums,
                    m.row * line + column, static_cast<uint32_t>(line));
   }
@@ -185,31 +184,39 @@ Status store_sums(const TileWork& w, const SubgroupMatrices& m) {
   return {};
 }
 
+/// The tiles of one operation of matrix units.
+void add_cooperative_tiles(std::vector<Tile>& out, const MmaConfig& matrix, const GemmSize& size,
+                           const TargetFacts& device) {
+  for (const Shape& shape : kCooperativeShapes) {
+    Tile t;
+    t.matrix = matrix;
+    t.rows = kSideRows * shape.rows * static_cast<int>(t.matrix.m);
+    t.columns = shape.side_columns * shape.columns * static_cast<int>(t.matrix.n);
+    t.per_invocation = shape.rows;
+    t.unit = Unit::Workgroup;
+    t.subgroup_size = device.subgroup_size();
+    t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
+    t.step = std::max(shape.step, static_cast<int>(t.matrix.k));
+    const int vectors = 4 * static_cast<int>(t.workgroup);
+    const bool even = t.rows * t.step % vectors == 0 && t.columns * t.step % vectors == 0 &&
+                      Division(t).stored_rows * t.columns % vectors == 0;
+    if (even && t.workgroup <= device.workgroup_invocations() &&
+        shared_bytes(t) <= static_cast<int>(device.shared_bytes())) {
+      add_with_splits(out, t, size, workgroups_of(size, t),
+                      [&](int splits) { return time_of(size, t, splits); });
+    }
+  }
+}
+
 class CooperativeSchedule final : public Schedule {
  public:
   const char* name() const override { return "cooperative matrix tile"; }
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (!device.matrix() || !size.fp16_operands) return out;
-    for (const Shape& shape : kCooperativeShapes) {
-      Tile t;
-      t.matrix = device.matrix();
-      t.rows = kSideRows * shape.rows * static_cast<int>(t.matrix.rows);
-      t.columns = shape.side_columns * shape.columns * static_cast<int>(t.matrix.columns);
-      t.per_invocation = shape.rows;
-      t.unit = Unit::Workgroup;
-      t.subgroup_size = device.subgroup_size();
-      t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
-      t.step = std::max(shape.step, static_cast<int>(t.matrix.depth));
-      const int vectors = 4 * static_cast<int>(t.workgroup);
-      const bool even = t.rows * t.step % vectors == 0 && t.columns * t.step % vectors == 0 &&
-                        Division(t).stored_rows * t.columns % vectors == 0;
-      if (even && t.workgroup <= device.workgroup_invocations() &&
-          shared_bytes(t) <= static_cast<int>(device.shared_bytes())) {
-        add_with_splits(out, t, size, workgroups_of(size, t),
-                        [&](int splits) { return time_of(size, t, splits); });
-      }
+    if (!size.fp16_operands) return out;
+    for (const MmaConfig& matrix : device.matrices(kHalfMma)) {
+      if (matrix.scope == MmaScope::Subgroup) add_cooperative_tiles(out, matrix, size, device);
     }
     return out;
   }

@@ -407,7 +407,7 @@ TEST_P(AgreementOnDevices, LowPrecision) {
   on_devices([&](const std::shared_ptr<Device>& device) {
     const std::vector<lower::Target> all = variants();
     const auto own = std::ranges::find_if(all, [&](const lower::Target& t) {
-      return !t.on_request && !t.predicate.matrix &&
+      return !t.on_request && t.predicate.matrices.empty() &&
              t.predicate.mismatch(device->info().facts).empty();
     });
     run_on_device(device, own->name, of_number(0), DType::F16);

@@ -85,7 +85,7 @@ TEST(Matrix, MultipliesPerSubgroup) {
   p.read_back();
   auto k = p.b.finish();
   ASSERT_TRUE(k.ok()) << k.status().message();
-  EXPECT_EQ(requirements(*k).matrix, (MatrixShape{kSize, kSize, kSize}));
+  EXPECT_EQ(requirements(*k).matrix, (MmaConfig{kSize, kSize, kSize, kHalfMma}));
   Kernel copied = *k;
   ASSERT_TRUE(legalize(copied, {}).ok());
   for (const Kernel* kernel : {&*k, &copied}) {

@@ -25,7 +25,7 @@ constexpr const char* kSchedule = "cooperative matrix tile";
 /// A variant with matrices that the device takes; empty if there is none.
 std::string matrix_variant(const DeviceFacts& facts) {
   for (const lower::Target& t : vulkan_targets()) {
-    if (t.predicate.matrix && t.predicate.mismatch(facts).empty()) return t.name;
+    if (!t.predicate.matrices.empty() && t.predicate.mismatch(facts).empty()) return t.name;
   }
   return "";
 }

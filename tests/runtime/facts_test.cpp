@@ -30,7 +30,11 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   check([](Predicate& p) { p.needs_subgroup_shuffle = true; }, "shuffles");
   check([](Predicate& p) { p.needs_subgroup_extended_types = true; }, "64-bit integers and fp16");
   check([](Predicate& p) { p.subgroup_size = 8; }, "subgroups of 8, the device has 32");
-  check([](Predicate& p) { p.matrix = {16, 16, 16}; }, "cooperative matrices of 16x16x16");
+  check(
+      [](Predicate& p) {
+        p.matrices = {{16, 16, 16}};
+      },
+      "cooperative matrices of 16x16x16 in fp16 with fp32 sums");
   check([](Predicate& p) { p.workgroup_invocations = 256; }, "256, the device has 128");
   check([](Predicate& p) { p.shared_bytes = 32768; }, "32768, the device has 16384");
   facts.int64 = facts.float16 = facts.float64 = facts.storage8 = facts.storage16 = true;
@@ -42,9 +46,17 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   all.needs_subgroup_arithmetic = all.needs_subgroup_shuffle = all.cpu_type = true;
   all.needs_subgroup_extended_types = true;
   all.subgroup_size = 32;
-  facts.matrices = {{16, 8, 16}, {16, 16, 16}};
-  all.matrix = {16, 16, 16};
+  const MmaConfig bytes{16, 16, 32, {MmaType::I8, MmaType::U8, MmaType::I32}};
+  facts.matrices = {{16, 8, 16}, {16, 16, 16}, bytes};
+  all.matrices = {bytes, {16, 16, 16}};
   EXPECT_EQ(all.mismatch(facts), "");
+  all.matrices.push_back({16, 16, 16, {MmaType::BF16, MmaType::BF16, MmaType::F32}});
+  EXPECT_EQ(all.mismatch(facts), "needs cooperative matrices of 16x16x16 in bf16 with fp32 sums");
+  all.matrices.back() = bytes;
+  all.matrices.back().scope = MmaScope::Team;
+  EXPECT_EQ(all.mismatch(facts),
+            "needs cooperative matrices of 16x16x32 in int8 and uint8 with int32 sums of four "
+            "subgroups");
 }
 
 TEST(Predicate, NamesAllFeaturesThatAreMissing) {

@@ -211,7 +211,11 @@ TEST_F(PackageFile, RoundTrip) {
   EXPECT_TRUE(needs.needs_float16 && needs.needs_float64 && needs.needs_subgroup_shuffle &&
               !needs.needs_int64);
   EXPECT_TRUE(needs.needs_subgroup_extended_types);
-  EXPECT_EQ(needs.matrix, (MatrixShape{16, 8, 4}));
+  EXPECT_EQ(
+      needs.matrices,
+      (std::vector<MmaConfig>{
+          {16, 8, 4}, {16, 8, 32, {MmaType::I8, MmaType::U8, MmaType::I32}, MmaScope::Team}}));
+  EXPECT_TRUE(b.variants[0].predicate.matrices.empty());
   EXPECT_TRUE(b.variants[0].predicate.cpu_type && b.variants[0].predicate.needs_int64);
   EXPECT_FALSE(b.variants[0].predicate.needs_float64);
   EXPECT_EQ(b.variants[0].predicate.subgroup_size, 8u);

@@ -143,7 +143,8 @@ inline Variant cuda_variant(const std::string& arch) {
   v.predicate.needs_float16 = v.predicate.needs_float64 = true;
   v.predicate.needs_subgroup_shuffle = true;
   v.predicate.needs_subgroup_extended_types = true;
-  v.predicate.matrix = {16, 8, 4};
+  v.predicate.matrices = {{16, 8, 4},
+                          {16, 8, 32, {MmaType::I8, MmaType::U8, MmaType::I32}, MmaScope::Team}};
   v.plan = sample_device_plan();
   for (plan::KernelCode& k : v.plan.kernels) {
     k.spirv.clear();

@@ -19,10 +19,10 @@ Predicate subgroups_of_8(bool slow_loads) {
   return p;
 }
 
-Predicate matrices(uint32_t subgroup_size, MatrixShape shape) {
+Predicate matrices(uint32_t subgroup_size, const MmaConfig& config) {
   Predicate p;
   p.subgroup_size = subgroup_size;
-  p.matrix = shape;
+  p.matrices = {config};
   p.shared_bytes = 32768;
   return p;
 }

@@ -15,7 +15,7 @@ using kernel::Op;
 namespace {
 
 constexpr uint32_t kWarp = 32;
-constexpr MatrixShape kMatrix{16, 16, 16};  // the shape that the prelude supports
+constexpr MmaConfig kMatrix{16, 16, 16, kHalfMma};  // the shape that the prelude supports
 
 std::string pointer_type(const kernel::BufferParam& b) {
   const std::string element = cuda_type({b.storage, 1});
@@ -50,9 +50,9 @@ Status CudaEmitter::check() const {
                        std::to_string(k_.required_subgroup_size) +
                        ", CUDA has 32; choose another schedule");
   }
-  const MatrixShape shape = kernel::requirements(k_).matrix;
-  if (shape && shape != kMatrix) {
-    return unsupported(where + "its matrices are of " + shape.str() + ", CUDA has " +
+  const MmaConfig matrix = kernel::requirements(k_).matrix;
+  if (matrix && matrix != kMatrix) {
+    return unsupported(where + "its matrices are of " + matrix.str() + ", CUDA has " +
                        kMatrix.str() + "; choose another schedule");
   }
   const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];

@@ -91,11 +91,11 @@ class Verifier {
                        k_.workgroup[0] % k_.required_subgroup_size == 0 && k_.workgroup[1] == 1 &&
                        k_.workgroup[2] == 1;
     if (!whole) return error("its matrices need whole subgroups of a required size");
-    const MatrixShape shape = requirements(k_).matrix;
+    const MmaConfig config = requirements(k_).matrix;
     for (const MatrixVar& m : k_.matrices) {
       const bool is_sum = m.use == MatrixUse::Sum;
-      const uint32_t rows = m.use == MatrixUse::Right ? shape.depth : shape.rows;
-      const uint32_t columns = m.use == MatrixUse::Left ? shape.depth : shape.columns;
+      const uint32_t rows = m.use == MatrixUse::Right ? config.k : config.m;
+      const uint32_t columns = m.use == MatrixUse::Left ? config.k : config.n;
       if (!is_identifier(m.name) || m.type != (is_sum ? Ty::F32 : Ty::F16) || m.rows == 0 ||
           m.columns == 0 || m.rows != rows || m.columns != columns) {
         return error("matrix '" + m.name + "' of " + std::string(name_of(m.type)) + " " +

@@ -196,6 +196,24 @@ void require_storage(Requirements& r, Ty t) {
   if (byte_size(t) == 2) r.storage16 = true;
 }
 
+/// The verifier refuses matrices of other types.
+MmaType mma_type(Ty t) {
+  switch (t) {
+    case Ty::BF16:
+      return MmaType::BF16;
+    case Ty::F32:
+      return MmaType::F32;
+    case Ty::I8:
+      return MmaType::I8;
+    case Ty::U8:
+      return MmaType::U8;
+    case Ty::I32:
+      return MmaType::I32;
+    default:
+      return MmaType::F16;
+  }
+}
+
 }  // namespace
 
 Requirements requirements(const Kernel& k) {
@@ -210,9 +228,14 @@ Requirements requirements(const Kernel& k) {
   }
   for (const MatrixVar& m : k.matrices) {
     require_type(r, m.type);
-    if (m.use != MatrixUse::Right) r.matrix.rows = m.rows;
-    if (m.use != MatrixUse::Left) r.matrix.columns = m.columns;
-    if (m.use == MatrixUse::Left) r.matrix.depth = m.columns;
+    MmaTypes& types = r.matrix.types;
+    MmaType& type = m.use == MatrixUse::Left    ? types.a
+                    : m.use == MatrixUse::Right ? types.b
+                                                : types.sum;
+    type = mma_type(m.type);
+    if (m.use != MatrixUse::Right) r.matrix.m = m.rows;
+    if (m.use != MatrixUse::Left) r.matrix.n = m.columns;
+    if (m.use == MatrixUse::Left) r.matrix.k = m.columns;
   }
   for (const Inst& i : k.insts) {
     require_type(r, i.type.ty);

@@ -18,7 +18,7 @@
 #include "codegen/kernel/ir/inline_list.h"
 #include "codegen/kernel/ir/scalar_ops.h"
 #include "runtime/base/dtype.h"
-#include "runtime/base/matrix_shape.h"
+#include "runtime/base/mma_config.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/block_layout.h"
 
@@ -234,7 +234,7 @@ struct Requirements {
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on I64, U64, F16
   uint32_t subgroup_size = 0;
-  MatrixShape matrix;  // of F16 operands and F32 sums
+  MmaConfig matrix;  // all matrices of a kernel are of one
   uint32_t workgroup_invocations = 1;
   uint32_t shared_bytes = 0;
 };
