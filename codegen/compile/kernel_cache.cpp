@@ -36,7 +36,8 @@ Status KernelCache::legalize(kernel::Kernel& k, std::optional<size_t> number,
   if (!enabled_) return legalized(k, target);
   const kernel::LegalizeFor needed = kernel::relevant(target, k);
   const auto with_flags = [&](const std::string& kernel) {
-    return key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads},
+    return key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads,
+                needed.exact},
                kernel);
   };
   std::string numbered;

@@ -51,6 +51,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   out.word_loads = target.loads_64_bits;
   out.storage8 = target.predicate.needs_storage8;
   out.storage16 = target.predicate.needs_storage16;
+  out.exact = target.predicate.api == Api::Cuda;
   return out;
 }
 

@@ -201,6 +201,11 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
   }
   if (!indices_fit(s, {i.args[0], span, array.count, 1, array.name}, {{&n, 1}, false, 1})) return;
   const uint32_t index = s.in[0].u32[n];
+  if (index % i.align != 0) {
+    return violate(s.id, n,
+                   "accesses matrix " + m.name + " at " + array.name + "[" + std::to_string(index) +
+                       "], which is not aligned to " + std::to_string(i.align) + " elements");
+  }
   const uint32_t group = n / size_;
   if (load) {
     values.resize(size_t{m.rows} * m.columns);

@@ -122,18 +122,21 @@ void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& b
   const Division part(w.tile);
   const bool by_columns = block.b.along == 1;
   const int stride = by_columns ? block.b.across : block.b.along;
+  // Lines of A and B begin at multiples of 16 bytes if the matrices do.
+  const uint32_t align = w.tile.matrix.k % 8 == 0 && w.tile.matrix.n % 8 == 0 ? 8 : 1;
   for (int k = 0; k < w.tile.step; k += static_cast<int>(w.tile.matrix.k)) {
     const auto at = [&](const BlockLayout& operand, Value element) {
       return buffer + (operand.base + k * operand.along) + element * operand.across;
     };
     for (size_t i = 0; i < m.a.size(); ++i) {
       const Value row = m.row + static_cast<int64_t>(i) * part.stored_rows;
-      b.matrix_load(m.a[i], block.shared, at(block.a, row), static_cast<uint32_t>(block.a.across));
+      b.matrix_load(m.a[i], block.shared, at(block.a, row), static_cast<uint32_t>(block.a.across),
+                    false, align);
     }
     for (size_t i = 0; i < m.b.size(); ++i) {
       const Value column = m.column + static_cast<int64_t>(i) * w.tile.matrix.n;
       b.matrix_load(m.b[i], block.shared, at(block.b, column), static_cast<uint32_t>(stride),
-                    by_columns);
+                    by_columns, align);
     }
     for (size_t r = 0; r < m.a.size(); ++r) {
       for (size_t c = 0; c < m.b.size(); ++c)

@@ -72,6 +72,7 @@ constexpr std::pair<const char*, const char*> kChanges[] = {
     {"rp_fma(", "rp_fma(-"},
     {"rp_fmin(", "rp_fmax("},
     {"rp_fmax(", "rp_fmin("},
+    {"rp_div(", "rp_fmin("},
     {"rp_floor(", "rp_ceil("},
     {"rp_ceil(", "rp_floor("},
     {"rp_rint(", "rp_trunc("},

@@ -187,7 +187,9 @@ Ty in_memory(Ty t) {
   return t == Ty::Bool ? Ty::U32 : t;
 }
 
-RowKernel make(const ScalarRow& r, Ty t, bool expand = false) {
+enum class Form { Native, Expanded, Exact };
+
+RowKernel make(const ScalarRow& r, Ty t, Form form) {
   RowKernel out{r.op, t, {}, -1, {}, 0};
   kernel::Builder b("row_" + lower_case(r.name) + "_" + std::string(kernel::name_of(t)));
   b.set_workgroup(kRowGroup);
@@ -209,11 +211,11 @@ RowKernel make(const ScalarRow& r, Ty t, bool expand = false) {
   b.store(y, i, result == Ty::Bool ? b.convert(v, Ty::U32) : v);
   auto k = b.finish();
   if (k.ok()) out.kernel = *std::move(k);
-  if (expand) {
+  if (form != Form::Native) {
     out.value = -1;
-    if (!kernel::expand(out.kernel).ok()) out.kernel = {};
+    if (!kernel::expand(out.kernel, form == Form::Exact).ok()) out.kernel = {};
   }
-  const auto inputs = tuples(r, t, expand);
+  const auto inputs = tuples(r, t, form != Form::Native);
   out.count = inputs.size();
   out.launch.grid = {static_cast<uint32_t>(out.count / kRowGroup), 1, 1};
   out.launch.buffers.resize(buffers.size() + 1);
@@ -232,12 +234,13 @@ std::vector<RowKernel> make_expanded() {
   for (int n = 0; n < kernel::scalar_op_count(); ++n) {
     const ScalarRow& r = kernel::row(static_cast<ScalarOp>(n));
     for (const Ty t : {Ty::F32, Ty::I32, Ty::U32, Ty::Bool}) {
-      if ((kernel::class_of(t) & r.operands) != 0) out.push_back(make(r, t, true));
+      const bool takes = (kernel::class_of(t) & r.operands) != 0;
+      if (takes && (r.expanded || is_native(r, t))) out.push_back(make(r, t, Form::Expanded));
     }
     // tests/kernel/double_accuracy_test.cpp measures the others.
     const bool exact = r.f32_ulp == 0 && r.f32_abs == 0 && (r.leaves & kernel::kFloat) == 0;
     if (exact && (kernel::kFloat & r.operands) != 0 && r.op != ScalarOp::RoundBF16)
-      out.push_back(make(r, Ty::F64, true));
+      out.push_back(make(r, Ty::F64, Form::Expanded));
   }
   return out;
 }
@@ -247,8 +250,18 @@ std::vector<RowKernel> make_native() {
   for (int n = 0; n < kernel::scalar_op_count(); ++n) {
     const ScalarRow& r = kernel::row(static_cast<ScalarOp>(n));
     for (const Ty t : {Ty::F32, Ty::I32, Ty::U32, Ty::Bool, Ty::I64, Ty::U64, Ty::F16, Ty::F64}) {
-      if ((kernel::class_of(t) & r.operands) != 0 && is_native(r, t)) out.push_back(make(r, t));
+      if ((kernel::class_of(t) & r.operands) != 0 && is_native(r, t))
+        out.push_back(make(r, t, Form::Native));
     }
+  }
+  return out;
+}
+
+std::vector<RowKernel> make_exact() {
+  std::vector<RowKernel> out;
+  for (int n = 0; n < kernel::scalar_op_count(); ++n) {
+    const ScalarRow& r = kernel::row(static_cast<ScalarOp>(n));
+    if ((r.operands & kernel::kFloat) != 0) out.push_back(make(r, Ty::F32, Form::Exact));
   }
   return out;
 }
@@ -271,6 +284,11 @@ const std::vector<RowKernel>& native_row_kernels() {
 
 const std::vector<RowKernel>& expanded_row_kernels() {
   static const std::vector<RowKernel> all = make_expanded();
+  return all;
+}
+
+const std::vector<RowKernel>& exact_row_kernels() {
+  static const std::vector<RowKernel> all = make_exact();
   return all;
 }
 

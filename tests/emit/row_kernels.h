@@ -29,6 +29,8 @@ const std::vector<RowKernel>& native_row_kernels();
 
 /// Every row on F32, I32, U32 and Bool, after kernel::expand.
 const std::vector<RowKernel>& expanded_row_kernels();
+/// Rows of F32 as exact targets have them (kernel::LegalizeFor::exact).
+const std::vector<RowKernel>& exact_row_kernels();
 
 /// The row's result for element n, by codegen/kernel/scalar_eval: as memory holds it. A row that
 /// leaves a choice (MinNum with NaN, Fma fused or not) has several.

@@ -43,7 +43,8 @@ bool supported(const VulkanRunner& device, const RowKernel& k) {
 
 TEST(Rows, TableIsCovered) {
   ASSERT_GT(native_row_kernels().size(), 80U);
-  for (const auto* kernels : {&native_row_kernels(), &expanded_row_kernels()}) {
+  for (const auto* kernels :
+       {&native_row_kernels(), &expanded_row_kernels(), &exact_row_kernels()}) {
     for (const RowKernel& k : *kernels) {
       EXPECT_FALSE(k.kernel.insts.empty()) << "row " << kernel::row(k.op).name;
       EXPECT_GE(k.count, 64U);
@@ -98,6 +99,10 @@ TEST(Rows, ExpandedOnVulkan) {
 
 TEST(Rows, ExpandedAsCudaText) {
   expect_cuda_agrees(expanded_row_kernels());
+}
+
+TEST(Rows, ExactAsCudaText) {
+  expect_cuda_agrees(exact_row_kernels());
 }
 
 TEST(Rows, MutatedSpirvIsNoticed) {

@@ -130,6 +130,12 @@ TEST(Matrix, InterpreterCatchesViolations) {
          p.b.matrix_zero(p.sum);
          p.b.matrix_store(p.sum, p.sums, p.b.i32(100), kLine);
        }},
+      {"accesses matrix sum at sums[10], which is not aligned to 4 elements",
+       [](Products& p) {
+         p.b.matrix_zero(p.sum);
+         const Val odd = p.b.mul(p.subgroup, p.b.i32(10));
+         p.b.matrix_store(p.sum, p.sums, p.b.add(odd, p.b.i32(0)), 12, false, 4);
+       }},
   };
   for (const auto& c : cases) {
     Products p;
@@ -159,6 +165,10 @@ TEST(Matrix, VerifierNamesWhatIsWrong) {
       {"types differ", [](Products& p) { p.b.matrix_load(p.left, p.sums, p.b.i32(0), kLine); }},
       {"lines overlap with a stride of 7",
        [](Products& p) { p.b.matrix_load(p.left, p.halves, p.b.i32(0), 7); }},
+      {"the stride is no multiple of 8",
+       [](Products& p) { p.b.matrix_load(p.left, p.halves, p.b.i32(0), 12, false, 8); }},
+      {"index 4 is not a multiple of 8",
+       [](Products& p) { p.b.matrix_load(p.left, p.halves, p.b.i32(4), 16, false, 8); }},
       {"no matrix 9", [](Products& p) { p.b.matrix_zero(9); }},
       {"no shared array 5", [](Products& p) { p.b.matrix_load(p.left, 5, p.b.i32(0), kLine); }},
       {"matrix 'odd' of f16 4x8",

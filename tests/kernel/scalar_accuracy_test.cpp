@@ -91,10 +91,11 @@ Error measure(const ScalarRow& r, float got, Real want) {
   return {static_cast<double>(std::max<Real>(error, 0) / ulp), false, {}};
 }
 
-void sweep(const Inputs& x, ScalarOp op, const InterpretOptions& options, Error& worst) {
+void sweep(const Inputs& x, ScalarOp op, bool exact, const InterpretOptions& options,
+           Error& worst) {
   const ScalarRow& r = row(op);
   const Reference reference = references().at(op);
-  const std::vector<float> y = run<float>(row_kernel(op, Ty::F32, Ty::F32), x, options);
+  const std::vector<float> y = run<float>(row_kernel(op, Ty::F32, Ty::F32, exact), x, options);
   for (size_t i = 0; i < x[0].size(); ++i) {
     const Real a = x[0][i];
     const Real b = x.size() > 1 ? x[1][i] : 0;
@@ -145,9 +146,11 @@ void sweep_all(uint32_t step) {
     const Inputs x = samples(op, step);
     for (NativeError e :
          {NativeError::None, NativeError::Low, NativeError::High, NativeError::Mixed}) {
-      sweep(x, op, {.native_error = e}, worst);
+      sweep(x, op, false, {.native_error = e}, worst);
     }
-    sweep(x, op, {.flush_subnormals = true}, worst);
+    sweep(x, op, false, {.flush_subnormals = true}, worst);
+    for (NativeError e : {NativeError::None, NativeError::Low, NativeError::High})
+      sweep(x, op, true, {.native_error = e}, worst);
     testing::Test::RecordProperty(std::string(r.name), std::to_string(worst.ulps));
     EXPECT_FALSE(worst.wrong) << worst.text;
     EXPECT_LE(worst.ulps, r.f32_ulp) << worst.text;
@@ -167,7 +170,7 @@ TEST(ScalarAccuracy, CoversTheTable) {
   for (int i = 0; i < scalar_op_count(); ++i) {
     const ScalarRow& r = row(static_cast<ScalarOp>(i));
     if ((r.operands & kFloat) == 0 || r.result == ResultKind::Boolean) continue;
-    if (r.op == ScalarOp::Where || r.op == ScalarOp::Fma) continue;
+    if (r.op == ScalarOp::Where || r.op == ScalarOp::Fma || r.op == ScalarOp::FusedFma) continue;
     EXPECT_TRUE(references().count(r.op) == 1) << r.name;
   }
 }
@@ -185,6 +188,18 @@ TEST(ScalarAccuracy, Fma) {
   }
 }
 
+TEST(ScalarAccuracy, FusedFmaRoundsOnce) {
+  const Inputs x = samples(ScalarOp::FusedFma, 1048573);
+  const Kernel k = row_kernel(ScalarOp::FusedFma, Ty::F32, Ty::F32, true);
+  for (NativeError e : {NativeError::None, NativeError::High, NativeError::Every}) {
+    const std::vector<float> y = run<float>(k, x, {.native_error = e});
+    for (size_t i = 0; i < x[0].size(); ++i) {
+      const float want = std::fmaf(x[0][i], x[1][i], x[2][i]);
+      EXPECT_TRUE(y[i] == want || (std::isnan(y[i]) && std::isnan(want))) << i;
+    }
+  }
+}
+
 /// Below 2^22 the reduction loses a little; from there on nothing pretends to be a result.
 TEST(ScalarAccuracy, LargeAngles) {
   Inputs x(1);
@@ -194,8 +209,13 @@ TEST(ScalarAccuracy, LargeAngles) {
   const size_t accurate = x[0].size();
   x[0].push_back(0x1p22F);
   for (int e = 22; e < 128; ++e) x[0].push_back(std::ldexp(1.37F, e));
-  for (ScalarOp op : {ScalarOp::Sin, ScalarOp::Cos, ScalarOp::Tan}) {
-    const std::vector<float> y = run<float>(row_kernel(op, Ty::F32, Ty::F32), x, {});
+  for (const auto& [op, exact] : {std::pair(ScalarOp::Sin, false),
+                                  {ScalarOp::Cos, false},
+                                  {ScalarOp::Tan, false},
+                                  {ScalarOp::Sin, true},
+                                  {ScalarOp::Cos, true},
+                                  {ScalarOp::Tan, true}}) {
+    const std::vector<float> y = run<float>(row_kernel(op, Ty::F32, Ty::F32, exact), x, {});
     for (size_t i = 0; i < x[0].size(); ++i) {
       if (i >= accurate) {
         EXPECT_TRUE(std::isnan(y[i])) << x[0][i] << ": " << y[i];

@@ -99,7 +99,7 @@ const std::map<ScalarOp, Reference>& references() {
   return table;
 }
 
-Kernel row_kernel(ScalarOp op, Ty operand, Ty result) {
+Kernel row_kernel(ScalarOp op, Ty operand, Ty result, bool exact) {
   Builder b("row");
   const int y = b.buffer("y", result, Access::Write);
   const Val i = b.builtin(Builtin::GlobalId, 0);
@@ -111,7 +111,7 @@ Kernel row_kernel(ScalarOp op, Ty operand, Ty result) {
   b.store(y, i, result == Ty::U32 ? b.convert(r, Ty::U32) : r);
   auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
-  const Status s = expand(*k);
+  const Status s = expand(*k, exact);
   EXPECT_TRUE(s.ok()) << s.message();
   for (const Inst& inst : k->insts) {
     if (inst.op != Op::Scalar) continue;
@@ -119,7 +119,7 @@ Kernel row_kernel(ScalarOp op, Ty operand, Ty result) {
     const bool rounds = used == ScalarOp::Round || used == ScalarOp::Floor ||
                         used == ScalarOp::Ceil || used == ScalarOp::Trunc;
     const bool native = !row(used).expanded || used == ScalarOp::Div || used == ScalarOp::Abs ||
-                        (rounds && inst.type.ty != Ty::F64);
+                        (rounds && inst.type.ty != Ty::F64) || (exact && row(used).exact);
     EXPECT_TRUE(native ||
                 class_of(k->insts[static_cast<size_t>(inst.args[0].id)].type.ty) != kFloat)
         << row(used).name << " remains in the expansion of " << row(op).name;

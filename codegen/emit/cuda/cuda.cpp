@@ -10,6 +10,7 @@
 namespace reprise::emit {
 
 using kernel::Access;
+using kernel::MatrixUse;
 using kernel::Op;
 
 namespace {
@@ -375,7 +376,12 @@ void CudaEmitter::matrix(const Inst& i) {
                 matrix_name(p.right) + ");");
   }
   const auto a = kernel::MatrixAccess::of(i.imm);
-  const char* function = i.op == Op::MatrixLoad ? "rp_matrix_load(" : "rp_matrix_store(";
+  // Operands are loaded by lines of 16 bytes if these are aligned.
+  const bool lines =
+      i.op == Op::MatrixLoad && k_.matrices[a.matrix].use != MatrixUse::Sum && i.align % 8 == 0;
+  const char* function = lines                    ? "rp_matrix_load_lines("
+                         : i.op == Op::MatrixLoad ? "rp_matrix_load("
+                                                  : "rp_matrix_store(";
   const std::string stride = std::to_string(a.stride);
   line(function + matrix_name(a.matrix) + ", " +
        cuda_name('m', a.shared, k_.shared[a.shared].name) + " + " + arg(i, 0) + ", " +

@@ -45,6 +45,22 @@ RP_FN rp_f16 rp_to_f16(float v) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
   return r;
 }
+// At most 2 units in the last place, where a division rounds correctly.
+RP_FN float rp_div(float a, float b) {
+  float r;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+RP_FN float rp_min(float a, float b) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+RP_FN float rp_max(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
 RP_FN float rp_rsqrt(float v) { return rsqrtf(v); }
 RP_FN double rp_rsqrt(double v) { return rsqrt(v); }
 #else
@@ -77,6 +93,15 @@ RP_FN rp_f16 rp_to_f16(float v) {
   rp_f16 h = {(unsigned short)(sign | r)};
   return h;
 }
+RP_FN float rp_div(float a, float b) { return a / b; }
+RP_FN float rp_min(float a, float b) {
+  if (a != a || b != b) return a != a ? a : b;
+  return b < a || (a == b && rp_bits(b) >> 31) ? b : a;
+}
+RP_FN float rp_max(float a, float b) {
+  if (a != a || b != b) return a != a ? a : b;
+  return b > a || (a == b && rp_bits(a) >> 31) ? b : a;
+}
 RP_FN float rp_rsqrt(float v) { return 1.0f / sqrtf(v); }
 RP_FN double rp_rsqrt(double v) { return 1.0 / sqrt(v); }
 #endif
@@ -95,6 +120,9 @@ RP_FN rp_bf16 rp_to_bf16(float v) {
   rp_bf16 r = {(unsigned short)(nan ? (bits >> 16 | 0x40u) : rounded)};
   return r;
 }
+RP_FN double rp_div(double a, double b) { return a / b; }
+RP_FN float rp_relu(float v) { return rp_max(v, 0.0f); }
+RP_FN float rp_round_bf16(float v) { return rp_to_float(rp_to_bf16(v)); }
 )";
 
 // The functions that scalar_ops.def names. F16 is computed in F32 and rounded once, or natively if
@@ -152,6 +180,7 @@ RP_FLOAT_1(rp_exp2, exp2)
 RP_FLOAT_1(rp_log, log)
 RP_FLOAT_1(rp_log2, log2)
 RP_F16_1(rp_rsqrt)
+RP_F16_2(rp_div)
 RP_FLOAT_2(rp_fmin, fmin)
 RP_FLOAT_2(rp_fmax, fmax)
 RP_FN float rp_fma(float a, float b, float c) { return fmaf(a, b, c); }
@@ -224,15 +253,24 @@ RP_FN unsigned rp_pair(const rp_f16* at, unsigned next) {
 template <typename T> RP_FN void rp_matrix_zero(T& m) {
   for (auto& v : m.r) v = 0;
 }
-// Loads four blocks of 8x8 from shared memory, whose lines of 8 elements are aligned to 16 bytes:
-// block i from down * (i & 1) + right * (i >> 1). False, with nothing loaded, if they are not.
-template <bool kTransposed>
-RP_FN bool rp_matrix_load_lines(unsigned* r, const rp_f16* at, unsigned line, unsigned down, unsigned right) {
+RP_FN void rp_matrix_load(rp_matrix_left& m, const rp_f16* at, unsigned row, unsigned column) {
+  const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
+  for (unsigned i = 0; i < 4; ++i)
+    m.r[i] = rp_pair(at + (g + 8u * (i & 1u)) * row + (t + 8u * (i >> 1)) * column, column);
+}
+RP_FN void rp_matrix_load(rp_matrix_right& m, const rp_f16* at, unsigned row, unsigned column) {
+  const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
+  for (unsigned i = 0; i < 4; ++i)
+    m.r[i] = rp_pair(at + (t + 8u * (i & 1u)) * row + (g + 8u * (i >> 1)) * column, row);
+}
+// The same where lines of 8 elements are aligned to 16 bytes in shared memory. rp_blocks loads four
+// blocks of 8x8: block i from down * (i & 1) + right * (i >> 1).
 #if defined(__CUDACC__)
+template <bool kTransposed>
+RP_FN void rp_blocks(unsigned* r, const rp_f16* at, unsigned line, unsigned down, unsigned right) {
   const unsigned lane = threadIdx.x & 31u;
-  const unsigned first = (unsigned)__cvta_generic_to_shared(at);
-  if (((first | 2u * line | 2u * down | 2u * right) & 15u) != 0u) return false;
-  const unsigned from = first + 2u * ((lane & 7u) * line + (lane >> 3 & 1u) * down + (lane >> 4) * right);
+  const unsigned from = (unsigned)__cvta_generic_to_shared(at) +
+      2u * ((lane & 7u) * line + (lane >> 3 & 1u) * down + (lane >> 4) * right);
   if (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
@@ -240,24 +278,21 @@ RP_FN bool rp_matrix_load_lines(unsigned* r, const rp_f16* at, unsigned line, un
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
   }
-  return true;
+}
+RP_FN void rp_matrix_load_lines(rp_matrix_left& m, const rp_f16* at, unsigned row, unsigned column) {
+  if (column == 1u) return rp_blocks<false>(m.r, at, row, 8u * row, 8u);
+  rp_blocks<true>(m.r, at, column, 8u, 8u * column);
+}
+RP_FN void rp_matrix_load_lines(rp_matrix_right& m, const rp_f16* at, unsigned row, unsigned column) {
+  if (column == 1u) return rp_blocks<true>(m.r, at, row, 8u * row, 8u);
+  rp_blocks<false>(m.r, at, column, 8u, 8u * column);
+}
 #else
-  return false;
+template <typename T>
+RP_FN void rp_matrix_load_lines(T& m, const rp_f16* at, unsigned row, unsigned column) {
+  rp_matrix_load(m, at, row, column);
+}
 #endif
-}
-RP_FN void rp_matrix_load(rp_matrix_left& m, const rp_f16* at, unsigned row, unsigned column) {
-  if (column == 1u && rp_matrix_load_lines<false>(m.r, at, row, 8u * row, 8u)) return;
-  const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
-  for (unsigned i = 0; i < 4; ++i)
-    m.r[i] = rp_pair(at + (g + 8u * (i & 1u)) * row + (t + 8u * (i >> 1)) * column, column);
-}
-RP_FN void rp_matrix_load(rp_matrix_right& m, const rp_f16* at, unsigned row, unsigned column) {
-  if (column == 1u && rp_matrix_load_lines<true>(m.r, at, row, 8u * row, 8u)) return;
-  if (row == 1u && rp_matrix_load_lines<false>(m.r, at, column, 8u, 8u * column)) return;
-  const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
-  for (unsigned i = 0; i < 4; ++i)
-    m.r[i] = rp_pair(at + (t + 8u * (i & 1u)) * row + (g + 8u * (i >> 1)) * column, row);
-}
 RP_FN unsigned rp_matrix_place(unsigned i, unsigned row, unsigned column) {
   const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
   return (g + 4u * (i & 2u)) * row + (t + (i & 1u) + 2u * (i & 4u)) * column;

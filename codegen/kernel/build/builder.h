@@ -130,9 +130,12 @@ class Builder {
   void barrier();
   void matrix_zero(int matrix);
   /// These transfer a matrix from or to a shared array. Element (r, c) is at index + r * stride + c
-  /// or, if `by_columns`, at index + c * stride + r.
-  void matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false);
-  void matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false);
+  /// or, if `by_columns`, at index + c * stride + r. The index and the stride are multiples of
+  /// `align`.
+  void matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false,
+                   uint32_t align = 1);
+  void matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false,
+                    uint32_t align = 1);
   /// sum += left * right
   void matrix_mul_add(int sum, int left, int right);
   Value subgroup(SubgroupOp op, Val v, Val lane = {});
@@ -185,7 +188,8 @@ class Builder {
   bool integer_index(Val v, const char* operation);
   bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
   bool check_matrix(int matrix, const char* op);
-  void matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride, bool by_columns);
+  void matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride, bool by_columns,
+                     uint32_t align);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);
   Val place(Inst inst, size_t scope);
   Val emit(Inst inst);       // appends an effect to the innermost block

@@ -123,7 +123,7 @@ void Builder::matrix_zero(int matrix) {
 }
 
 void Builder::matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride,
-                            bool by_columns) {
+                            bool by_columns, uint32_t align) {
   const char* name = op == Op::MatrixLoad ? "matrix_load" : "matrix_store";
   if (!check_matrix(matrix, name) || !integer_index(index, name)) return;
   if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
@@ -132,15 +132,17 @@ void Builder::matrix_access(Op op, int matrix, int shared, Val index, uint32_t s
   }
   const MatrixAccess access{static_cast<uint16_t>(matrix), static_cast<uint16_t>(shared), stride,
                             by_columns};
-  emit({op, {}, access.imm(), {index}, {}, 1});
+  emit({op, {}, access.imm(), {index}, {}, align});
 }
 
-void Builder::matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns) {
-  matrix_access(Op::MatrixLoad, matrix, shared, index, stride, by_columns);
+void Builder::matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns,
+                          uint32_t align) {
+  matrix_access(Op::MatrixLoad, matrix, shared, index, stride, by_columns, align);
 }
 
-void Builder::matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns) {
-  matrix_access(Op::MatrixStore, matrix, shared, index, stride, by_columns);
+void Builder::matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns,
+                           uint32_t align) {
+  matrix_access(Op::MatrixStore, matrix, shared, index, stride, by_columns, align);
 }
 
 void Builder::matrix_mul_add(int sum, int left, int right) {

@@ -117,7 +117,7 @@ void Rebuilder::copy_matrix(const Inst& i, std::span<const Val> args) {
     const MatrixAccess a = MatrixAccess::of(i.imm);
     const bool load = i.op == Op::MatrixLoad;
     const auto write = load ? &Builder::matrix_load : &Builder::matrix_store;
-    (to_.*write)(a.matrix, a.shared, args[0], a.stride, a.by_columns);
+    (to_.*write)(a.matrix, a.shared, args[0], a.stride, a.by_columns, i.align);
   }
 }
 

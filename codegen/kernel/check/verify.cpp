@@ -371,7 +371,10 @@ class Verifier {
     if (a.stride < (a.by_columns ? m.rows : m.columns)) {
       return "matrix '" + m.name + "': lines overlap with a stride of " + std::to_string(a.stride);
     }
-    return aligned_index(i.args[0], 1);
+    if (i.align == 0 || a.stride % i.align != 0) {
+      return "matrix '" + m.name + "': the stride is no multiple of " + std::to_string(i.align);
+    }
+    return aligned_index(i.args[0], i.align);
   }
 
   std::string matrix_product(const Inst& i) const {

@@ -118,7 +118,8 @@ struct Inst {
   uint64_t imm = 0;
   InlineList<Val, 4> args;
   InlineList<int32_t, 2> blocks;  // indices into Kernel::blocks
-  uint32_t align = 1;             // Load/Store: proven divisor of the index, in elements
+  /// Load, Store, MatrixLoad and MatrixStore: proven divisor of the index, in elements.
+  uint32_t align = 1;
 };
 
 enum class OpKind : uint8_t {
@@ -259,8 +260,9 @@ inline Status verify_in_debug([[maybe_unused]] const Kernel& k) {
 std::string print(const Kernel& k);
 
 /// Replaces scalar rows that devices lack or compute too inexactly by native rows (scalar_ops.def:
-/// `expanded`), and float -> integer conversions by saturating ones. Idempotent.
-Status expand(Kernel& k);
+/// `expanded`), and float -> integer conversions by saturating ones. Rows that an exact target has
+/// (`exact`; see LegalizeFor) stay. Idempotent.
+Status expand(Kernel& k, bool exact = false);
 /// Expands the powers of 64-bit integers alone, so that their products can be checked one by one.
 Status expand_wide_powers(Kernel& k);
 
@@ -271,6 +273,9 @@ struct LegalizeFor {
   /// buffers of words even if the device has small storage types: for devices that load each
   /// element of a vector separately.
   bool word_loads = false;
+  /// The arithmetic of F32 is that of IEEE 754: conversions round to nearest even, FusedFma rounds
+  /// once, and rows that CUDA has a function for need no expansion.
+  bool exact = false;
 };
 /// Rewrites a kernel for a device that lacks features (codegen/kernel/legal/legalize.cpp), and
 /// expands it. Every kernel passes through this before it is emitted. int64 becomes checked 32-bit

@@ -207,7 +207,8 @@ class Printer {
     const MatrixAccess a = MatrixAccess::of(i.imm);
     const std::string array = a.shared < k_.shared.size() ? k_.shared[a.shared].name : "invalid";
     return matrix(a.matrix) + ", " + array + "[" + operand(i.args[0]) + "] " +
-           (a.by_columns ? "columns" : "rows") + " by " + std::to_string(a.stride);
+           (a.by_columns ? "columns" : "rows") + " by " + std::to_string(a.stride) +
+           (i.align == 1 ? "" : " align " + std::to_string(i.align));
   }
   std::string matrix_product(const Inst& i) const {
     const MatrixOperands p = MatrixOperands::of(i.imm);

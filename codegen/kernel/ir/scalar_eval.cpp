@@ -95,6 +95,12 @@ double mul_add(double a, double b, double c) {
   return load_float<t>(store_float<t>(a * b)) + c;
 }
 
+template <Ty t>
+double fused(double a, double b, double c) {
+  if constexpr (t == Ty::F64) return std::fma(a, b, c);
+  return std::fmaf(static_cast<float>(a), static_cast<float>(b), static_cast<float>(c));
+}
+
 template <typename T>
 uint64_t divide(T a, T b) {
   if (b == 0) return 0;

@@ -8,10 +8,19 @@ namespace {
 
 constexpr std::array kRows = {
 #define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, \
-                  ...)                                                                          \
-  ScalarRow{ScalarOp::name,     #name,  arity, operands,                                        \
-            ResultKind::result, leaves, cost,  Sensitivity::sensitivity,                        \
-            expanded == 1,      ulp,    abs},
+                  on_float, on_signed, on_unsigned, on_bool, cuda_float, ...)                   \
+  ScalarRow{ScalarOp::name,                                                                     \
+            #name,                                                                              \
+            arity,                                                                              \
+            operands,                                                                           \
+            ResultKind::result,                                                                 \
+            leaves,                                                                             \
+            cost,                                                                               \
+            Sensitivity::sensitivity,                                                           \
+            expanded == 1,                                                                      \
+            expanded == 1 && sizeof(cuda_float) > 1,                                            \
+            ulp,                                                                                \
+            abs},
 #include "codegen/kernel/ir/scalar_ops.def"
 #undef SCALAR_OP
 };

@@ -55,6 +55,7 @@ struct ScalarRow {
   uint32_t cost;   // flops in the cost model of fusion (an add is 1)
   Sensitivity sensitivity;
   bool expanded;   // never emitted: expand.cpp replaces it by other rows
+  bool exact;      // but for exact targets (LegalizeFor), for which it stays if it is of F32
   double f32_ulp;  // guaranteed error of float results; 0: exact or correctly rounded
   double f32_abs;  // additional absolute error
 };

@@ -120,6 +120,7 @@ Val FloatMath::to_f32_odd(Val x) {
 }
 
 Val FloatMath::to_half(Val x) {
+  if (exact_) return b_.convert(x, Ty::F16);
   return b_.convert(round_to_half(x), Ty::F16, true);
 }
 
@@ -132,6 +133,7 @@ bool expands_to_loop(ScalarOp op, bool floats) {
 Val FloatMath::expand(ScalarOp o, std::span<const Val> args) {
   const Val x = args[0];
   const Val y = args.size() > 1 ? args[1] : Val{};
+  if (exact_ && row(o).exact) return b_.scalar_op(o, args);
   switch (o) {
     case ScalarOp::Mod:
       return floor_mod(x, y);
@@ -150,7 +152,7 @@ Val FloatMath::expand(ScalarOp o, std::span<const Val> args) {
     case ScalarOp::Pow:
       return pow(x, y);
     case ScalarOp::Sigmoid:
-      return keep_nan(x, b_.div(c(1), b_.add(c(1), exp(neg(x)))));
+      return keep_nan_of_exp(x, b_.div(c(1), b_.add(c(1), exp(neg(x)))));
     case ScalarOp::Silu:
       return b_.div(x, b_.add(c(1), exp(neg(x))));
     case ScalarOp::Relu:
@@ -383,7 +385,7 @@ bool native_for_halves(ScalarOp o) {
 
 class Expander : public Rebuilder {
  public:
-  explicit Expander(const Kernel& k) : Rebuilder(k, Builder::like(k)) {}
+  Expander(const Kernel& k, bool exact) : Rebuilder(k, Builder::like(k)), exact_(exact) {}
 
  protected:
   Val rewrite(const Inst& i, std::span<const Val> args) override {
@@ -402,7 +404,7 @@ class Expander : public Rebuilder {
     if (o == ScalarOp::ShiftLeft || o == ScalarOp::ShiftRight) return shift(i, args, t);
     if (!row(o).expanded) return {};
     if ((class_of(t.ty) & kInt) != 0) return IntegerMath(to_, t).expand(o, args);
-    if (t.ty == Ty::F32 || t.ty == Ty::F64) return FloatMath(to_, t).expand(o, args);
+    if (t.ty == Ty::F32 || t.ty == Ty::F64) return FloatMath(to_, t, exact_).expand(o, args);
     if (native_for_halves(o)) return {};
     return half(o, args, t);
   }
@@ -410,7 +412,7 @@ class Expander : public Rebuilder {
   Val half(ScalarOp o, std::span<const Val> args, Type t) {
     std::vector<Val> wide;
     for (Val v : args) wide.push_back(to_.convert(v, Ty::F32));
-    FloatMath math(to_, {Ty::F32, t.lanes});
+    FloatMath math(to_, {Ty::F32, t.lanes}, exact_);
     const Val r = math.expand(o, wide);
     return row(o).result == ResultKind::Boolean ? r : math.to_half(r);
   }
@@ -429,7 +431,7 @@ class Expander : public Rebuilder {
 
   Val convert(const Inst& i, Val v) {
     const Type from = to_.type(v);
-    if (from.ty == Ty::U32 && i.type.ty == Ty::F32 && !to_.is_below_half(v))
+    if (from.ty == Ty::U32 && i.type.ty == Ty::F32 && !exact_ && !to_.is_below_half(v))
       return FloatMath(to_, {Ty::F32, from.lanes}).of_unsigned(v);
     const bool to_int = (class_of(i.type.ty) & kInt) != 0;
     if (class_of(from.ty) != kFloat || (!to_int && i.type.ty != Ty::F16)) return {};
@@ -439,9 +441,11 @@ class Expander : public Rebuilder {
       v = wide.to_f32_odd(v);
     }
     if (from.ty == Ty::F16) v = to_.convert(v, Ty::F32);
-    FloatMath math(to_, {Ty::F32, from.lanes});
+    FloatMath math(to_, {Ty::F32, from.lanes}, exact_);
     return to_int ? math.to_integer(v, i.type.ty) : math.to_half(v);
   }
+
+  const bool exact_;
 };
 
 bool is_wide_power(const Inst& i) {
@@ -478,11 +482,11 @@ Status expand_wide_powers(Kernel& k) {
   return {};
 }
 
-Status expand(Kernel& k) {
+Status expand(Kernel& k, bool exact) {
   RP_TRY(verify_in_debug(k));
   const auto rewritten = [&](const Inst& i) { return may_expand(k, i); };
   if (std::none_of(k.insts.begin(), k.insts.end(), rewritten)) return {};
-  RP_ASSIGN(Kernel out, Expander(k).run());
+  RP_ASSIGN(Kernel out, Expander(k, exact).run());
   k = std::move(out);
   return {};
 }

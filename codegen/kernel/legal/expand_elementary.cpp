@@ -10,7 +10,7 @@ namespace reprise::kernel {
 Val FloatMath::polynomial(Val z, std::span<const double> coefficients) {
   auto it = coefficients.rbegin();
   Val sum = c(*it++);
-  while (it != coefficients.rend()) sum = b_.add(b_.mul(sum, z), c(*it++));
+  while (it != coefficients.rend()) sum = mul_add(sum, z, c(*it++));
   return sum;
 }
 
@@ -82,8 +82,9 @@ Val FloatMath::log(Val x, bool base_2) {
   return b_.select(zero, neg(inf()), b_.select(invalid, nan(), r));
 }
 
-/// Undefined for NaN, as the native row is.
+/// Undefined for NaN, as the native row is, but for exact targets.
 Val FloatMath::exp(Val x) {
+  if (exact_) return b_.scalar_op(ScalarOp::Exp, {x});
   if (!f_.wide()) return b_.scalar_op(ScalarOp::ExpNative, {x});
   const Exponential e =
       exponential(op(ScalarOp::MinNum, op(ScalarOp::MaxNum, x, c(f_.exp_least)), c(f_.exp_most)));
@@ -209,8 +210,8 @@ Val FloatMath::tanh(Val x) {
   const Val large = b_.sub(c(1), b_.div(c(2), b_.add(e, c(1))));
   const Val z = b_.mul(x, x);
   const Val q = polynomial(z, f_.tanh);
-  const Val small = b_.add(x, b_.mul(b_.mul(x, z), q));
-  return keep_nan(x, b_.select(b_.lt(abs(x), c(0.6)), small, large));
+  const Val small = mul_add(b_.mul(x, z), q, x);
+  return keep_nan_of_exp(x, b_.select(b_.lt(abs(x), c(0.6)), small, large));
 }
 
 /// 1 - erf(a) for a >= 1. F32 needs only its absolute error to be small.

@@ -17,9 +17,15 @@ namespace reprise::kernel {
 
 class FloatMath {
  public:
-  /// `b` must outlive the object; t is F32 or F64 with any number of lanes.
-  FloatMath(Builder& b, Type t)
-      : b_(b), f_(format_of(t.ty)), t_(t), u_{f_.word, t.lanes}, i_{f_.integer, t.lanes} {}
+  /// `b` must outlive the object; t is F32 or F64 with any number of lanes. `exact` is that of
+  /// LegalizeFor, and changes nothing for F64.
+  FloatMath(Builder& b, Type t, bool exact = false)
+      : b_(b),
+        f_(format_of(t.ty)),
+        t_(t),
+        u_{f_.word, t.lanes},
+        i_{f_.integer, t.lanes},
+        exact_(exact && !f_.wide()) {}
 
   /// The replacement of an expanded row.
   Val expand(ScalarOp op, std::span<const Val> args);
@@ -111,6 +117,8 @@ class FloatMath {
     Val quadrant;  // U32 or U64; only the last two bits are significant
   };
   Reduced reduce(Val x);
+  Val reduced(Val x, Val n);
+  Val reduced_exactly(Val x, Val n);
   Val sin_poly(Val r);
   Val cos_poly(Val r);
   Val sin_cos(Val x, bool cosine);
@@ -149,6 +157,11 @@ class FloatMath {
   Val sign_bit(Val x) { return op(ScalarOp::BitAnd, bits(x), u(minus_zero_bits())); }
   Val abs(Val x) { return b_.scalar_op(ScalarOp::Abs, {x}); }
   Val neg(Val x) { return b_.scalar_op(ScalarOp::Neg, {x}); }
+  /// x * y + z, rounded once on exact targets.
+  Val mul_add(Val x, Val y, Val z) {
+    if (exact_) return b_.scalar_op(ScalarOp::FusedFma, {x, y, z});
+    return b_.add(b_.mul(x, y), z);
+  }
   Val op(ScalarOp o, Val a, Val b) { return b_.scalar_op(o, {a, b}); }
   Val gt(Val a, Val b) { return op(ScalarOp::Greater, a, b); }
   Val with_sign(Val magnitude, Val sign_of) {
@@ -156,6 +169,8 @@ class FloatMath {
   }
   /// NaN if x is NaN (by its bits), else r.
   Val keep_nan(Val x, Val r) { return b_.select(is_nan(x), x, r); }
+  /// The same for an r in which the exponential of x propagates, as that of exact targets does.
+  Val keep_nan_of_exp(Val x, Val r) { return exact_ ? r : keep_nan(x, r); }
   /// coefficients[0] + z * (coefficients[1] + ...)
   Val polynomial(Val z, std::span<const double> coefficients);
   /// The upper half of the significand.
@@ -176,6 +191,7 @@ class FloatMath {
   Builder& b_;
   const FloatFormat& f_;
   Type t_, u_, i_;
+  bool exact_;
 };
 
 }  // namespace reprise::kernel

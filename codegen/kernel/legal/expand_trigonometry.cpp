@@ -1,4 +1,6 @@
 // Circular functions and their inverses.
+#include <array>
+
 #include "codegen/kernel/legal/expand_math.h"
 
 namespace reprise::kernel {
@@ -10,6 +12,20 @@ namespace reprise::kernel {
 FloatMath::Reduced FloatMath::reduce(Val x) {
   const Rounded rounded = round_small(b_.mul(x, c(0.63661977236758134)));
   const Val n = rounded.number;
+  const Val r = exact_ ? reduced_exactly(x, n) : reduced(x, n);
+  const Val out = b_.lt(b_.sub(abs_bits(x), u(f_.largest_angle)), u(inf_bits() - f_.largest_angle));
+  return {b_.select(out, nan(), r), b_.bitcast(rounded.integer, u_)};
+}
+
+/// x - n pi/2. The first difference is exact, and each fused one rounds a remainder that is small.
+Val FloatMath::reduced_exactly(Val x, Val n) {
+  constexpr std::array kHalfPi = {0x1.921fb6p0, -0x1.777a5cp-25, -0x1.ee59dap-50};
+  Val r = x;
+  for (const double piece : kHalfPi) r = mul_add(n, c(-piece), r);
+  return r;
+}
+
+Val FloatMath::reduced(Val x, Val n) {
   // n = n_high + n_low with half the bits each, pi/2 in pieces with half the bits: all products are
   // exact, and so are the differences, while they cancel.
   const Val shift = c(f_.split);
@@ -20,21 +36,19 @@ FloatMath::Reduced FloatMath::reduce(Val x) {
     r = b_.sub(r, b_.mul(n_high, c(piece)));
     r = b_.sub(r, b_.mul(n_low, c(piece)));
   }
-  r = b_.sub(r, b_.mul(n, c(f_.half_pi_tail)));
-  const Val out = b_.lt(b_.sub(abs_bits(x), u(f_.largest_angle)), u(inf_bits() - f_.largest_angle));
-  return {b_.select(out, nan(), r), b_.bitcast(rounded.integer, u_)};
+  return b_.sub(r, b_.mul(n, c(f_.half_pi_tail)));
 }
 
 Val FloatMath::sin_poly(Val r) {
   const Val z = b_.mul(r, r);
   const Val p = polynomial(z, f_.sin);
-  return b_.add(r, b_.mul(b_.mul(r, z), p));
+  return mul_add(b_.mul(r, z), p, r);
 }
 
 Val FloatMath::cos_poly(Val r) {
   const Val z = b_.mul(r, r);
   const Val p = polynomial(z, f_.cos);
-  return b_.add(b_.sub(c(1), b_.mul(c(0.5), z)), b_.mul(b_.mul(z, z), p));
+  return mul_add(b_.mul(z, z), p, b_.sub(c(1), b_.mul(c(0.5), z)));
 }
 
 Val FloatMath::sin_cos(Val x, bool cosine) {

@@ -251,10 +251,11 @@ class Legalizer : public Rebuilder {
 }  // namespace
 
 LegalizeFor relevant(const LegalizeFor& target, const Kernel& k) {
-  bool wide = false, half = false, bytes = false, halves = false;
+  bool wide = false, half = false, single = false, bytes = false, halves = false;
   const auto use = [&](Ty t) {
     wide |= is_int64(t);
     half |= t == Ty::F16;
+    single |= t == Ty::F32;
   };
   for (const Inst& i : k.insts) use(i.type.ty);
   for (const LocalVar& l : k.locals) use(l.type.ty);
@@ -271,6 +272,7 @@ LegalizeFor relevant(const LegalizeFor& target, const Kernel& k) {
   out.storage8 |= !bytes;
   out.storage16 |= !halves;
   out.word_loads &= bytes || halves;
+  out.exact |= !half && !single;
   return out;
 }
 
@@ -285,7 +287,7 @@ Status legalize(Kernel& k, const LegalizeFor& target) {
   if (lacks_something(relevant(target, k))) {
     RP_ASSIGN(k, Legalizer(k, target).run());
   }
-  RP_TRY(expand(k));
+  RP_TRY(expand(k, target.exact));
   // Folding and reuse in the builder have left dead instructions.
   remove_dead(k);
   return {};
