@@ -21,6 +21,7 @@ std::vector<lower::Target> vulkan_targets() {
   matrix.predicate.subgroup_size = 32;
   matrix.predicate.matrices = {{16, 16, 16, kHalfMma}};
   matrix.predicate.shared_bytes = 32768;
+  matrix.predicate.workgroup_invocations = 256;  // the largest cooperative tiles
   lower::Target matrix_sg8 = matrix;
   matrix_sg8.name = "vulkan-matrix-sg8";
   matrix_sg8.predicate.subgroup_size = 8;

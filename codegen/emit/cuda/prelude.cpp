@@ -51,16 +51,6 @@ RP_FN float rp_div(float a, float b) {
   asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 }
-RP_FN float rp_min(float a, float b) {
-  float r;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-RP_FN float rp_max(float a, float b) {
-  float r;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
 RP_FN float rp_rsqrt(float v) { return rsqrtf(v); }
 RP_FN double rp_rsqrt(double v) { return rsqrt(v); }
 #else
@@ -94,14 +84,6 @@ RP_FN rp_f16 rp_to_f16(float v) {
   return h;
 }
 RP_FN float rp_div(float a, float b) { return a / b; }
-RP_FN float rp_min(float a, float b) {
-  if (a != a || b != b) return a != a ? a : b;
-  return b < a || (a == b && rp_bits(b) >> 31) ? b : a;
-}
-RP_FN float rp_max(float a, float b) {
-  if (a != a || b != b) return a != a ? a : b;
-  return b > a || (a == b && rp_bits(a) >> 31) ? b : a;
-}
 RP_FN float rp_rsqrt(float v) { return 1.0f / sqrtf(v); }
 RP_FN double rp_rsqrt(double v) { return 1.0 / sqrt(v); }
 #endif
@@ -120,6 +102,27 @@ RP_FN rp_bf16 rp_to_bf16(float v) {
   rp_bf16 r = {(unsigned short)(nan ? (bits >> 16 | 0x40u) : rounded)};
   return r;
 }
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+RP_FN float rp_min(float a, float b) {
+  float r;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+RP_FN float rp_max(float a, float b) {
+  float r;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+  return r;
+}
+#else
+RP_FN float rp_min(float a, float b) {
+  if (a != a || b != b) return a != a ? a : b;
+  return b < a || (a == b && rp_bits(b) >> 31) ? b : a;
+}
+RP_FN float rp_max(float a, float b) {
+  if (a != a || b != b) return a != a ? a : b;
+  return b > a || (a == b && rp_bits(a) >> 31) ? b : a;
+}
+#endif
 RP_FN double rp_div(double a, double b) { return a / b; }
 RP_FN float rp_relu(float v) { return rp_max(v, 0.0f); }
 RP_FN float rp_round_bf16(float v) { return rp_to_float(rp_to_bf16(v)); }

@@ -15,6 +15,12 @@ using kernel::Builder;
 namespace {
 
 constexpr uint32_t kWorkgroup = 64;
+/// On GPUs, the vectors of an invocation lie a workgroup apart, so that neighbouring invocations
+/// access neighbouring vectors, and all are loaded before the first is stored: memory is busy only
+/// if many loads are under way. Smaller tensors need their invocations to fill the device.
+constexpr uint32_t kStridedWorkgroup = 256;
+constexpr int kStridedVectors = 4;
+constexpr int64_t kStridedElements = int64_t{1} << 22;
 constexpr int kBlock = 4;            // vectors of an invocation in a block along another axis
 constexpr int64_t kMany = 1000;      // stands for the loads of a kernel that cannot be written
 constexpr uint32_t kLightFlops = 8;  // kernels of at most this many per element are unrolled
@@ -29,7 +35,9 @@ struct PointwiseSchedule {
   int vectors = 1;  // vectors per invocation
   int axis = -1;    // axis of the domain along which an invocation's vectors lie; -1: they are
                     // consecutive
-  bool unrolled = false;     // vectors are unrolled, not a loop
+  bool unrolled = false;  // vectors are unrolled, not a loop
+  bool strided = false;   // vectors lie a workgroup apart
+  uint32_t workgroup = kWorkgroup;
   bool needs_words = false;  // outputs are stored in whole 32-bit words
   bool whole_words = false;  // an invocation owns whole 32-bit words of a narrow output; lanes past
                              // the end compute the last element
@@ -40,6 +48,7 @@ struct PointwiseSchedule {
     if (direct) return "direct";
     std::string name = "pointwise v" + std::to_string(lanes) + " x" + std::to_string(vectors);
     if (axis >= 0) name += " along axis " + std::to_string(axis);
+    if (strided) name += " strided";
     if (whole_words) name += " words";
     return name;
   }
@@ -142,10 +151,10 @@ class PointwiseKernel {
 
   Result<Lowered> build(const TargetFacts& target, LoopForm form) {
     limit_loops(ev_, target, form);
-    b_.set_workgroup(kWorkgroup);
-    const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
-    const Value id = linear_invocation(b_, groups, kWorkgroup);
-    RP_TRY(invocation(id));
+    b_.set_workgroup(s_.workgroup);
+    const Expr groups = Expr::ceildiv(invocations_, s_.workgroup);
+    const Value id = linear_invocation(b_, groups, s_.workgroup);
+    RP_TRY(s_.strided ? strided_vectors(id) : invocation(id));
     return finish(ev_, b_, group_, groups, s_.describe());
   }
 
@@ -169,6 +178,29 @@ class PointwiseKernel {
         return emit_vector(ev_, group_, s_, ev_.symbol(i, vectors_), total_);
       });
     });
+  }
+
+  /// Workgroups own whole blocks of workgroup * vectors vectors, of which none is left over.
+  Status strided_vectors(Value id) {
+    const int64_t size = s_.workgroup;
+    const Value first = id + id / size * (size * (s_.vectors - 1));
+    struct Result {
+      ValueId of;
+      Expr at;
+      Val value;
+    };
+    std::vector<Result> results;
+    for (int u = 0; u < s_.vectors; ++u) {
+      const Expr i = ev_.symbol(first + u * size, vectors_);
+      const Expr at = Expr(s_.lanes) * i + ev_.lane();
+      for (ValueId v : group_.outputs) {
+        const Shape& shape = ev_.graph().value(v).shape;
+        RP_ASSIGN(const Val value, ev_.eval(v, ev_.unflatten(at, shape), s_.lanes));
+        results.push_back({v, at, value});
+      }
+    }
+    for (const Result& r : results) RP_TRY(ev_.store_at(r.of, r.at, r.value, s_.lanes));
+    return {};
   }
 
   /// Unrolls all vectors of an invocation.
@@ -260,6 +292,21 @@ int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule
   return axis;
 }
 
+/// The same work in strided vectors, if the tensor consists of whole blocks of them.
+std::optional<PointwiseSchedule> strided(const graph::Graph& g, const Group& group,
+                                         const PointwiseSchedule& chosen,
+                                         const TargetFacts& target) {
+  if (target.cpu_type() || chosen.lanes != 4 || chosen.vectors != 1 || chosen.needs_words)
+    return {};
+  PointwiseSchedule s = chosen;
+  s.strided = true;
+  s.vectors = kStridedVectors;
+  s.workgroup = std::min(kStridedWorkgroup, target.workgroup_invocations());
+  const int64_t block = int64_t{s.workgroup} * s.vectors * s.lanes;
+  const Expr total = element_count(group.domain);
+  return total.known_divisor(g.symbols) % block == 0 ? std::optional(s) : std::nullopt;
+}
+
 /// The preferred schedule comes first.
 std::vector<PointwiseSchedule> pointwise_schedules(const graph::Graph& g, const Group& group,
                                                    const TargetFacts& target) {
@@ -281,7 +328,13 @@ std::vector<PointwiseSchedule> pointwise_schedules(const graph::Graph& g, const 
     block.unrolled = true;
     add(block);
   }
+  const std::optional<PointwiseSchedule> apart = strided(g, group, chosen, target);
+  const Expr total = element_count(group.domain);
+  const bool large = total.is_const() && total.value() >= kStridedElements;
+  const bool first = apart && large && out.empty() && flops(group) <= kLightFlops;
+  if (first) add(*apart);
   add(chosen);
+  if (apart && !first) add(*apart);
   // Other numbers of vectors, as loops. Not on GPUs, where neighbouring invocations should read
   // neighbouring addresses.
   for (const int vectors : {1, 4, 8}) {
