@@ -8,6 +8,7 @@
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
 #include "apps/reprise/image_slots.h"
+#include "apps/reprise/machine_code.h"
 #include "apps/reprise/table.h"
 #include "codegen/compile/targets.h"
 #include "runtime/plan/bind.h"
@@ -90,19 +91,50 @@ void add_usage(Json& to, const plan::KernelCode& k) {
   to["stack_bytes"] = k.usage.stack_bytes;
 }
 
-/// Every kernel of every variant that has cubins.
-Json kernels_json(const package::Package& p, Table& table) {
+Json machine_code_json(const MachineCode& code) {
+  Json out{{"source", code.source},
+           {"instructions", code.instructions},
+           {"matrix_instructions", code.matrix},
+           {"async_copies", code.async_copies},
+           {"local_accesses", code.local},
+           {"barriers", code.barriers}};
+  if (code.loop_matrix == 0) return out;
+  out["main_loop"] = {{"instructions", code.loop_instructions},
+                      {"matrix_instructions", code.loop_matrix},
+                      {"instructions_per_matrix_instruction",
+                       static_cast<double>(code.loop_instructions) / code.loop_matrix}};
+  return out;
+}
+
+/// Every kernel of every variant for CUDA. Those with cubins are rows of the table.
+Json kernels_json(const package::Package& p, Table& table, MachineCodeReader& reader) {
   Json out = Json::array();
   const auto add = [&](const std::string& variant, const std::string& body,
                        const package::CompiledPlan& compiled) {
+    const bool ptx = compiled.predicate.cuda_arch.starts_with("compute_");
     for (const plan::KernelCode& k : compiled.plan.kernels) {
-      if (k.usage == plan::KernelCode::Usage{}) continue;
-      table.add({variant, k.name, std::to_string(k.usage.registers),
-                 format_bytes(k.usage.spill_bytes), format_bytes(k.usage.shared_bytes),
-                 format_bytes(k.usage.stack_bytes)});
+      if (k.image.empty()) continue;
+      const std::optional<MachineCode> code = reader.read(k, ptx);
+      if (!ptx) {
+        const auto text = [&](uint32_t n) { return code ? std::to_string(n) : "-"; };
+        const bool loop = code && code->loop_matrix > 0;
+        table.add(
+            {variant, k.name, std::to_string(k.usage.registers), format_bytes(k.usage.spill_bytes),
+             format_bytes(k.usage.shared_bytes), format_bytes(k.usage.stack_bytes),
+             text(code ? code->instructions : 0), text(code ? code->matrix : 0),
+             loop ? format_number(static_cast<double>(code->loop_instructions) / code->loop_matrix)
+                  : "-"});
+      }
       Json row{{"variant", variant}, {"kernel", k.name}};
       if (!body.empty()) row["body"] = body;
       add_usage(row, k);
+      if (code) row["machine_code"] = machine_code_json(*code);
+      const auto arch = CudaArch::parse(compiled.predicate.cuda_arch);
+      const auto occupancy = arch ? occupancy_of(k, arch->number) : std::nullopt;
+      if (occupancy) {
+        row["resident_workgroups"] = occupancy->workgroups;
+        row["occupancy"] = occupancy->warps;
+      }
       row["image_bytes"] = k.image.size();
       out.push_back(std::move(row));
     }
@@ -397,11 +429,18 @@ Status run_explain(const ExplainOptions& o) {
   const std::vector<BodySections> bodies = describe_bodies(model, chosen);
   const StepCounts counts = count_steps(*chosen.plan);
   print_text(out, model, chosen, sections, bodies);
-  Table usage({"variant", "kernel", "registers", "spilled", "shared", "stack"});
-  Json kernels = kernels_json(*model.package, usage);
+  Table usage({"variant", "kernel", "registers", "spilled", "shared", "stack", "instructions",
+               "matrix", "per matrix in loop"});
+  MachineCodeReader reader;
+  Json kernels = kernels_json(*model.package, usage, reader);
   if (!usage.empty()) {
     out.text("\n");
     out.table(usage);
+    if (reader.lacks_disassembler()) {
+      out.text(
+          "Instructions are not counted, as cuobjdump is not in PATH: it is part of the CUDA "
+          "toolkit and of the package nvidia-cuda-cuobjdump of PyPI\n");
+    }
   }
   if (o.common.verbose) print_details(out, model, chosen);
   const plan::PlanCounts run = count_run(chosen);
@@ -457,7 +496,11 @@ void register_explain(CLI::App& root, int& status) {
   add_common(*command, o->common, kJson | kDevice | kCompile);
   command->footer(
       "The plan is that of the device's variant; without a device, of the first variant.\n"
-      "Kernels compiled for CUDA are listed with their registers and memory, for every target.\n"
+      "Kernels compiled for CUDA are listed with their registers and memory, for every target, "
+      "and\n"
+      "with their instructions, matrix instructions, and instructions for each of these in the "
+      "main\n"
+      "loop, if cuobjdump is in PATH; --json has these of PTX as well.\n"
       "Runners-up are the next best schedules, with their estimated costs relative to the chosen\n"
       "one.\n"
       "If --all finds nodes, inputs or initialisers that are refused, it lists only them and the\n"

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "apps/reprise/machine_code.h"
 #include "codegen/nvrtc/library.h"
 #include "tests/cli/run_reprise.h"
 #include "tests/support/onnx_writer.h"
@@ -13,6 +14,19 @@ namespace reprise::test {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view kSass = R"(
+        Function : k
+    .headerflags @"EF_CUDA_TEXMODE_UNIFIED"
+        /*0000*/                   MOV R1, c[0x0][0x28] ;         /* 0x00000a0000017a02 */
+        /*0010*/                   LDGSTS.E.BYPASS.128 [R2], [R4.64] ; /* 0x00 */
+        /*0020*/                   HMMA.16816.F32 R4, R8, R12, R4 ;
+        /*0030*/                   HMMA.16816.F32 R4, R8, R14, R4 ;
+        /*0040*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*0050*/               @P0 BRA 0x10 ;
+        /*0060*/                   STL [R1], R4 ;
+        /*0070*/                   EXIT ;
+)";
 
 bool has_nvrtc() {
   const char* path = std::getenv("REPRISE_NVRTC");
@@ -154,11 +168,18 @@ TEST_F(CudaTargets, OnePackageForBoth) {
   const Json explained = json_of({"explain", package_, "--targets", "cuda:sm_80", "--dump", dump});
   EXPECT_EQ(explained["barriers"], 0);
   EXPECT_EQ(explained["variant"], "cuda-sm_80");
-  ASSERT_EQ(explained["kernels"].size(), 2u);  // of the cubins
+  ASSERT_EQ(explained["kernels"].size(), 3u);
   for (const Json& k : explained["kernels"]) {
+    if (k["variant"] == "cuda-compute_80") {
+      EXPECT_EQ(k["machine_code"]["source"], "ptx");
+      EXPECT_GT(k["machine_code"]["instructions"], 20);
+      continue;
+    }
     EXPECT_GT(k["registers"], 0);
     EXPECT_EQ(k["spill_bytes"], 0);
     EXPECT_TRUE(k.contains("shared_bytes") && k.contains("stack_bytes"));
+    EXPECT_GT(k["resident_workgroups"], 0);
+    EXPECT_LE(k["occupancy"], 1.0);
   }
   EXPECT_EQ(explained["kernels"][0]["variant"], "cuda-sm_90");
   ASSERT_EQ(explained["groups"].size(), 1u);
@@ -171,7 +192,7 @@ TEST_F(CudaTargets, OnePackageForBoth) {
   compile.pop_back();
   const auto with_source = fs::file_size(package_);
   json_in_cache(compile);
-  EXPECT_LT(fs::file_size(package_), with_source);
+  EXPECT_LE(fs::file_size(package_), with_source);  // files consist of pages
   const std::string bare = dir_ / "bare";
   json_of({"explain", package_, "--targets", "cuda:sm_80", "--dump", bare});
   EXPECT_FALSE(fs::exists(fs::path(bare) / "cuda-sm_80" / "fused_matmul_relu.cu"));
@@ -186,10 +207,81 @@ TEST_F(CudaTargets, ExplainCompilesForAllThatAreNamed) {
   const Json json = json_in_cache(
       {"explain", model_, "--targets", "cuda:sm_80,cuda:sm_89,cuda:sm_90", "--dump", dir_ / "d"});
   EXPECT_EQ(json["variant"], "cuda-sm_90");
-  ASSERT_EQ(json["kernels"].size(), 3u);
+  ASSERT_EQ(json["kernels"].size(), 4u);
   EXPECT_EQ(json["kernels"][2]["variant"], "cuda-sm_80");
   EXPECT_TRUE(fs::exists(dir_.path() / "d" / "cuda-sm_89" / "fused_matmul_relu.cu"));
   EXPECT_TRUE(fs::exists(dir_.path() / "d" / "cuda-sm_90" / "fused_matmul_relu.ir"));
+}
+
+/// A disassembler that knows one listing stands for NVIDIA's.
+TEST_F(CudaTargets, ExplainCountsInstructionsWithADisassembler) {
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  const fs::path bin = dir_.path() / "bin";
+  fs::create_directory(bin);
+  write_file(bin / "cuobjdump", "#!/bin/sh\ncat <<'END'\n" + std::string(kSass) + "END\n");
+  fs::permissions(bin / "cuobjdump", fs::perms::owner_all);
+  const auto explain = [&](const std::string& path) {
+    const ProcessResult r = run_process(
+        {program("reprise"), "explain", model_, "--targets", "cuda:sm_80", "--json", "-"},
+        {"XDG_CACHE_HOME=" + (dir_ / "cache").string(), "PATH=" + path});
+    EXPECT_EQ(r.status, 0) << r.err;
+    return Json::parse(r.out, nullptr, false)["kernels"][0];
+  };
+  const Json code = explain(bin.string() + ":/usr/bin:/bin")["machine_code"];
+  EXPECT_EQ(code["source"], "sass");
+  EXPECT_EQ(code["instructions"], 8);
+  EXPECT_EQ(code["main_loop"]["instructions_per_matrix_instruction"], 2.5);
+  EXPECT_FALSE(explain(dir_ / "none").contains("machine_code"));
+}
+
+TEST(MachineCode, CountsSass) {
+  const auto code = app::read_sass(kSass);
+  ASSERT_TRUE(code.has_value());
+  EXPECT_EQ(code->matrix, 2u);
+  EXPECT_EQ(code->async_copies, 1u);
+  EXPECT_EQ(code->local, 1u);
+  EXPECT_EQ(code->barriers, 1u);
+  EXPECT_EQ(code->loop_instructions, 5u);
+  EXPECT_FALSE(app::read_sass("no listing").has_value());
+}
+
+TEST(MachineCode, CountsPtx) {
+  const auto code = app::read_ptx(R"(.visible .entry k(.param .align 8 .b8 p[8])
+{
+  .reg .pred %p<2>;
+  mov.u32 %r1, 0;
+$L1:
+  cp.async.cg.shared.global [%r2], [%rd1], 16;
+  cp.async.commit_group;
+  { mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1}; }
+  setp.lt.u32 %p1, %r1, 4;
+  @%p1 bra $L1;
+  st.local.u32 [%rd2], %r1;
+  bar.sync 0;
+  ret;
+}
+)");
+  ASSERT_TRUE(code.has_value());
+  EXPECT_EQ(code->instructions, 9u);
+  EXPECT_EQ(code->matrix, 1u);
+  EXPECT_EQ(code->async_copies, 1u);
+  EXPECT_EQ(code->local, 1u);
+  EXPECT_EQ(code->barriers, 1u);
+  EXPECT_EQ(code->loop_instructions, 5u);
+  EXPECT_EQ(code->loop_matrix, 1u);
+}
+
+TEST(MachineCode, OccupancyIsThatOfTheScarcestResource) {
+  plan::KernelCode k;
+  k.workgroup = {256, 1, 1};
+  k.usage = {128, 0, 0, 0};
+  EXPECT_EQ(app::occupancy_of(k, 80)->workgroups, 2u);  // registers
+  k.usage = {32, 0, 49152, 0};
+  EXPECT_EQ(app::occupancy_of(k, 80)->workgroups, 3u);  // shared memory
+  EXPECT_EQ(app::occupancy_of(k, 89)->workgroups, 2u);
+  k.usage = {32, 0, 0, 0};
+  EXPECT_EQ(app::occupancy_of(k, 90)->warps, 1.0);  // warps
+  EXPECT_FALSE(app::occupancy_of(k, 61).has_value());
 }
 
 TEST_F(CudaTargets, TuningNeedsATargetForTheDevice) {
