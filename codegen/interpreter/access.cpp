@@ -47,8 +47,13 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   row.index = s.in[0].u32;
   row.first = group_index_ * size_ + 1;
   row.numbers = numbers_.data();
+  row.variants = variant_of_.data();
   row.stride = stride_;
   row.value = load ? s.out : s.in[1];
+  if (row.value.is_null()) {  // what the kernel stores is not wanted
+    zeros_.resize(row.lanes * stride_);
+    row.value.u64 = zeros_.data();
+  }
   row.mask = i.args.size() == 3 ? s.in[2].u32 : nullptr;
   row.instruction = s.id;
   const std::optional<Race> race = load ? memory_.load(row) : memory_.store(row);
@@ -112,33 +117,30 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   const SharedArray& array = k_.shared[i.imm];
   const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
+  // Positions ascend, so those that are checked come first.
+  const auto end = std::ranges::lower_bound(active.list, static_cast<uint32_t>(checked_));
+  const auto checked = static_cast<size_t>(end - active.list.begin());
+  checked_shared_access(s, active.list.first(checked));
+  plain_shared_access(s, active.list.subspan(checked), lanes);
+}
+
+void Interpreter::checked_shared_access(const Step& s, std::span<const uint32_t> positions) {
+  const Inst& i = *s.inst;
+  const bool load = i.op == Op::SharedLoad;
+  const SharedArray& array = k_.shared[i.imm];
   const Row value = load ? s.out : s.in[1];
-  uint32_t group = 0;
-  uint32_t begin = 0;  // the first invocation of the workgroup
-  for (const uint32_t n : active.list) {
-    if (numbers_[n] - begin >= size_) {
-      group = numbers_[n] / size_;
-      begin = group * size_;
-    }
+  const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
+  for (const uint32_t n : positions) {
     const uint32_t index = s.in[0].u32[n];
-    uint64_t* cells = shared_[i.imm].data() + size_t{group} * array.count + index;
-    if (partial_) {  // a run in which all stores count checks shared accesses
-      for (uint32_t l = 0; l < lanes; ++l) {
-        if (load) {
-          value.set(l * stride_ + n, cells[l]);
-        } else {
-          cells[l] = value.get(l * stride_ + n);
-        }
-      }
-      continue;
-    }
-    Touch* touches = shared_touches_[i.imm].data() + size_t{group} * array.count + index;
+    const size_t at = size_t{group_of_[n]} * array.count + index;
+    const uint32_t epoch = epochs_[group_of_[n]];
+    uint64_t* cells = shared_[i.imm].data() + at;
+    Touch* touches = shared_touches_[i.imm].data() + at;
     for (uint32_t l = 0; l < lanes; ++l) {
       const auto element = [&] { return array.name + "[" + std::to_string(index + l) + "]"; };
       if (load && !touches[l].written)
         return violate(s.id, n, "reads " + element() + " before it is written");
-      const bool alone =
-          load ? touches[l].read(n + 1, epochs_[group]) : touches[l].write(n + 1, epochs_[group]);
+      const bool alone = load ? touches[l].read(n + 1, epoch) : touches[l].write(n + 1, epoch);
       if (!alone) return violate(s.id, n, "races with another invocation on " + element());
       if (load) {
         value.set(l * stride_ + n, cells[l]);
@@ -149,12 +151,30 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   }
 }
 
+void Interpreter::plain_shared_access(const Step& s, std::span<const uint32_t> positions,
+                                      uint32_t lanes) {
+  const uint64_t count = k_.shared[s.inst->imm].count;
+  uint64_t* const cells = shared_[s.inst->imm].data();
+  const bool load = s.inst->op == Op::SharedLoad;
+  const Row value = load ? s.out : s.in[1];
+  for (const uint32_t n : positions) {
+    uint64_t* const at = cells + group_of_[n] * count + s.in[0].u32[n];
+    for (uint32_t l = 0; l < lanes; ++l) {
+      if (load) {
+        value.set(l * stride_ + n, at[l]);
+      } else {
+        at[l] = value.get(l * stride_ + n);
+      }
+    }
+  }
+}
+
 void Interpreter::barrier(const Step& s, const Active& active) {
-  std::vector<uint32_t> reach(groups_.size());
-  for (const uint32_t n : active.list) ++reach[numbers_[n] / size_];
+  std::vector<uint32_t> reach(together_ * copies_);
+  for (const uint32_t n : active.list) ++reach[group_of_[n]];
   for (size_t group = 0; group < reach.size(); ++group) {
     if (reach[group] != 0 && reach[group] != size_) {
-      const uint32_t one = find(active, [&](uint32_t n) { return numbers_[n] / size_ == group; });
+      const uint32_t one = find(active, [&](uint32_t n) { return group_of_[n] == group; });
       return violate(s.id, one,
                      "waits at a barrier that only " + std::to_string(reach[group]) + " of " +
                          std::to_string(size_) + " invocations reach");
@@ -175,7 +195,7 @@ void Interpreter::matrix(const Step& s, const Active& all) {
         n % subgroup_size_ == 0 && last < active.size() && active[last] == n + subgroup_size_ - 1;
     if (!whole) return violate(s.id, n, "uses a matrix that only some of its subgroup use");
     if (i.op == Op::MatrixMulAdd) {
-      if (!matrices_.multiply(MatrixOperands::of(i.imm), n / subgroup_size_, options_))
+      if (!matrices_.multiply(MatrixOperands::of(i.imm), n / subgroup_size_, options_at(n)))
         violate(s.id, n, "multiplies a matrix before it is written");
     } else if (i.op == Op::MatrixZero) {
       const MatrixVar& m = k_.matrices[i.imm];
@@ -199,14 +219,10 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
     if (s.in[0].u32[l] != s.in[0].u32[n])
       return violate(s.id, l, "has another index of a matrix than others of its subgroup");
   }
-  if (!indices_fit(s, {i.args[0], span, array.count, 1, array.name}, {{&n, 1}, false, 1})) return;
+  if (!indices_fit(s, {i.args[0], span, array.count, i.align, array.name}, {{&n, 1}, false, 1}))
+    return;
   const uint32_t index = s.in[0].u32[n];
-  if (index % i.align != 0) {
-    return violate(s.id, n,
-                   "accesses matrix " + m.name + " at " + array.name + "[" + std::to_string(index) +
-                       "], which is not aligned to " + std::to_string(i.align) + " elements");
-  }
-  const uint32_t group = n / size_;
+  const uint32_t group = group_of_[n];
   if (load) {
     values.resize(size_t{m.rows} * m.columns);
   } else if (values.empty()) {
@@ -271,9 +287,9 @@ void Interpreter::reduce(const Step& s, size_t l, std::span<const uint32_t> lane
     total = combine(operands);
     magnitude += std::fabs(number_of(in.get(n), t));
   }
-  if (op == SubgroupOp::Add && options_.native_error != NativeError::None &&
-      class_of(t) == kFloat) {
-    const double error = reordering_error(magnitude, t, total, options_);
+  const InterpretOptions& options = options_at(lanes[0]);
+  if (op == SubgroupOp::Add && options.native_error != NativeError::None && class_of(t) == kFloat) {
+    const double error = reordering_error(magnitude, t, total, options);
     total = bits_of(number_of(total, t) + error, t);
   }
   for (const uint32_t n : lanes) s.out.set(l * stride_ + n, total);

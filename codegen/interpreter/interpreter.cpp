@@ -7,11 +7,19 @@
 #include "codegen/interpreter/run.h"
 
 namespace reprise::kernel {
+namespace {
+
+bool is_exact(const InterpretOptions& o) {
+  return o.native_error == NativeError::None && !o.flush_subnormals;
+}
+
+}  // namespace
 
 Result<PartialOutcome> Interpreter::run() {
   const auto& grid = launch_.grid;
   const bool whole = launch_.workgroups.empty();
   const size_t n = whole ? size_t{grid[0]} * grid[1] * grid[2] : launch_.workgroups.size();
+  find_needed();
   allocate();
   order_invocations(std::min<size_t>(n, together_));
   decode();
@@ -42,10 +50,10 @@ void Interpreter::workgroups() {
   for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});
   matrices_.clear();
   std::fill(epochs_.begin(), epochs_.end(), 0U);
-  if (all_.size() != groups_.size() * size_) order_invocations(groups_.size());
+  if (all_.size() != groups_.size() * size_ * copies_) order_invocations(groups_.size());
   for (size_t id = 0; id < k_.insts.size(); ++id) {
     const Inst& i = k_.insts[id];
-    if (i.op != Op::Builtin) continue;
+    if (i.op != Op::Builtin || !is_needed(id)) continue;
     for (const uint32_t n : all_) {
       values_[id].u32[n] = builtin_value(static_cast<Builtin>(i.imm & 0xffU), i.imm >> 8U, n);
     }
@@ -117,10 +125,9 @@ void Interpreter::scalar(const Step& s, const Active& active) {
   const Inst& i = *s.inst;
   const auto op = static_cast<ScalarOp>(i.imm);
   const Ty operand = type(i.args.back()).ty;
-  const bool inexact =
-      op != ScalarOp::Where &&
-      ((options_.native_error != NativeError::None && (operand == Ty::F32 || operand == Ty::F16)) ||
-       (options_.flush_subnormals && operand == Ty::F32));
+  const bool may_differ =
+      op != ScalarOp::Where && (operand == Ty::F32 || operand == Ty::F16) &&
+      std::ranges::any_of(own_variants(), [](const InterpretOptions& o) { return !is_exact(o); });
   const bool division = op == ScalarOp::IDiv || op == ScalarOp::IRem;
   const size_t arity = i.args.size();
   for (size_t l = 0; l < i.type.lanes; ++l) {
@@ -132,9 +139,10 @@ void Interpreter::scalar(const Step& s, const Active& active) {
     each(active, [&](uint32_t n) {
       uint64_t operands[3] = {};
       for (size_t a = 0; a < arity; ++a) operands[a] = s.in[a].get(base + n);
-      s.out.set(base + n, inexact
-                              ? inexact_result(op, operand, std::span(operands, arity), options_)
-                              : s.scalar(operands));
+      const bool inexact = may_differ && !is_exact(options_at(n));
+      s.out.set(base + n,
+                inexact ? inexact_result(op, operand, std::span(operands, arity), options_at(n))
+                        : s.scalar(operands));
     });
   }
 }
@@ -149,15 +157,15 @@ bool Interpreter::in_range(uint64_t bits, uint64_t result, Ty from, Ty to) {
 void Interpreter::convert(const Step& s, const Active& active) {
   const Inst& i = *s.inst;
   const Ty from = type(i.args[0]).ty;
-  const bool rounds = options_.native_error != NativeError::None && i.type.ty == Ty::F16 &&
-                      from == Ty::F32 && i.imm == 0;
+  const bool rounds = i.type.ty == Ty::F16 && from == Ty::F32 && i.imm == 0;
   const bool checked = i.imm != 0 && class_of(from) == kFloat && from != i.type.ty;
   for (size_t l = 0; l < i.type.lanes; ++l) {
     const Row in = s.in[0].from(l * stride_);
     const Row out = s.out.from(l * stride_);
     each(active, [&](uint32_t n) {
-      out.set(n, rounds ? inexact_f16(in.get(n), from, options_)
-                        : convert_bits(in.get(n), from, i.type.ty));
+      const bool inexact = rounds && options_at(n).native_error != NativeError::None;
+      out.set(n, inexact ? inexact_f16(in.get(n), from, options_at(n))
+                         : convert_bits(in.get(n), from, i.type.ty));
     });
     if (!checked) continue;
     const uint32_t outside =
@@ -298,6 +306,11 @@ Result<Outcome> interpret(const Kernel& k, const Launch& launch, const Interpret
 
 Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& launch,
                                       const InterpretOptions& options) {
+  return interpret_some(k, launch, {&options, 1});
+}
+
+Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& launch,
+                                      std::span<const InterpretOptions> variants) {
   const std::string name = "kernel '" + k.name + "'";
   if (launch.scalars.size() != k.scalars.size())
     return Status(Code::Usage, name + " takes " + std::to_string(k.scalars.size()) + " scalars");
@@ -311,8 +324,20 @@ Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& laun
     if (launch.workgroups.empty()) invocations *= n;
   }
   if (invocations >= Touch::kMany) return Status(Code::Usage, name + ": the grid is too large");
-  if (options.subgroup_size == 0) return Status(Code::Usage, name + ": subgroup size 0");
-  return Interpreter(k, launch, options).run();
+  if (variants.empty() || variants.size() > 255)
+    return Status(Code::Usage, name + ": " + std::to_string(variants.size()) + " options");
+  const uint32_t subgroup_size = variants[0].subgroup_size;
+  if (subgroup_size == 0) return Status(Code::Usage, name + ": subgroup size 0");
+  const bool combine = Interpreter::can_combine(k, launch, subgroup_size);
+  const size_t copies = combine ? variants.size() : 1;
+  PartialOutcome all;
+  for (size_t first = 0; first < variants.size(); first += copies) {
+    RP_ASSIGN(const PartialOutcome one, Interpreter(k, launch, variants, first, copies).run());
+    all.error = std::max(all.error, one.error);
+    all.workgroups = one.workgroups;
+    all.instructions += one.instructions;
+  }
+  return all;
 }
 
 }  // namespace reprise::kernel

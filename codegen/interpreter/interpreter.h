@@ -61,6 +61,7 @@ struct MemoryRow {
   const uint32_t* index = nullptr;    // one for each invocation
   uint32_t first = 1;                 // number in the launch, from 1, of the first invocation here
   const uint32_t* numbers = nullptr;  // of each invocation, relative to `first`
+  const uint8_t* variants = nullptr;  // of each invocation: the index of its options
   size_t stride = 0;                  // words between the lanes of `value`
   Row value;                          // to load or to store: bits of the compute type
   const uint32_t* mask = nullptr;     // if not null, a store replaces only these bits
@@ -117,6 +118,8 @@ struct PartialLaunch {
   /// The Store instructions whose values count, if not all invocations do; the values of others are
   /// undefined. Empty: all.
   std::vector<int32_t> stores;
+  /// With the first options all invocations and stores count, which checks all accesses.
+  bool whole_first = false;
 };
 
 struct PartialOutcome {
@@ -133,5 +136,11 @@ Result<Outcome> interpret(const Kernel& k, const Launch& launch,
 /// Executes some workgroups. The kernel's structure must have been verified.
 Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& launch,
                                       const InterpretOptions& options = {});
+/// Executes the workgroups with each of these options, which have the same subgroup size. There are
+/// at most 255. Executions are in lockstep if their rows have no gaps, else one after the other.
+/// Each has shared arrays of its own; `launch.memory` tells them apart by MemoryRow::variants. The
+/// instructions are those of all executions.
+Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& launch,
+                                      std::span<const InterpretOptions> variants);
 
 }  // namespace reprise::kernel

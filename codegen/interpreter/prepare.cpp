@@ -1,5 +1,6 @@
 // Prepares a kernel for execution: decodes its instructions and allocates its values.
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "codegen/interpreter/demand.h"
@@ -24,22 +25,49 @@ bool is_row_of(const Inst& i, ScalarOp op) {
   return i.op == Op::Scalar && static_cast<ScalarOp>(i.imm) == op && i.type.ty == Ty::F32;
 }
 
+/// How many workgroups are executed in lockstep. Several would select several items.
+uint32_t workgroups_together(const Kernel& k, const PartialLaunch& launch, uint32_t subgroup_size) {
+  const uint32_t size = k.workgroup[0] * k.workgroup[1] * k.workgroup[2];
+  return size % subgroup_size == 0 && k.items == 1 ? std::max(launch.together, 1U) : 1;
+}
+
 }  // namespace
 
+bool Interpreter::can_combine(const Kernel& k, const PartialLaunch& launch,
+                              uint32_t subgroup_size) {
+  if (k.required_subgroup_size != 0) subgroup_size = k.required_subgroup_size;
+  const size_t size = size_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2];
+  const uint32_t together = workgroups_together(k, launch, subgroup_size);
+  const size_t workgroups = launch.workgroups.size();
+  return size * together % WordRows::kChunk == 0 && workgroups != 0 && workgroups % together == 0 &&
+         (size % subgroup_size == 0 || !exchanges_lanes(k));
+}
+
 Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
-                         const InterpretOptions& options)
+                         std::span<const InterpretOptions> variants, size_t first, size_t copies)
     : k_(k),
       launch_(launch),
-      options_(options),
+      variants_(variants),
+      first_variant_(first),
+      copies_(copies),
       memory_(*launch.memory),
       size_(k.workgroup[0] * k.workgroup[1] * k.workgroup[2]),
       subgroup_size_(k.required_subgroup_size != 0 ? k.required_subgroup_size
-                                                   : options.subgroup_size),
-      // Workgroups in lockstep would select several items.
-      together_(size_ % subgroup_size_ == 0 && k.items == 1 ? std::max(launch.together, 1U) : 1),
-      stride_(padded(size_t{size_} * together_)),
+                                                   : variants[0].subgroup_size),
+      together_(workgroups_together(k, launch, subgroup_size_)),
+      stride_(padded(size_t{size_} * together_) * copies_),
       partial_(is_partial()),
-      matrices_(k, size_ / subgroup_size_ * together_) {}
+      matrices_(k, static_cast<uint32_t>(size_ / subgroup_size_ * together_ * copies_)) {}
+
+void Interpreter::find_needed() {
+  if (!partial_) return;
+  everywhere_ = needed_everywhere(k_, launch_.wanted);
+  if (launch_.wanted != Wanted::Values) {
+    needed_ = everywhere_;
+  } else if (!launch_.whole_first && !launch_.stores.empty()) {
+    needed_ = needed_for(k_, launch_.stores);
+  }
+}
 
 void Interpreter::allocate() {
   allocate_words();
@@ -57,25 +85,31 @@ void Interpreter::allocate() {
     local.written.resize(l.count * stride_);
   }
   for (const SharedArray& s : k_.shared) {
-    shared_.emplace_back(size_t{s.count} * together_);
-    shared_touches_.emplace_back(size_t{s.count} * together_);
+    shared_.emplace_back(size_t{s.count} * together_ * copies_);
+    shared_touches_.emplace_back(size_t{s.count} * together_ * copies_);
   }
-  epochs_.resize(together_);
+  epochs_.resize(together_ * copies_);
 }
 
 void Interpreter::allocate_words() {
+  const auto has_words = [&](size_t id) {
+    const Inst& i = k_.insts[id];
+    return i.type.ty != Ty::Void && is_needed(id) &&
+           (i.args.empty() || !is_alias(i, type(i.args[0])));
+  };
   size_t u32 = 0, u64 = 0;
-  for (const Inst& i : k_.insts) {
-    if (i.type.ty != Ty::Void) (takes_two_words(i.type.ty) ? u64 : u32) += words(i.type);
-  }
-  u32_.resize(u32);
-  u64_.resize(u64);
-  values_.resize(k_.insts.size());
-  uint32_t* next = u32_.data();
-  uint64_t* next_u64 = u64_.data();
   for (size_t id = 0; id < k_.insts.size(); ++id) {
     const Type t = k_.insts[id].type;
-    if (t.ty == Ty::Void) continue;
+    if (has_words(id)) (takes_two_words(t.ty) ? u64 : u32) += words(t);
+  }
+  u32_ = std::make_unique_for_overwrite<uint32_t[]>(u32);
+  u64_ = std::make_unique_for_overwrite<uint64_t[]>(u64);
+  values_.resize(k_.insts.size());
+  uint32_t* next = u32_.get();
+  uint64_t* next_u64 = u64_.get();
+  for (size_t id = 0; id < k_.insts.size(); ++id) {
+    if (!has_words(id)) continue;
+    const Type t = k_.insts[id].type;
     if (takes_two_words(t.ty)) {
       values_[id].u64 = next_u64;
       next_u64 += words(t);
@@ -91,35 +125,67 @@ bool Interpreter::is_partial() const {
   if (launch_.wanted != Wanted::Values) return true;
   if (launch_.counted.empty()) return false;
   if (exchanges_lanes(k_) && size_ % subgroup_size_ != 0) return false;
+  if (launch_.whole_first && first_variant_ == 0 && copies_ == 1) return false;
   return together_ >= launch_.workgroups.size();
 }
 
-void Interpreter::order_invocations(size_t workgroups) {
+std::pair<std::vector<uint32_t>, size_t> Interpreter::order_of_partial(size_t workgroups) const {
   const auto count = static_cast<uint32_t>(workgroups * size_);
-  all_.resize(count);
-  for (uint32_t i = 0; i < count; ++i) all_[i] = i;
-  numbers_ = all_;
-  counted_ = count;
-  if (!partial_) return;
-  if (launch_.wanted != Wanted::Values) {
-    counted_ = 0;
-    return;
-  }
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  if (launch_.wanted != Wanted::Values) return {std::move(order), 0};
   const uint32_t unit = exchanges_lanes(k_) ? subgroup_size_ : 1;
   std::vector<bool> counts(count / unit);
   for (const uint32_t n : launch_.counted)
     if (n < count) counts[n / unit] = true;
-  const auto others = std::stable_partition(numbers_.begin(), numbers_.end(),
-                                            [&](uint32_t n) { return counts[n / unit]; });
-  counted_ = static_cast<size_t>(others - numbers_.begin());
+  auto counted = static_cast<size_t>(std::ranges::count(counts, true));
+  // With several options, others also count until the rows of each fill whole chunks.
+  for (size_t i = 0; copies_ > 1 && counted * unit % WordRows::kChunk != 0; ++i) {
+    counted += counts[i] ? 0 : 1;
+    counts[i] = true;
+  }
+  std::stable_partition(order.begin(), order.end(), [&](uint32_t n) { return counts[n / unit]; });
+  return {std::move(order), counted * unit};
+}
+
+void Interpreter::place(std::span<const uint32_t> numbers, size_t variant,
+                        std::vector<Part>& parts) {
+  const size_t begin = numbers_.size();
+  if (!numbers.empty()) parts.push_back({begin, numbers.size(), variant});
+  const auto groups = static_cast<uint32_t>((variant - first_variant_) * together_);
+  for (const uint32_t n : numbers) {
+    numbers_.push_back(n);
+    variant_of_.push_back(static_cast<uint8_t>(variant));
+    group_of_.push_back(groups + n / size_);
+  }
+}
+
+void Interpreter::order_invocations(size_t workgroups) {
+  const size_t count = workgroups * size_;
+  std::vector<uint32_t> all(count);
+  std::iota(all.begin(), all.end(), 0U);
+  auto [order, counted] = partial_ ? order_of_partial(workgroups) : std::pair(all, count);
+  numbers_.clear();
+  variant_of_.clear();
+  group_of_.clear();
+  counted_parts_.clear();
+  const auto is_whole = [&](size_t variant) { return launch_.whole_first && variant == 0; };
+  for (size_t v = first_variant_; v < first_variant_ + copies_; ++v)
+    place(is_whole(v) ? all : std::span(order).first(counted), v, counted_parts_);
+  counted_ = numbers_.size();
+  parts_ = counted_parts_;
+  for (size_t v = first_variant_; v < first_variant_ + copies_; ++v)
+    if (!is_whole(v)) place(std::span(order).subspan(counted), v, parts_);
+  checked_ = !partial_ ? numbers_.size() : is_whole(first_variant_) ? count : 0;
+  all_.resize(numbers_.size());
+  std::iota(all_.begin(), all_.end(), 0U);
+  if (copies_ != 1) return;
+  parts_ = {{0, stride_, first_variant_}};
+  counted_parts_ = {{0, padded(counted_), first_variant_}};
 }
 
 void Interpreter::decode() {
   steps_.resize(k_.blocks.size());
-  if (partial_) {
-    everywhere_ = needed_everywhere(k_, launch_.wanted);
-    needed_ = launch_.wanted == Wanted::Values ? needed_for(k_, launch_.stores) : everywhere_;
-  }
   std::vector<uint32_t> uses(k_.insts.size());
   for (const Inst& i : k_.insts)
     for (const Val v : i.args) ++uses[static_cast<size_t>(v.id)];
@@ -137,31 +203,86 @@ void Interpreter::decode() {
 }
 
 void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) {
-  std::vector<Step>& steps = steps_[index];
-  const RowFunction mul_add = mul_add_function(options_);
-  std::unordered_map<int32_t, size_t> products;  // steps of the products that have a single use
+  struct Decoded {
+    Step step;
+    bool fused = false;
+  };
+  std::vector<Decoded> decoded;
+  decoded.reserve(k_.blocks[index].insts.size());
+  const bool fuses = std::ranges::all_of(
+      own_variants(), [](const InterpretOptions& o) { return mul_add_function(o) != nullptr; });
+  std::unordered_map<int32_t, size_t> products;  // that have a single use, in `decoded`
   for (const int32_t id : k_.blocks[index].insts) {
+    if (!is_needed(static_cast<size_t>(id))) continue;
     auto step = step_of(id);
     if (!step) continue;
     const Inst& i = *step->inst;
+    bool fused = false;
     if (is_row_of(i, ScalarOp::Mul) && uses[static_cast<size_t>(id)] == 1)
-      products.emplace(id, steps.size());
-    if (mul_add != nullptr && is_row_of(i, ScalarOp::Add)) {
+      products.emplace(id, decoded.size());
+    if (fuses && is_row_of(i, ScalarOp::Add)) {
       const bool second = !products.contains(i.args[0].id);
       if (const auto product = products.find(i.args[second ? 1 : 0].id);
           product != products.end()) {
-        Step& mul = steps[product->second];
-        step->function = mul_add;
+        Step& mul = decoded[product->second].step;
         step->rows.in = {mul.rows.in[0], mul.rows.in[1], step->in[second ? 0 : 1].u32};
         mul.execute = nullptr;
+        fused = true;
       }
     }
-    set_width(*step);
-    steps.push_back(*step);
+    decoded.push_back({*step, fused});
   }
-  std::erase_if(steps, [&](const Step& s) {
-    return s.execute == nullptr || (partial_ && !needed_[static_cast<size_t>(s.id)]);
-  });
+  std::vector<Step>& steps = steps_[index];
+  steps.reserve(decoded.size());
+  for (const Decoded& d : decoded)
+    if (d.step.execute != nullptr) add_steps(d.step, d.fused, steps);
+}
+
+RowFunction Interpreter::function_of(const Inst& i, bool fused,
+                                     const InterpretOptions& options) const {
+  if (fused) return mul_add_function(options);
+  if (i.op == Op::Scalar)
+    return row_function(static_cast<ScalarOp>(i.imm), type(i.args.back()).ty, options);
+  if (i.op != Op::Convert) return nullptr;
+  const Ty from = type(i.args[0]).ty;
+  const bool rounds = i.type.ty == Ty::F16 && options.native_error != NativeError::None;
+  const bool checked = i.imm != 0 && class_of(from) == kFloat;
+  return rounds || checked ? nullptr : convert_function(from, i.type.ty);
+}
+
+void Interpreter::add_steps(Step s, bool fused, std::vector<Step>& steps) const {
+  const size_t lanes = s.inst->type.lanes;
+  s.counted = !everywhere_.empty() && !everywhere_[static_cast<size_t>(s.id)];
+  const std::vector<Part>& parts = s.counted ? counted_parts_ : parts_;
+  s.width = parts.empty() ? 0 : parts.back().begin + parts.back().count;
+  const size_t first = steps.size();
+  const RowFunction exact = function_of(*s.inst, fused, {});
+  for (const Part& part : parts) {
+    const InterpretOptions& options = variants_[part.variant];
+    Step one = s;
+    one.function = function_of(*s.inst, fused, options);
+    if (one.function == nullptr) {  // Some options have no function.
+      steps.resize(first);
+      steps.push_back(s);
+      return;
+    }
+    // Only functions of their own use the seed.
+    one.rows = s.rows.from(part.begin);
+    one.rows.seed = one.function == exact ? 0 : options.error_seed;
+    one.rows.count = part.count;
+    if (steps.size() != first && steps.back().function == one.function &&
+        steps.back().rows.seed == one.rows.seed) {
+      steps.back().rows.count += part.count;
+    } else {
+      steps.push_back(one);
+    }
+  }
+  for (size_t i = first; i < steps.size(); ++i) {
+    Step& one = steps[i];
+    const bool whole = one.rows.count == stride_;
+    one.runs = whole ? 1 : static_cast<uint32_t>(lanes);
+    if (whole) one.rows.count *= lanes;
+  }
 }
 
 Interpreter::Execute Interpreter::execute_of(Op op) {
@@ -211,14 +332,6 @@ Interpreter::Execute Interpreter::execute_of(Op op) {
   return nullptr;
 }
 
-void Interpreter::set_width(Step& s) const {
-  const size_t lanes = s.inst->type.lanes;
-  s.counted = !everywhere_.empty() && !everywhere_[static_cast<size_t>(s.id)];
-  s.width = s.counted ? padded(counted_) : stride_;
-  s.runs = s.width == stride_ ? 1 : lanes;
-  s.rows.count = s.runs == 1 ? lanes * s.width : s.width;
-}
-
 /// Nothing for values that are known before the kernel runs.
 std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   const Inst& i = k_.insts[static_cast<size_t>(id)];
@@ -240,21 +353,10 @@ std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   s.id = id;
   s.out = value;
   for (size_t a = 0; a < i.args.size(); ++a) s.in[a] = row(i.args[a]);
-  if (i.op == Op::Scalar) {
-    const auto op = static_cast<ScalarOp>(i.imm);
-    const Ty operand = type(i.args.back()).ty;
-    s.scalar = scalar_function(op, operand);
-    s.function = row_function(op, operand, options_);
-  } else if (i.op == Op::Convert) {
-    const Ty from = type(i.args[0]).ty;
-    const bool rounds = i.type.ty == Ty::F16 && options_.native_error != NativeError::None;
-    const bool checked = i.imm != 0 && class_of(from) == kFloat;
-    if (!rounds && !checked) s.function = convert_function(from, i.type.ty);
-  }
-  if (s.function == nullptr) return s;
+  if (i.op == Op::Scalar)
+    s.scalar = scalar_function(static_cast<ScalarOp>(i.imm), type(i.args.back()).ty);
   s.rows.out = s.out.u32;
   for (size_t a = 0; a < 3; ++a) s.rows.in[a] = s.in[a < i.args.size() ? a : 0].u32;
-  s.rows.seed = options_.error_seed;
   return s;
 }
 

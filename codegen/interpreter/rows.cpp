@@ -27,6 +27,10 @@ uint32_t flushed(uint32_t v) {
   return (v & 0x7f800000U) == 0 ? v & 0x80000000U : v;
 }
 
+float flushed_real(uint32_t v) {
+  return real(flushed(v));
+}
+
 /// Loops over chunks of a constant size, whose results nothing else can alias, so that compilers
 /// vectorise it. Unused operands point to the words of the first.
 template <typename F>
@@ -143,20 +147,22 @@ uint32_t inexact_fma(Word a, Word b, Word c) {
   return bits(static_cast<float>(product + sign * error + static_cast<double>(real(c))));
 }
 
+/// Comparisons of floats, which are `number` of the bits.
+template <float (*number)(Word)>
 RowFunction comparisons(ScalarOp op) {
   switch (op) {
     case ScalarOp::Equal:
-      return plain([](Word a, Word b, Word) -> Word { return real(a) == real(b); });
+      return plain([](Word a, Word b, Word) -> Word { return number(a) == number(b); });
     case ScalarOp::NotEqual:
-      return plain([](Word a, Word b, Word) -> Word { return real(a) != real(b); });
+      return plain([](Word a, Word b, Word) -> Word { return number(a) != number(b); });
     case ScalarOp::Less:
-      return plain([](Word a, Word b, Word) -> Word { return real(a) < real(b); });
+      return plain([](Word a, Word b, Word) -> Word { return number(a) < number(b); });
     case ScalarOp::LessOrEqual:
-      return plain([](Word a, Word b, Word) -> Word { return real(a) <= real(b); });
+      return plain([](Word a, Word b, Word) -> Word { return number(a) <= number(b); });
     case ScalarOp::Greater:
-      return plain([](Word a, Word b, Word) -> Word { return real(a) > real(b); });
+      return plain([](Word a, Word b, Word) -> Word { return number(a) > number(b); });
     case ScalarOp::GreaterOrEqual:
-      return plain([](Word a, Word b, Word) -> Word { return real(a) >= real(b); });
+      return plain([](Word a, Word b, Word) -> Word { return number(a) >= number(b); });
     default:
       return nullptr;
   }
@@ -186,7 +192,7 @@ RowFunction floats(ScalarOp op, const InterpretOptions& options) {
       break;
   }
   if (basic) return basic_floats(op, flush);
-  return flush ? nullptr : comparisons(op);
+  return flush ? comparisons<flushed_real>(op) : comparisons<real>(op);
 }
 
 /// Rows that are the same for signed and unsigned integers.
@@ -280,7 +286,13 @@ RowFunction convert_function(Ty from, Ty to) {
 }
 
 RowFunction mul_add_function(const InterpretOptions& options) {
-  if (options.flush_subnormals) return nullptr;
+  if (options.flush_subnormals) {
+    if (options.native_error == NativeError::Every) return nullptr;
+    return flushing([](Word a, Word b, Word c) {
+      const uint32_t product = flushed(bits(real(a) * real(b)));
+      return bits(real(product) + real(c));
+    });
+  }
   if (options.native_error != NativeError::Every) return plain(kMulAdd);
   return seeded([](float a, float b, float c, uint64_t seed) {
     return every_sum(every_product(a, b, seed), c, seed);

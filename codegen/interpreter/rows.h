@@ -54,6 +54,7 @@ struct Row {
   uint32_t* u32 = nullptr;
   uint64_t* u64 = nullptr;  // the other is null
 
+  bool is_null() const { return u32 == nullptr && u64 == nullptr; }
   uint64_t get(size_t i) const { return u64 != nullptr ? u64[i] : u32[i]; }
   void set(size_t i, uint64_t bits) const {
     if (u64 != nullptr) {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/interpreter/interpreter.h"
@@ -16,28 +18,42 @@ namespace reprise::kernel {
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& k, const PartialLaunch& launch, const InterpretOptions& options);
+  /// Executes the launch with `copies` of the options, from number `first` on, in lockstep.
+  Interpreter(const Kernel& k, const PartialLaunch& launch,
+              std::span<const InterpretOptions> variants, size_t first, size_t copies);
 
   Result<PartialOutcome> run();
 
+  /// Whether executions with several options can be in lockstep: their rows have no gaps.
+  static bool can_combine(const Kernel& k, const PartialLaunch& launch, uint32_t subgroup_size);
+
  private:
   /// A decoded instruction, so that nothing is looked up when it is executed.
-  struct Step {
+  struct alignas(64) Step {
     RowFunction function = nullptr;  // called with `rows`; if null, `execute` is called
-    void (Interpreter::*execute)(const Step& s, const Active& active) = nullptr;
     WordRows rows;
+    uint32_t runs = 1;     // calls of `function`, one stride apart
+    bool counted = false;  // whether only invocations whose stores count execute it
+    // What follows is used only by `execute`.
+    void (Interpreter::*execute)(const Step& s, const Active& active) = nullptr;
     const Inst* inst = nullptr;
     int32_t id = 0;
     Row out;
     std::array<Row, 4> in;
     ScalarFn scalar = nullptr;
-    bool counted = false;  // whether only invocations whose stores count execute it
-    size_t width = 0;      // positions of a row for which it is executed
-    size_t runs = 1;       // calls of `function`, one stride apart
+    size_t width = 0;  // positions of a row for which it is executed
   };
   using Execute = void (Interpreter::*)(const Step& s, const Active& active);
 
+  /// Positions of a row that have the same options. Their number is a multiple of a chunk.
+  struct Part {
+    size_t begin = 0, count = 0;
+    size_t variant = 0;
+  };
+
   // --- Preparation
+  void find_needed();
+  bool is_needed(size_t id) const { return needed_.empty() || needed_[id]; }
   void allocate();
   void allocate_words();
   void decode();
@@ -45,15 +61,25 @@ class Interpreter {
   void decode_block(size_t index, const std::vector<uint32_t>& uses);
   std::optional<Step> step_of(int32_t id);
   static Execute execute_of(Op op);
-  void set_width(Step& s) const;
+  /// The function that executes rows of an instruction with these options, or null.
+  RowFunction function_of(const Inst& i, bool fused, const InterpretOptions& options) const;
+  /// Appends the step or, if options need functions of their own, one for each part of its rows.
+  void add_steps(Step s, bool fused, std::vector<Step>& steps) const;
   /// Whether some invocations need not execute all instructions.
   bool is_partial() const;
   /// Assigns positions in rows to all invocations. Those whose stores count come first; in kernels
   /// that exchange lanes, their whole subgroups do.
   void order_invocations(size_t workgroups);
+  /// The invocations of one execution in this order, and the number of those that count.
+  std::pair<std::vector<uint32_t>, size_t> order_of_partial(size_t workgroups) const;
+  void place(std::span<const uint32_t> numbers, size_t variant, std::vector<Part>& parts);
   size_t words(Type t) const { return size_t{t.lanes} * stride_; }
   Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
   Row row(Val v) const { return values_[static_cast<size_t>(v.id)]; }
+  const InterpretOptions& options_at(uint32_t n) const { return variants_[variant_of_[n]]; }
+  std::span<const InterpretOptions> own_variants() const {
+    return variants_.subspan(first_variant_, copies_);
+  }
 
   // --- Reports
 
@@ -96,6 +122,10 @@ class Interpreter {
   void local_access(const Step& s, const Active& active);
   void local_element(const Step& s, size_t index, const Active& active);
   void shared_access(const Step& s, const Active& active);
+  /// Indices are in range. Accesses at these positions are checked for races.
+  void checked_shared_access(const Step& s, std::span<const uint32_t> positions);
+  /// The same, unchecked. `lanes`: of the value.
+  void plain_shared_access(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);
   void barrier(const Step& s, const Active& active);
 
   // --- Matrices
@@ -116,7 +146,8 @@ class Interpreter {
 
   const Kernel& k_;
   const PartialLaunch& launch_;
-  const InterpretOptions& options_;
+  std::span<const InterpretOptions> variants_;
+  size_t first_variant_, copies_;
   Memory& memory_;
   uint32_t size_;  // invocations of a workgroup
   uint32_t subgroup_size_;
@@ -126,13 +157,19 @@ class Interpreter {
   MatrixMemory matrices_;
   std::vector<uint32_t> all_;             // positions of the invocations in lockstep
   std::vector<uint32_t> numbers_;         // of the invocation at each position
+  std::vector<uint8_t> variant_of_;       // likewise: the index of its options
+  std::vector<uint32_t> group_of_;        // likewise: its workgroup, counted over all executions
   size_t counted_ = 0;                    // the first positions are those whose stores count
+  size_t checked_ = 0;                    // and the first whose shared accesses are checked
+  std::vector<Part> parts_;               // of all positions
+  std::vector<Part> counted_parts_;       // of those whose stores count
   std::vector<std::vector<Step>> steps_;  // of each block
   std::vector<Row> values_;               // of each instruction
   std::vector<bool> everywhere_;          // by instruction: all execute it; empty: all instructions
-  std::vector<bool> needed_;              // by instruction, if partial_: someone executes it
-  std::vector<uint32_t> u32_;
-  std::vector<uint64_t> u64_;
+  std::vector<bool> needed_;              // by instruction: someone executes it; empty: all
+  std::unique_ptr<uint32_t[]> u32_;
+  std::unique_ptr<uint64_t[]> u64_;
+  std::vector<uint64_t> zeros_;
   /// A local array. The lanes of its elements follow one another.
   struct Local {
     std::vector<uint32_t> u32;

@@ -29,14 +29,18 @@ const std::byte* ProbeFills::page(const plan::ProbeFill& fill, uint64_t number) 
 }
 
 ProbeMemory::ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
-                         uint32_t invocations)
-    : fills_(fills), parameters_(std::move(parameters)), invocations_(invocations) {
+                         uint32_t invocations, size_t variants)
+    : fills_(fills),
+      parameters_(std::move(parameters)),
+      invocations_(invocations),
+      variants_(variants) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const size_t pages =
         parameters_[i].memory == i ? (parameters_[i].bytes + kPage - 1) / kPage : 0;
     const Parameter& p = parameters_[i];
-    buffers_.push_back({&fills.of(inputs, i, p.dtype, p.only_written), {}, 0, {}});
-    buffers_[i].pages.resize(pages);
+    Buffer& b = buffers_.emplace_back();
+    b.fill = &fills.of(inputs, i, p.dtype, p.only_written);
+    b.pages.resize(pages);
   }
 }
 
@@ -45,15 +49,17 @@ uint64_t ProbeMemory::elements(size_t buffer) const {
   return p.bytes / static_cast<uint64_t>(kernel::byte_size(p.storage));
 }
 
-std::byte* ProbeMemory::to_write(Buffer& b, uint64_t offset) {
-  const std::byte* const before = at(b, offset / kPage * kPage);
-  Page& page = b.pages[offset / kPage];
-  if (!page.own) {
-    page.own = std::make_unique_for_overwrite<std::byte[]>(kPage);
-    std::memcpy(page.own.get(), before, kPage);
-    page.bytes = page.own.get();
+std::byte* ProbeMemory::to_write(Buffer& b, uint64_t offset, size_t variant) {
+  if (b.own.empty()) {
+    b.own.resize(variants_);
+    for (auto& pages : b.own) pages.resize(b.pages.size());
   }
-  return page.own.get() + offset % kPage;
+  std::unique_ptr<std::byte[]>& page = b.own[variant][offset / kPage];
+  if (!page) {
+    page = std::make_unique_for_overwrite<std::byte[]>(kPage);
+    std::memcpy(page.get(), before(b, offset / kPage * kPage), kPage);
+  }
+  return page.get() + offset % kPage;
 }
 
 std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
@@ -66,7 +72,7 @@ std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
     kernel::each(row.active, [&](uint32_t n) {
       const uint64_t offset = row.index[n] * uint64_t{size};
       last = std::max(last, offset);
-      const std::byte* from = at(b, offset);
+      const std::byte* from = at(b, offset, row.variants[n]);
       for (size_t l = 0; l < row.lanes; ++l) element(from + l * size, l * row.stride + n);
     });
   };
@@ -86,6 +92,7 @@ std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
 /// `n` is the invocation's place in the row.
 void ProbeMemory::note_written(const kernel::MemoryRow& row, uint64_t offset, size_t size,
                                uint32_t n) {
+  if (variants_ != 1) return;
   const Parameter& p = parameters_[row.buffer];
   const uint32_t invocation = row.number(n) - 1;
   const size_t element = size_of(parameters_[p.memory].dtype);
@@ -104,7 +111,7 @@ std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
     for (size_t l = 0; l < row.lanes; ++l) {
       const uint64_t offset = (row.index[n] + uint64_t{l}) * size;
       b.extent = std::max(b.extent, offset + size);
-      std::byte* to = to_write(b, offset);
+      std::byte* to = to_write(b, offset, row.variants[n]);
       const uint64_t bits = row.value.get(l * row.stride + n);
       if (row.mask == nullptr) {
         kernel::store_element(to, storage, bits);
@@ -140,13 +147,13 @@ std::vector<ProbeMemory::Written> ProbeMemory::written(size_t buffer) const {
   return list;
 }
 
-uint64_t ProbeMemory::element(size_t buffer, uint32_t index) {
+uint64_t ProbeMemory::element(size_t buffer, uint32_t index, size_t variant) {
   const size_t memory = parameters_[buffer].memory;
   const size_t size = size_of(parameters_[memory].dtype);
   uint64_t bits = 0;
   Buffer& b = buffers_[memory];
   b.extent = std::max(b.extent, (uint64_t{index} + 1) * size);
-  std::memcpy(&bits, at(b, uint64_t{index} * size), size);
+  std::memcpy(&bits, at(b, uint64_t{index} * size, variant), size);
   return bits;
 }
 

@@ -39,8 +39,10 @@ class ProbeMemory final : public kernel::Memory {
     bool only_written = false;
   };
   /// `inputs` is a row of plan::kProbeInputs, `invocations` the number of them in a workgroup.
+  /// Each of `variants` executions sees only its own stores. If there are several, written() must
+  /// not be called.
   ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
-              uint32_t invocations);
+              uint32_t invocations, size_t variants = 1);
 
   uint64_t elements(size_t buffer) const override;
   std::optional<kernel::Race> load(const kernel::MemoryRow& row) override;
@@ -58,32 +60,37 @@ class ProbeMemory final : public kernel::Memory {
   };
   /// All stores, sorted by workgroup and element, each pair once.
   std::vector<Written> written(size_t buffer) const;
-  /// The bits of an element, which has the parameter's dtype.
-  uint64_t element(size_t buffer, uint32_t index);
+  /// The bits of an element, which has the parameter's dtype, after the execution of a variant.
+  uint64_t element(size_t buffer, uint32_t index, size_t variant = 0);
 
  private:
   static constexpr uint64_t kPage = ProbeFills::kPage;
-  struct Page {
-    const std::byte* bytes = nullptr;  // null: not accessed yet
-    std::unique_ptr<std::byte[]> own;  // `bytes`, once the page was written
-  };
   struct Buffer {
     const plan::ProbeFill* fill = nullptr;
-    std::vector<Page> pages;
+    std::vector<const std::byte*> pages;  // before the launch; null: not accessed yet
+    /// By variant, the pages that it has written. Empty: none has written any.
+    std::vector<std::vector<std::unique_ptr<std::byte[]>>> own;
     uint64_t extent = 0;
     std::vector<Written> written;  // in the order of stores
   };
-  const std::byte* at(Buffer& b, uint64_t offset) {
-    Page& page = b.pages[offset / kPage];
-    if (page.bytes == nullptr) page.bytes = fills_.page(*b.fill, offset / kPage);
-    return page.bytes + offset % kPage;
+  const std::byte* before(Buffer& b, uint64_t offset) {
+    const std::byte*& page = b.pages[offset / kPage];
+    if (page == nullptr) page = fills_.page(*b.fill, offset / kPage);
+    return page + offset % kPage;
   }
-  std::byte* to_write(Buffer& b, uint64_t offset);
+  const std::byte* at(Buffer& b, uint64_t offset, size_t variant) {
+    if (!b.own.empty()) {
+      if (const auto& page = b.own[variant][offset / kPage]) return page.get() + offset % kPage;
+    }
+    return before(b, offset);
+  }
+  std::byte* to_write(Buffer& b, uint64_t offset, size_t variant);
   void note_written(const kernel::MemoryRow& row, uint64_t offset, size_t size, uint32_t n);
 
   ProbeFills& fills_;
   std::vector<Parameter> parameters_;
   uint32_t invocations_;
+  size_t variants_;
   std::vector<Buffer> buffers_;
 };
 

@@ -290,40 +290,46 @@ class Prober {
     return work;
   }
 
-  /// The outcome for the inputs that suit the kernel best. Sets `row` to their row of kProbeInputs,
-  /// and leaves the interpreted workgroups in `work`, to be interpreted together. `loads`: the
-  /// extents of loads are needed.
-  Result<ProbeOutcome> choose_inputs(const Setup& setup, Work& work, bool loads,
-                                     uint8_t& row) const {
-    InterpretOptions exact;
-    exact.subgroup_size = subgroup_size_;
-    std::optional<ProbeOutcome> best;
+  /// The outcomes of a launch: without errors, and with those that devices may make.
+  struct Outcomes {
+    ProbeOutcome exact;
+    std::vector<ProbeOutcome> others;
+  };
+
+  /// The outcomes for the inputs that suit the kernel best. Sets `row` to their row of
+  /// kProbeInputs. `loads`: the extents of loads are needed.
+  Result<Outcomes> choose_inputs(const Setup& setup, const Work& work, bool loads,
+                                 uint8_t& row) const {
+    std::optional<Outcomes> best;
     size_t most = 0;
     Status why;
-    const auto attempt = [&](size_t r) -> Result<ProbeOutcome> {
+    // The first valid inputs are nearly always the best ones, so all outcomes are computed at once.
+    const auto attempt = [&](size_t r) -> Result<Outcomes> {
       RP_ASSIGN(const ProbeOutcome chosen, choose(setup, work, r, loads));
       if (chosen.error != kernel::ErrorCode::None)
         return invalid_input("no seeded inputs are valid for it");
-      return evaluate(setup, interpreted(work, chosen.workgroups), r, chosen, exact);
+      return evaluate(setup, interpreted(work, chosen.workgroups), r, chosen,
+                      best ? without_errors() : variants_of(setup, chosen.instructions));
     };
     for (size_t r = 0; r < plan::kProbeInputs.size(); ++r) {
-      auto outcome = attempt(r);
-      if (!outcome.ok()) {
-        why = outcome.status();
+      auto outcomes = attempt(r);
+      if (!outcomes.ok()) {
+        why = outcomes.status();
         if (why.code() == Code::Unsupported) return why;  // it takes too many instructions
         continue;
       }
-      const auto [finite, all] = count_finite(setup.parameters, *outcome);
+      const auto [finite, all] = count_finite(setup.parameters, outcomes->exact);
       if (!best || finite > most) {
-        best = std::move(*outcome);
+        best = std::move(*outcomes);
         most = finite;
         row = static_cast<uint8_t>(r);
       }
       if (finite == all) break;
     }
     if (!best) return why;
-    work = interpreted(work, best->workgroups);
-    return std::move(*best);
+    const auto variants = variants_of(setup, best->exact.instructions);
+    if (best->others.size() + 1 == variants.size()) return std::move(*best);
+    return evaluate(setup, interpreted(work, best->exact.workgroups), row, best->exact, variants);
   }
 
   /// Fills in the probe for a launch of that grid. Returns the instructions per workgroup. `whole`:
@@ -336,21 +342,14 @@ class Prober {
     probe.samples.clear();
     // Even if one workgroup is enough, a second one is interpreted if that does not take long: the
     // last workgroup of a grid is often partial.
-    Work work{grid, interpreted_workgroups(grid, every ? kEnough : 0), every ? kLimit : kEnough,
-              every ? kInterpretedWorkgroups : 1};
-    RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, every || !whole, probe.inputs));
+    const Work work{grid, interpreted_workgroups(grid, every ? kEnough : 0),
+                    every ? kLimit : kEnough, every ? kInterpretedWorkgroups : 1};
+    RP_ASSIGN(Outcomes outcomes, choose_inputs(setup, work, every || !whole, probe.inputs));
+    ProbeOutcome& best = outcomes.exact;
     probe.complete = best.workgroups == workgroup_count(grid);
     if (every && !probe.complete) return unsupported("it has too many workgroups");
-    std::vector<ProbeOutcome> others;
-    for (const InterpretOptions& error : errors_of(setup, best.instructions)) {
-      RP_ASSIGN(ProbeOutcome other, evaluate(setup, work, probe.inputs, best, error));
-      // Rounding may change which elements are read.
-      for (size_t i = 0; i < best.extents.size(); ++i)
-        best.extents[i] = std::max(best.extents[i], other.extents[i]);
-      others.push_back(std::move(other));
-    }
     RP_TRY(size_buffers(setup, whole, best, probe));
-    RP_TRY(add_samples(setup.parameters, best, others, probe));
+    RP_TRY(add_samples(setup.parameters, best, outcomes.others, probe));
     return best.instructions / best.workgroups;
   }
 
@@ -369,11 +368,18 @@ class Prober {
                        std::to_string(plan::kMaxProbeBytes));
   }
 
-  /// The errors with which the kernel is interpreted. Over a long sum, errors in one direction add
-  /// up, while others cancel; those of native functions and matrix units may do either. For an
-  /// expensive kernel one interpretation has enough sums, unless an integer depends on them.
-  std::vector<InterpretOptions> errors_of(const Setup& setup, uint64_t instructions) const {
-    std::vector<InterpretOptions> all;
+  std::vector<InterpretOptions> without_errors() const {
+    InterpretOptions exact;
+    exact.subgroup_size = subgroup_size_;
+    return {exact};
+  }
+
+  /// The options with which the kernel is interpreted: without errors, then with them. Over a long
+  /// sum, errors in one direction add up, while others cancel; those of native functions and matrix
+  /// units may do either. For an expensive kernel one interpretation has enough sums, unless an
+  /// integer depends on them.
+  std::vector<InterpretOptions> variants_of(const Setup& setup, uint64_t instructions) const {
+    std::vector<InterpretOptions> all = without_errors();
     if (!computes_floats(k_)) return all;
     const std::vector<bool>& writes = launch_of(setup.use).writes;
     bool thorough = instructions <= kCheap || !k_.matrices.empty();
@@ -395,8 +401,9 @@ class Prober {
     return all;
   }
 
-  ProbeMemory memory_of(const Setup& setup, size_t row) const {
-    return {fills_, row, setup.parameters, k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2]};
+  ProbeMemory memory_of(const Setup& setup, size_t row, size_t variants) const {
+    return {fills_, row, setup.parameters, k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2],
+            variants};
   }
 
   static kernel::PartialLaunch launch_of(const Setup& setup, const Work& work,
@@ -413,15 +420,14 @@ class Prober {
   /// Chooses the samples. Interprets only what decides which elements the kernel stores (and loads,
   /// if `loads`), except for matrices.
   Result<ProbeOutcome> choose(const Setup& setup, const Work& work, size_t row, bool loads) const {
-    ProbeMemory memory = memory_of(setup, row);
+    ProbeMemory memory = memory_of(setup, row, 1);
     kernel::PartialLaunch launch = launch_of(setup, work, memory);
     launch.enough = work.enough;
     launch.cheap = kLimit / 8;
     launch.limit = kLimit;
     launch.wanted = loads ? kernel::Wanted::Accessed : kernel::Wanted::Stored;
-    InterpretOptions exact;
-    exact.subgroup_size = subgroup_size_;
-    RP_ASSIGN(const kernel::PartialOutcome done, kernel::interpret_some(k_, launch, exact));
+    RP_ASSIGN(const kernel::PartialOutcome done,
+              kernel::interpret_some(k_, launch, without_errors()));
     ProbeOutcome out;
     out.error = done.error;
     out.workgroups = done.workgroups;
@@ -445,27 +451,34 @@ class Prober {
     return out;
   }
 
-  /// The outcome of the same launch as `chosen`, whose samples it takes. `work` has the workgroups
-  /// of `chosen`, together. Without errors, a kernel with shared arrays is interpreted whole, which
-  /// finds races.
-  Result<ProbeOutcome> evaluate(const Setup& setup, const Work& work, size_t row,
-                                const ProbeOutcome& chosen, const InterpretOptions& options) const {
-    ProbeMemory memory = memory_of(setup, row);
+  /// The outcomes of the same launch as `chosen`, whose samples they take, with each of these
+  /// options. The first has no errors; with it a kernel with shared arrays is interpreted whole,
+  /// which finds races. `work` has the workgroups of `chosen`, together.
+  Result<Outcomes> evaluate(const Setup& setup, const Work& work, size_t row,
+                            const ProbeOutcome& chosen,
+                            const std::vector<InterpretOptions>& variants) const {
+    ProbeMemory memory = memory_of(setup, row, variants.size());
     kernel::PartialLaunch launch = launch_of(setup, work, memory);
-    const bool exact = options.native_error == NativeError::None && !options.flush_subnormals;
-    if (!exact || k_.shared.empty()) {
-      launch.counted = chosen.invocations;
-      launch.stores = chosen.stores;
+    launch.counted = chosen.invocations;
+    launch.stores = chosen.stores;
+    launch.whole_first = !k_.shared.empty();
+    RP_TRY(kernel::interpret_some(k_, launch, variants).status());
+    std::vector<ProbeOutcome> all;
+    for (size_t v = 0; v < variants.size(); ++v) {
+      ProbeOutcome& out = all.emplace_back(chosen);
+      out.bits.clear();
+      for (size_t i = 0; i < setup.parameters.size(); ++i) {
+        std::vector<uint64_t>& bits = out.bits.emplace_back();
+        for (const uint32_t one : out.at[i]) bits.push_back(memory.element(i, one, v));
+      }
     }
-    RP_TRY(kernel::interpret_some(k_, launch, options).status());
-    ProbeOutcome out = chosen;
-    out.bits.clear();
-    for (size_t i = 0; i < setup.parameters.size(); ++i) {
-      out.extents[i] = std::max(out.extents[i], memory.extent(i));
-      std::vector<uint64_t>& bits = out.bits.emplace_back();
-      for (const uint32_t one : out.at[i]) bits.push_back(memory.element(i, one));
-    }
-    return out;
+    Outcomes outcomes{std::move(all[0]), {}};
+    outcomes.others.assign(std::make_move_iterator(all.begin() + 1),
+                           std::make_move_iterator(all.end()));
+    // Rounding may change which elements are read.
+    for (size_t i = 0; i < setup.parameters.size(); ++i)
+      outcomes.exact.extents[i] = std::max(outcomes.exact.extents[i], memory.extent(i));
+    return outcomes;
   }
 
   const plan::Plan& p_;

@@ -130,7 +130,7 @@ TEST(Matrix, InterpreterCatchesViolations) {
          p.b.matrix_zero(p.sum);
          p.b.matrix_store(p.sum, p.sums, p.b.i32(100), kLine);
        }},
-      {"accesses matrix sum at sums[10], which is not aligned to 4 elements",
+      {"accesses sums[10], claimed a multiple of 4",
        [](Products& p) {
          p.b.matrix_zero(p.sum);
          const Val odd = p.b.mul(p.subgroup, p.b.i32(10));
