@@ -1,5 +1,6 @@
 // Executes accesses to memory, matrices and other lanes of a subgroup, and checks each of them.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "codegen/interpreter/native_error.h"
@@ -9,16 +10,25 @@ namespace reprise::kernel {
 
 // --- Memory
 
-bool Interpreter::indices_fit(const Step& s, const Access& access, const Active& active) {
+std::optional<uint32_t> Interpreter::largest_index(const Step& s, const Access& access,
+                                                   const Active& active) {
   const uint32_t* index = row(access.index).u32;
   // As an unsigned number, a negative index is a large one.
   const uint64_t past = type(access.index).ty == Ty::I32 ? uint64_t{1} << 31U : uint64_t{1} << 32U;
-  uint32_t largest = 0;
-  each(active, [&](uint32_t n) { largest = std::max(largest, index[n]); });
-  bool fit = largest < past && largest + access.lanes <= access.count;
-  if (fit && access.align > 1)
+  WordRange range;
+  if (active.whole) {
+    range = range_of({index, active.list.size()});
+  } else {
+    for (const uint32_t n : active.list)
+      range = {std::max(range.largest, index[n]), range.bits | index[n]};
+  }
+  bool fit = range.largest < past && range.largest + access.lanes <= access.count;
+  if (fit && std::has_single_bit(access.align)) {
+    fit = (range.bits & (access.align - 1)) == 0;
+  } else if (fit) {
     fit = find(active, [&](uint32_t n) { return index[n] % access.align != 0; }) == kNoInvocation;
-  if (fit) return true;
+  }
+  if (fit) return range.largest;
   const auto value = [&](uint32_t n) { return integer_of(index[n], type(access.index).ty); };
   const auto inside = [&](uint32_t n) {
     return value(n) >= 0 && static_cast<uint64_t>(value(n)) + access.lanes <= access.count;
@@ -30,7 +40,7 @@ bool Interpreter::indices_fit(const Step& s, const Access& access, const Active&
               (inside(n) ? "claimed a multiple of " + std::to_string(access.align)
                          : std::to_string(access.lanes) + " elements, of " +
                                std::to_string(access.count)));
-  return false;
+  return std::nullopt;
 }
 
 void Interpreter::buffer_access(const Step& s, const Active& active) {
@@ -41,8 +51,10 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   MemoryRow row;
   row.buffer = buffer;
   row.lanes = load ? i.type.lanes : type(i.args[1]).lanes;
-  if (!indices_fit(s, {i.args[0], row.lanes, memory_.elements(buffer), i.align, name}, active))
-    return;
+  const auto largest =
+      largest_index(s, {i.args[0], row.lanes, memory_.elements(buffer), i.align, name}, active);
+  if (!largest) return;
+  row.largest = *largest;
   row.active = active;
   row.index = s.in[0].u32;
   row.first = group_index_ * size_ + 1;
@@ -120,32 +132,53 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   // Positions ascend, so those that are checked come first.
   const auto end = std::ranges::lower_bound(active.list, static_cast<uint32_t>(checked_));
   const auto checked = static_cast<size_t>(end - active.list.begin());
-  checked_shared_access(s, active.list.first(checked));
+  if (load) {
+    checked_shared_access<true>(s, active.list.first(checked));
+  } else {
+    checked_shared_access<false>(s, active.list.first(checked));
+  }
   plain_shared_access(s, active.list.subspan(checked), lanes);
 }
 
+template <bool load>
 void Interpreter::checked_shared_access(const Step& s, std::span<const uint32_t> positions) {
-  const Inst& i = *s.inst;
-  const bool load = i.op == Op::SharedLoad;
-  const SharedArray& array = k_.shared[i.imm];
+  switch (load ? s.inst->type.lanes : type(s.inst->args[1]).lanes) {
+    case 1:
+      return checked_shared_access<load, 1>(s, positions);
+    case 2:
+      return checked_shared_access<load, 2>(s, positions);
+    case 3:
+      return checked_shared_access<load, 3>(s, positions);
+    default:
+      return checked_shared_access<load, 4>(s, positions);
+  }
+}
+
+template <bool load, uint32_t lanes>
+void Interpreter::checked_shared_access(const Step& s, std::span<const uint32_t> positions) {
+  const SharedArray& array = k_.shared[s.inst->imm];
   const Row value = load ? s.out : s.in[1];
-  const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
+  const uint32_t* const indices = s.in[0].u32;
+  uint64_t* const all_cells = shared_[s.inst->imm].data();
+  Touch* const all_touches = shared_touches_[s.inst->imm].data();
   for (const uint32_t n : positions) {
-    const uint32_t index = s.in[0].u32[n];
-    const size_t at = size_t{group_of_[n]} * array.count + index;
-    const uint32_t epoch = epochs_[group_of_[n]];
-    uint64_t* cells = shared_[i.imm].data() + at;
-    Touch* touches = shared_touches_[i.imm].data() + at;
+    const uint32_t group = group_of_[n];
+    const size_t at = size_t{group} * array.count + indices[n];
+    const uint32_t epoch = epochs_[group];
     for (uint32_t l = 0; l < lanes; ++l) {
-      const auto element = [&] { return array.name + "[" + std::to_string(index + l) + "]"; };
-      if (load && !touches[l].written)
-        return violate(s.id, n, "reads " + element() + " before it is written");
-      const bool alone = load ? touches[l].read(n + 1, epoch) : touches[l].write(n + 1, epoch);
-      if (!alone) return violate(s.id, n, "races with another invocation on " + element());
-      if (load) {
-        value.set(l * stride_ + n, cells[l]);
+      Touch& touch = all_touches[at + l];
+      const bool fails = load && !touch.written;
+      const bool alone = load ? touch.read(n + 1, epoch) : touch.write(n + 1, epoch);
+      if (fails || !alone) {
+        const std::string element = array.name + "[" + std::to_string(indices[n] + l) + "]";
+        return violate(s.id, n,
+                       fails ? "reads " + element + " before it is written"
+                             : "races with another invocation on " + element);
+      }
+      if constexpr (load) {
+        value.set(l * stride_ + n, all_cells[at + l]);
       } else {
-        cells[l] = value.get(l * stride_ + n);
+        all_cells[at + l] = value.get(l * stride_ + n);
       }
     }
   }

@@ -59,6 +59,7 @@ struct MemoryRow {
   uint32_t lanes = 1;
   Active active;
   const uint32_t* index = nullptr;    // one for each invocation
+  uint32_t largest = 0;               // index of an active invocation
   uint32_t first = 1;                 // number in the launch, from 1, of the first invocation here
   const uint32_t* numbers = nullptr;  // of each invocation, relative to `first`
   const uint8_t* variants = nullptr;  // of each invocation: the index of its options

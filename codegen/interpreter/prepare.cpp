@@ -241,8 +241,14 @@ void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) 
 RowFunction Interpreter::function_of(const Inst& i, bool fused,
                                      const InterpretOptions& options) const {
   if (fused) return mul_add_function(options);
-  if (i.op == Op::Scalar)
-    return row_function(static_cast<ScalarOp>(i.imm), type(i.args.back()).ty, options);
+  if (i.op == Op::Scalar) {
+    const auto op = static_cast<ScalarOp>(i.imm);
+    if (op != ScalarOp::IDiv && op != ScalarOp::IRem)
+      return row_function(op, type(i.args.back()).ty, options);
+    const Inst& divisor = k_.insts[static_cast<size_t>(i.args[1].id)];
+    const bool checked = divisor.op != Op::Const || divisor.imm == 0;
+    return checked ? nullptr : division_function(op, i.type.ty);
+  }
   if (i.op != Op::Convert) return nullptr;
   const Ty from = type(i.args[0]).ty;
   const bool rounds = i.type.ty == Ty::F16 && options.native_error != NativeError::None;

@@ -77,6 +77,8 @@ template <RowFunction row>
 }
 #endif
 
+using RangeFunction = WordRange (*)(std::span<const uint32_t> words);
+
 /// The fastest form of the row on this processor.
 template <RowFunction row>
 RowFunction fastest() {
@@ -86,6 +88,41 @@ RowFunction fastest() {
 #endif
   return row;
 }
+
+WordRange plain_range(std::span<const uint32_t> words) {
+  constexpr size_t kChunk = WordRows::kChunk;
+  std::array<uint32_t, kChunk> largest{}, bits{};
+  size_t i = 0;
+  for (; i + kChunk <= words.size(); i += kChunk) {
+    for (size_t n = 0; n < kChunk; ++n) {
+      const uint32_t word = words[i + n];
+      largest[n] = std::max(largest[n], word);
+      bits[n] |= word;
+    }
+  }
+  WordRange all;
+  for (size_t n = 0; n < kChunk; ++n) {
+    all.largest = std::max(all.largest, largest[n]);
+    all.bits |= bits[n];
+  }
+  for (; i < words.size(); ++i) {
+    all.largest = std::max(all.largest, words[i]);
+    all.bits |= words[i];
+  }
+  return all;
+}
+#if defined(__x86_64__)
+[[gnu::target("avx2"), gnu::flatten]] WordRange range_256(std::span<const uint32_t> words) {
+  return plain_range(words);
+}
+#endif
+RangeFunction fastest_range() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return range_256;
+#endif
+  return plain_range;
+}
+
 template <typename F>
 RowFunction plain(F) {
   return fastest<plain_row<F>>();
@@ -195,6 +232,20 @@ RowFunction floats(ScalarOp op, const InterpretOptions& options) {
   return flush ? comparisons<flushed_real>(op) : comparisons<real>(op);
 }
 
+/// Quotients of words are exact enough in double. A divisor of 0, of an inactive invocation, is
+/// taken to be 1, and so is -1, whose quotients are negated instead, as one of them overflows.
+uint32_t divide(Word a, Word b) {
+  const bool negates = b == ~Word{0};
+  const double by = negates || b == 0 ? 1.0 : static_cast<double>(whole(b));
+  const auto quotient =
+      static_cast<uint32_t>(static_cast<int32_t>(static_cast<double>(whole(a)) / by));
+  return negates ? 0 - quotient : quotient;
+}
+uint32_t divide_unsigned(Word a, Word b) {
+  const double by = b == 0 ? 1.0 : static_cast<double>(b);
+  return static_cast<uint32_t>(static_cast<double>(a) / by);
+}
+
 /// Rows that are the same for signed and unsigned integers.
 RowFunction integers(ScalarOp op) {
   switch (op) {
@@ -283,6 +334,23 @@ RowFunction convert_function(Ty from, Ty to) {
   if (from == Ty::F32 && to == Ty::F16)
     return plain([](Word a, Word, Word) -> Word { return float_to_f16(real(a)); });
   return nullptr;
+}
+
+RowFunction division_function(ScalarOp op, Ty t) {
+  if (op == ScalarOp::IDiv && t == Ty::I32)
+    return plain([](Word a, Word b, Word) { return divide(a, b); });
+  if (op == ScalarOp::IRem && t == Ty::I32)
+    return plain([](Word a, Word b, Word) { return a - divide(a, b) * b; });
+  if (op == ScalarOp::IDiv && t == Ty::U32)
+    return plain([](Word a, Word b, Word) { return divide_unsigned(a, b); });
+  if (op == ScalarOp::IRem && t == Ty::U32)
+    return plain([](Word a, Word b, Word) { return a - divide_unsigned(a, b) * b; });
+  return nullptr;
+}
+
+WordRange range_of(std::span<const uint32_t> words) {
+  static const RangeFunction function = fastest_range();
+  return function(words);
 }
 
 RowFunction mul_add_function(const InterpretOptions& options) {

@@ -82,12 +82,20 @@ struct WordRows {
 };
 using RowFunction = void (*)(const WordRows& rows);
 
+/// Of some words: the largest, and all bits that any of them has.
+struct WordRange {
+  uint32_t largest = 0, bits = 0;
+};
+WordRange range_of(std::span<const uint32_t> words);
+
 /// The function that executes a scalar operation for `count` words, of active and inactive
 /// invocations alike: nothing reads the results of inactive ones. Null if only scalar_function or
 /// inexact_result can execute it. The results are the same.
 RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options);
 /// The same for convert_bits, without checking range claims, and rounding to nearest.
 RowFunction convert_function(Ty from, Ty to);
+/// The function for IDiv and IRem of I32 and U32 where no divisor is 0, or null.
+RowFunction division_function(ScalarOp op, Ty t);
 /// The function for a * b, rounded, plus c: a Mul and the Add that is its only user. May be null as
 /// above.
 RowFunction mul_add_function(const InterpretOptions& options);

@@ -116,13 +116,20 @@ class Interpreter {
     uint32_t align;
     const std::string& array;
   };
-  /// Whether all indices are in range and aligned. Reports the first that is not.
-  bool indices_fit(const Step& s, const Access& access, const Active& active);
+  /// The largest index. If one is not in range or not aligned, reports the first such and returns
+  /// nothing.
+  std::optional<uint32_t> largest_index(const Step& s, const Access& access, const Active& active);
+  bool indices_fit(const Step& s, const Access& access, const Active& active) {
+    return largest_index(s, access, active).has_value();
+  }
   void buffer_access(const Step& s, const Active& active);
   void local_access(const Step& s, const Active& active);
   void local_element(const Step& s, size_t index, const Active& active);
   void shared_access(const Step& s, const Active& active);
   /// Indices are in range. Accesses at these positions are checked for races.
+  template <bool load>
+  void checked_shared_access(const Step& s, std::span<const uint32_t> positions);
+  template <bool load, uint32_t lanes>
   void checked_shared_access(const Step& s, std::span<const uint32_t> positions);
   /// The same, unchecked. `lanes`: of the value.
   void plain_shared_access(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);

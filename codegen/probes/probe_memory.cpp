@@ -66,26 +66,31 @@ std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
   const kernel::Ty storage = parameters_[row.buffer].storage;
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
   Buffer& b = buffers_[parameters_[row.buffer].memory];
-  uint64_t last = 0;
   // A vector is aligned, so it lies within one page.
-  const auto gather = [&](const auto& element) {
+  const auto gather = [&](const auto& bytes_at, const auto& element) {
     kernel::each(row.active, [&](uint32_t n) {
-      const uint64_t offset = row.index[n] * uint64_t{size};
-      last = std::max(last, offset);
-      const std::byte* from = at(b, offset, row.variants[n]);
+      const std::byte* from = bytes_at(row.index[n] * uint64_t{size}, n);
       for (size_t l = 0; l < row.lanes; ++l) element(from + l * size, l * row.stride + n);
     });
   };
-  if (storage == kernel::Ty::F32 || storage == kernel::Ty::U32 || storage == kernel::Ty::I32) {
-    gather([to = row.value.u32](const std::byte* from, size_t n) {
-      std::memcpy(to + n, from, sizeof(uint32_t));
-    });
+  const auto load_word = [to = row.value.u32](const std::byte* from, size_t n) {
+    std::memcpy(to + n, from, sizeof(uint32_t));
+  };
+  const auto load_any = [&](const std::byte* from, size_t n) {
+    row.value.set(n, kernel::load_element(from, storage));
+  };
+  const auto before_at = [&](uint64_t offset, uint32_t) { return before(b, offset); };
+  const auto now_at = [&](uint64_t offset, uint32_t n) { return at(b, offset, row.variants[n]); };
+  const bool word =
+      storage == kernel::Ty::F32 || storage == kernel::Ty::U32 || storage == kernel::Ty::I32;
+  if (!b.own.empty()) {
+    gather(now_at, load_any);
+  } else if (word) {
+    gather(before_at, load_word);
   } else {
-    gather([&](const std::byte* from, size_t n) {
-      row.value.set(n, kernel::load_element(from, storage));
-    });
+    gather(before_at, load_any);
   }
-  b.extent = std::max(b.extent, last + row.lanes * size);
+  b.extent = std::max(b.extent, (row.largest + uint64_t{row.lanes}) * size);
   return std::nullopt;
 }
 
