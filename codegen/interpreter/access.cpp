@@ -216,6 +216,96 @@ void Interpreter::barrier(const Step& s, const Active& active) {
   }
 }
 
+// --- Asynchronous copies
+
+void Interpreter::async_copy(const Step& s, const Active& active) {
+  const CopyAccess a = CopyAccess::of(s.inst->imm);
+  const SharedArray& array = k_.shared[a.shared];
+  if (!indices_fit(s, {s.inst->args[1], a.lanes, array.count, s.inst->align, array.name}, active))
+    return;
+  for (const uint32_t n : active.list) {
+    if (!failed_) begin_copy(s, n);
+  }
+}
+
+void Interpreter::begin_copy(const Step& s, uint32_t n) {
+  const CopyAccess a = CopyAccess::of(s.inst->imm);
+  const size_t buffer = item_ * k_.item_buffers() + a.buffer;
+  const BufferParam& from = k_.buffers[buffer];
+  const auto exist = static_cast<int32_t>(s.in[2].u32[n]);
+  const Active one{{&n, 1}, false, 1};
+  if (exist < 0 || exist > a.lanes) {
+    return violate(
+        s.id, n,
+        "copies " + std::to_string(exist) + " of " + std::to_string(a.lanes) + " elements");
+  }
+  const auto count = static_cast<uint32_t>(exist);
+  const Access access{s.inst->args[0], count, memory_.elements(buffer), s.inst->align, from.name};
+  if (count > 0 && !indices_fit(s, access, one)) return;
+  Copy copy{a.shared, group_of_[n] * size_t{k_.shared[a.shared].count} + s.in[1].u32[n],
+            std::vector<uint64_t>(a.lanes), copies_in_flight_[n].groups, s.id};
+  std::vector<uint32_t> index(stride_), value(stride_);
+  for (uint32_t l = 0; l < count; ++l) {
+    index[n] = s.in[0].u32[n] + l;
+    MemoryRow row;
+    row.buffer = buffer;
+    row.lanes = 1;
+    row.largest = index[n];
+    row.active = one;
+    row.index = index.data();
+    row.first = group_index_ * size_ + 1;
+    row.numbers = numbers_.data();
+    row.variants = variant_of_.data();
+    row.stride = stride_;
+    row.value.u32 = value.data();
+    row.instruction = s.id;
+    if (const auto race = memory_.load(row)) {
+      return violate(s.id, n,
+                     "races with another invocation on " + from.name + "[" +
+                         std::to_string(race->element) + "]");
+    }
+    copy.values[l] = value[n];
+  }
+  for (uint32_t l = 0; l < a.lanes; ++l) {
+    Touch& touch = shared_touches_[a.shared][copy.at + l];
+    if (touch.begin(copier(n), epochs_[group_of_[n]])) continue;
+    return violate(s.id, n,
+                   "races with another invocation on " + k_.shared[a.shared].name + "[" +
+                       std::to_string(s.in[1].u32[n] + l) + "]");
+  }
+  copies_in_flight_[n].unfinished.push_back(std::move(copy));
+}
+
+void Interpreter::copy_commit(const Step& /*s*/, const Active& active) {
+  for (const uint32_t n : active.list) ++copies_in_flight_[n].groups;
+}
+
+/// Copies land as late as they may.
+void Interpreter::copy_wait(const Step& s, const Active& active) {
+  for (const uint32_t n : active.list) {
+    Copies& copies = copies_in_flight_[n];
+    const auto finished = [&](const Copy& c) { return c.group + s.inst->imm < copies.groups; };
+    for (const Copy& c : copies.unfinished) {
+      if (finished(c) && !failed_) land(s, n, c);
+    }
+    std::erase_if(copies.unfinished, finished);
+  }
+}
+
+void Interpreter::land(const Step& s, uint32_t n, const Copy& copy) {
+  const SharedArray& array = k_.shared[copy.shared];
+  for (size_t l = 0; l < copy.values.size(); ++l) {
+    Touch& touch = shared_touches_[copy.shared][copy.at + l];
+    if (!touch.land(copier(n), n + 1, epochs_[group_of_[n]])) {
+      return violate(s.id, n,
+                     "waits for a copy to " + array.name + "[" +
+                         std::to_string(copy.at % array.count + l) +
+                         "], which was accessed meanwhile");
+    }
+    shared_[copy.shared][copy.at + l] = copy.values[l];
+  }
+}
+
 // --- Matrices
 
 void Interpreter::matrix(const Step& s, const Active& all) {

@@ -100,6 +100,9 @@ class Demand {
       case Op::MatrixLoad:
       case Op::MatrixStore:
       case Op::MatrixMulAdd:
+      case Op::AsyncCopy:
+      case Op::CopyCommit:
+      case Op::CopyWait:
         return true;
       case Op::SharedStore:
         return wanted_ == Wanted::Values;

@@ -38,6 +38,21 @@ struct Touch {
     written = true;
     return alone;
   }
+  /// An asynchronous copy, which is an invocation of its own, begins to write. Until it lands, the
+  /// element has no value.
+  bool begin(uint32_t copy, uint32_t now) {
+    const bool alone = write(copy, now);
+    written = false;
+    return alone;
+  }
+  /// The copy lands, as a write of the invocation that waits for it.
+  bool land(uint32_t copy, uint32_t invocation, uint32_t now) {
+    renew(now);
+    const bool alone = !written && reader == 0 && (writer == 0 || writer == copy);
+    writer = invocation;
+    written = true;
+    return alone;
+  }
 
  private:
   void renew(uint32_t now) {

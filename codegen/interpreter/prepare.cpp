@@ -121,7 +121,8 @@ void Interpreter::allocate_words() {
 }
 
 bool Interpreter::is_partial() const {
-  if (!k_.matrices.empty()) return false;
+  const auto copies = [](const Inst& i) { return i.op == Op::AsyncCopy; };
+  if (!k_.matrices.empty() || std::ranges::any_of(k_.insts, copies)) return false;
   if (launch_.wanted != Wanted::Values) return true;
   if (launch_.counted.empty()) return false;
   if (exchanges_lanes(k_) && size_ % subgroup_size_ != 0) return false;
@@ -319,6 +320,12 @@ Interpreter::Execute Interpreter::execute_of(Op op) {
     case Op::SharedLoad:
     case Op::SharedStore:
       return &Interpreter::shared_access;
+    case Op::AsyncCopy:
+      return &Interpreter::async_copy;
+    case Op::CopyCommit:
+      return &Interpreter::copy_commit;
+    case Op::CopyWait:
+      return &Interpreter::copy_wait;
     case Op::Barrier:
       return &Interpreter::barrier;
     case Op::MatrixZero:

@@ -134,6 +134,20 @@ class Interpreter {
   /// The same, unchecked. `lanes`: of the value.
   void plain_shared_access(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);
   void barrier(const Step& s, const Active& active);
+  /// A copy that an invocation began, and the group that it is in.
+  struct Copy {
+    size_t shared = 0, at = 0;
+    std::vector<uint64_t> values;
+    uint32_t group = 0;
+    int32_t instruction = 0;
+  };
+  void async_copy(const Step& s, const Active& active);
+  void begin_copy(const Step& s, uint32_t n);
+  void copy_commit(const Step& s, const Active& active);
+  void copy_wait(const Step& s, const Active& active);
+  void land(const Step& s, uint32_t n, const Copy& copy);
+  /// The number that stands for the copies of an invocation in Touch.
+  uint32_t copier(uint32_t n) const { return static_cast<uint32_t>(2 * all_.size()) + 1 + n; }
 
   // --- Matrices
   void matrix(const Step& s, const Active& active);
@@ -189,6 +203,12 @@ class Interpreter {
   std::vector<std::vector<uint64_t>> shared_;  // by shared array: one workgroup after the other
   std::vector<std::vector<Touch>> shared_touches_;
   std::vector<uint32_t> epochs_;  // of each workgroup
+  /// The copies of each invocation that have not landed, and the number of its groups.
+  struct Copies {
+    std::vector<Copy> unfinished;
+    uint32_t groups = 0;
+  };
+  std::vector<Copies> copies_in_flight_;
   std::vector<std::array<uint32_t, 3>> groups_;
   size_t item_ = 0;           // that SelectItem selected
   uint32_t group_index_ = 0;  // of the first workgroup in lockstep

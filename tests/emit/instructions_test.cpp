@@ -497,9 +497,12 @@ TEST(Instructions, ErrorFlag) {
 /// shared memory.
 TEST(Instructions, MatricesOfAWarp) {
   std::vector<Case> cases;
-  for (const bool left_by_columns : {false, true}) {
-    for (const bool right_by_columns : {false, true}) {
-      Maker m("matrices" + std::to_string(2 * left_by_columns + right_by_columns), 64);
+  // Lines are copied asynchronously, and loaded as such, or element by element.
+  for (const bool lines : {false, true}) {
+    for (const int order : {0, 1, 2, 3}) {
+      const bool left_by_columns = order / 2 == 1, right_by_columns = order % 2 == 1;
+      const uint32_t align = lines ? 8 : 1;
+      Maker m("matrices" + std::to_string(4 * lines + order), 64);
       Builder& b = m.b;
       b.require_subgroup_size(32);
       constexpr int kSize = 16, kLine = 24, kCount = 4 * kSize * kLine;
@@ -514,13 +517,22 @@ TEST(Instructions, MatricesOfAWarp) {
         b.for_loop(b.i32(0), b.i32(count / 64), b.i32(1),
                    [&](Val i) { fn(b.add(b.mul(i, b.i32(64)), local)); });
       };
-      copy(kCount, [&](Val at) { b.shared_store(halves, at, b.load(x, at)); });
+      if (lines) {
+        copy(kCount / 8, [&](Val at) {
+          const Val first = b.mul(at, b.i32(8));
+          b.async_copy(x, first, halves, first, 8, b.i32(8));
+        });
+        b.copy_commit();
+        b.copy_wait(0);
+      } else {
+        copy(kCount, [&](Val at) { b.shared_store(halves, at, b.load(x, at)); });
+      }
       copy(kCount / 2, [&](Val at) { b.shared_store(sums, at, b.convert(at, Ty::F32)); });
       b.barrier();
       const Val warp = b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32);
       const Val first = b.mul(warp, b.i32(kSize * kLine));
-      b.matrix_load(left, halves, first, kLine, left_by_columns);
-      b.matrix_load(right, halves, b.add(first, b.i32(kCount / 2)), kLine, right_by_columns);
+      b.matrix_load(left, halves, first, kLine, left_by_columns, align);
+      b.matrix_load(right, halves, b.add(first, b.i32(kCount / 2)), kLine, right_by_columns, align);
       b.matrix_load(sum, sums, first, kLine);
       b.matrix_mul_add(sum, left, right);
       b.matrix_store(sum, sums, first, kLine);

@@ -464,6 +464,7 @@ Result<std::vector<VulkanRunner*>> open_all() {
 
 bool VulkanRunner::supports(const kernel::Requirements& r) const {
   if (r.matrix) return false;  // tests/matrix runs them, through the backend
+  if (r.async_copies) return false;
   const VulkanFacts& f = facts();
   const bool types = (!r.int64 || f.int64) && (!r.float16 || f.float16) &&
                      (!r.float64 || f.float64) && (!r.storage8 || f.storage8) &&

@@ -10,6 +10,7 @@
 namespace reprise::emit {
 
 using kernel::Access;
+using kernel::CopyAccess;
 using kernel::MatrixUse;
 using kernel::Op;
 
@@ -101,6 +102,10 @@ void CudaEmitter::declarations() {
   std::set<uint64_t> buffers, scalars, shared, locals, matrices;
   for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load || i.op == Op::Store) buffers.insert(i.imm);
+    if (i.op == Op::AsyncCopy) {
+      buffers.insert(CopyAccess::of(i.imm).buffer);
+      shared.insert(CopyAccess::of(i.imm).shared);
+    }
     if (i.op == Op::Param && i.args.empty()) scalars.insert(i.imm);
     if (i.op == Op::LocalLoad || i.op == Op::LocalStore) locals.insert(i.imm);
     if (i.op == Op::SharedLoad || i.op == Op::SharedStore) shared.insert(i.imm);
@@ -150,6 +155,7 @@ void CudaEmitter::select_item(const Inst& i) {
   std::set<uint64_t> buffers;
   for_each_inst(k_, 0, [&](const Inst& n) {
     if (n.op == Op::Load || n.op == Op::Store) buffers.insert(n.imm);
+    if (n.op == Op::AsyncCopy) buffers.insert(CopyAccess::of(n.imm).buffer);
   });
   buffer_pointers(buffers, "block.buffers[" + arg(i, 0) + "]");
 }
@@ -182,6 +188,15 @@ Status CudaEmitter::inst(int32_t index) {
       return {};
     case Op::SharedStore:
       shared_store(i);
+      return {};
+    case Op::AsyncCopy:
+      async_copy(i);
+      return {};
+    case Op::CopyCommit:
+      line("rp_copy_commit();");
+      return {};
+    case Op::CopyWait:
+      line("rp_copy_wait<" + std::to_string(i.imm) + ">();");
       return {};
     case Op::Barrier:
       line("__syncthreads();");
@@ -362,6 +377,14 @@ void CudaEmitter::store(const Inst& i) {
     line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
          ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
   }
+}
+
+void CudaEmitter::async_copy(const Inst& i) {
+  const CopyAccess a = CopyAccess::of(i.imm);
+  line("rp_async_copy<" + std::to_string(a.lanes) + ">(" +
+       cuda_name('m', a.shared, k_.shared[a.shared].name) + " + " + arg(i, 1) + ", " +
+       cuda_name('b', a.buffer, k_.buffers[a.buffer].name) + " + " + arg(i, 0) + ", " + arg(i, 2) +
+       ");");
 }
 
 std::string CudaEmitter::matrix_name(size_t n) const {

@@ -38,6 +38,7 @@ class CudaEmitter {
   void shared_load(int32_t index);
   void shared_store(const Inst& i);
   std::string matrix_name(size_t n) const;
+  void async_copy(const kernel::Inst& i);
   void matrix(const Inst& i);
   void line(std::string_view text);
   /// Declares the value of instruction `index`.

@@ -243,6 +243,33 @@ template <typename F, typename T> RP_FN T rp_reduce(unsigned active, T v) {
 }
 )";
 
+// Copies from global to shared memory that the invocation does not wait for. The last elements,
+// from `count` on, become 0.
+constexpr const char* kCopies = R"(
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+template <int lanes, typename T> RP_FN void rp_async_copy(T* to, const T* from, int count) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to), bytes = (unsigned)(count * (int)sizeof(T));
+  if (lanes * sizeof(T) == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(bytes) : "memory");
+  } else if (lanes * sizeof(T) == 8) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" :: "r"(at), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(at), "l"(from), "r"(bytes) : "memory");
+  }
+}
+RP_FN void rp_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int unfinished> RP_FN void rp_copy_wait() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(unfinished) : "memory");
+}
+#else
+template <int lanes, typename T> RP_FN void rp_async_copy(T* to, const T* from, int count) {
+  for (int i = 0; i < lanes; ++i) to[i] = i < count ? from[i] : T{};
+}
+RP_FN void rp_copy_commit() {}
+template <int unfinished> RP_FN void rp_copy_wait() {}
+#endif
+)";
+
 // Matrices of a warp: 16x16 of F16 times 16x16 of F16, added to 16x16 of F32. Lane 4 * g + t holds
 // the elements that mma.m16n8k16 assigns to it; right and sum are split into two halves of 8
 // columns.
@@ -344,7 +371,8 @@ RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const 
 
 std::string cuda_prelude() {
   std::string text = "// Reprise kernels: types and functions without headers.";
-  for (const char* part : {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kMatrices})
+  for (const char* part :
+       {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kCopies, kMatrices})
     text += part;
   return text;
 }

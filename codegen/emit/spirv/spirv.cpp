@@ -147,6 +147,11 @@ Status SpirvEmitter::inst(int32_t index) {
       m_.code(spv::OpControlBarrier, {workgroup, workgroup, semantics});
       return {};
     }
+    case Op::AsyncCopy:
+    case Op::CopyCommit:
+    case Op::CopyWait:
+      return unsupported("SPIR-V emitter: kernel " + k_.name +
+                         " copies asynchronously, which only CUDA offers");
     case Op::MatrixZero:
     case Op::MatrixLoad:
     case Op::MatrixStore:

@@ -127,6 +127,12 @@ class Builder {
   void local_store(int local, Val value, Val index = {});
   Value shared_load(int shared, Val index, int lanes = 1);
   void shared_store(int shared, Val index, Val value);
+  /// Begins to copy `lanes` elements from buffer[from] to shared[to]; both indices are multiples of
+  /// `lanes`. Elements from `count` (I32) on become 0 and are not read.
+  void async_copy(int buffer, Val from, int shared, Val to, int lanes, Val count);
+  /// Closes a group of copies; waits until at most so many groups are unfinished.
+  void copy_commit();
+  void copy_wait(uint32_t unfinished);
   void barrier();
   void matrix_zero(int matrix);
   /// These transfer a matrix from or to a shared array. Element (r, c) is at index + r * stride + c

@@ -107,6 +107,29 @@ void Builder::shared_store(int shared, Val index, Val value) {
   emit({Op::SharedStore, {}, static_cast<uint64_t>(shared), {index, value}, {}, 1});
 }
 
+void Builder::async_copy(int buffer, Val from, int shared, Val to, int lanes, Val count) {
+  if (!integer_index(from, "async_copy") || !integer_index(to, "async_copy")) return;
+  if (buffer < 0 || static_cast<size_t>(buffer) >= k_.item_buffers()) {
+    fail("async_copy", "no buffer " + std::to_string(buffer));
+    return;
+  }
+  if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
+    fail("async_copy", "no shared array " + std::to_string(shared));
+    return;
+  }
+  const CopyAccess access{static_cast<uint16_t>(buffer), static_cast<uint16_t>(shared),
+                          static_cast<uint8_t>(lanes)};
+  emit({Op::AsyncCopy, {}, access.imm(), {from, to, count}, {}, static_cast<uint32_t>(lanes)});
+}
+
+void Builder::copy_commit() {
+  emit({Op::CopyCommit, {}, 0, {}, {}, 1});
+}
+
+void Builder::copy_wait(uint32_t unfinished) {
+  emit({Op::CopyWait, {}, unfinished, {}, {}, 1});
+}
+
 void Builder::barrier() {
   emit({Op::Barrier, {}, 0, {}, {}, 1});
 }

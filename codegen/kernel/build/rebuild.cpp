@@ -81,6 +81,17 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::SharedStore:
       to_.shared_store(index, args[0], args[1]);
       return {};
+    case Op::AsyncCopy: {
+      const CopyAccess a = CopyAccess::of(i.imm);
+      to_.async_copy(a.buffer, args[0], a.shared, args[1], a.lanes, args[2]);
+      return {};
+    }
+    case Op::CopyCommit:
+      to_.copy_commit();
+      return {};
+    case Op::CopyWait:
+      to_.copy_wait(static_cast<uint32_t>(i.imm));
+      return {};
     case Op::Barrier:
       to_.barrier();
       return {};

@@ -9,6 +9,7 @@
 namespace reprise::kernel {
 namespace {
 
+constexpr uint64_t kMostGroups = 7;             // of unfinished copies
 constexpr size_t kMaxDepth = kMaxNestedBlocks;  // workarounds::kDeepNesting
 
 bool is_identifier(const std::string& s) {
@@ -194,6 +195,12 @@ class Verifier {
       case Op::SharedLoad:
       case Op::SharedStore:
         return shared_access(i);
+      case Op::AsyncCopy:
+        return async_copy(i);
+      case Op::CopyCommit:
+        return n == 0 && i.type == Type{} ? "" : "malformed copy_commit";
+      case Op::CopyWait:
+        return n == 0 && i.type == Type{} && i.imm <= kMostGroups ? "" : "malformed copy_wait";
       case Op::Barrier:
         return n == 0 && i.type == Type{} ? "" : "malformed barrier";
       case Op::MatrixZero:
@@ -358,6 +365,29 @@ class Verifier {
       return "index beyond shared array '" + s.name + "'";
     }
     return aligned_index(i.args[0], t.lanes);
+  }
+
+  std::string async_copy(const Inst& i) const {
+    const CopyAccess a = CopyAccess::of(i.imm);
+    if (i.args.size() != 3 || i.type != Type{} || type(i.args[2]) != kI32) return "malformed copy";
+    if (a.buffer >= k_.item_buffers()) return "no such buffer";
+    if (a.shared >= k_.shared.size()) return "no such shared array";
+    if ((k_.items != 1) != selected_) return "no item is selected";
+    const BufferParam& b = k_.buffers[a.buffer];
+    const int bytes = a.lanes * byte_size(b.storage);
+    if (b.access != Access::Read) return "copies from buffer '" + b.name + "', which is written";
+    if (b.storage != k_.shared[a.shared].type) return "buffer '" + b.name + "': types differ";
+    if (bytes != 4 && bytes != 8 && bytes != 16) {
+      return "copies " + std::to_string(bytes) + " bytes of buffer '" + b.name +
+             "', not 4, 8 or 16";
+    }
+    if (bytes > static_cast<int>(b.align)) {
+      return "buffer '" + b.name + "' is aligned to " + std::to_string(b.align) +
+             " bytes, less than a copy needs";
+    }
+    if (i.align == 0 || i.align % a.lanes != 0) return "the elements are not proven aligned";
+    const std::string from = aligned_index(i.args[0], i.align);
+    return from.empty() ? aligned_index(i.args[1], i.align) : from;
   }
 
   std::string matrix_access(const Inst& i) const {

@@ -168,6 +168,9 @@ OpKind kind_of(Op op) {
     case Op::Store:
     case Op::LocalStore:
     case Op::SharedStore:
+    case Op::AsyncCopy:
+    case Op::CopyCommit:
+    case Op::CopyWait:
     case Op::Barrier:
     case Op::MatrixZero:
     case Op::MatrixLoad:
@@ -239,6 +242,7 @@ Requirements requirements(const Kernel& k) {
   }
   for (const Inst& i : k.insts) {
     require_type(r, i.type.ty);
+    r.async_copies |= i.op == Op::AsyncCopy;
     if (i.op != Op::Subgroup) continue;
     r.subgroup_extended_types |=
         i.type.ty == Ty::I64 || i.type.ty == Ty::U64 || i.type.ty == Ty::F16;

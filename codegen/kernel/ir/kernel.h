@@ -82,14 +82,18 @@ enum class Op : uint8_t {
   Store,  // args[0]: index, args[1]: value; imm: buffer param. Vector access: `lanes` consecutive
           // elements; the index is proven a multiple of Inst::align elements. args[2] (optional,
           // U32 buffers only): mask of the bits to replace; other invocations may replace others
-  LocalLoad,     // imm: local; args[0] (optional): element index for arrays
-  LocalStore,    // imm: local; args[0]: value; args[1] (optional): element index
-  SharedLoad,    // imm: shared array; args[0]: index in elements; type may be a vector (aligned
-                 // index)
-  SharedStore,   // imm: shared array; args[0]: index; args[1]: value
-  Barrier,       // workgroup execution and shared-memory barrier; uniform control flow only
-  MatrixZero,    // imm: matrix. Every element becomes 0
-  MatrixLoad,    // imm: MatrixAccess; args[0]: index of element (0, 0) in the shared array
+  LocalLoad,    // imm: local; args[0] (optional): element index for arrays
+  LocalStore,   // imm: local; args[0]: value; args[1] (optional): element index
+  SharedLoad,   // imm: shared array; args[0]: index in elements; type may be a vector (aligned
+                // index)
+  SharedStore,  // imm: shared array; args[0]: index; args[1]: value
+  AsyncCopy,   // imm: CopyAccess; args[0]: index in the buffer; args[1]: index in the shared array;
+               // args[2]: how many of the elements exist (I32). The others become 0
+  CopyCommit,  // closes a group of this invocation's copies
+  CopyWait,    // imm: waits until at most so many groups of this invocation are unfinished
+  Barrier,     // workgroup execution and shared-memory barrier; uniform control flow only
+  MatrixZero,  // imm: matrix. Every element becomes 0
+  MatrixLoad,  // imm: MatrixAccess; args[0]: index of element (0, 0) in the shared array
   MatrixStore,   // imm: MatrixAccess; args[0]: the same
   MatrixMulAdd,  // imm: MatrixOperands. sum += left * right
   Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
@@ -118,7 +122,7 @@ struct Inst {
   uint64_t imm = 0;
   InlineList<Val, 4> args;
   InlineList<int32_t, 2> blocks;  // indices into Kernel::blocks
-  /// Load, Store, MatrixLoad and MatrixStore: proven divisor of the index, in elements.
+  /// Load, Store, AsyncCopy, MatrixLoad and MatrixStore: proven divisor of indices, in elements.
   uint32_t align = 1;
 };
 
@@ -178,6 +182,21 @@ struct MatrixVar {
   uint32_t rows = 0, columns = 0;
 };
 
+/// An asynchronous copy of `lanes` consecutive elements (4, 8 or 16 bytes) from a buffer to a
+/// shared array of the same type. Both indices are multiples of Inst::align. Packed into Inst::imm.
+struct CopyAccess {
+  uint16_t buffer = 0, shared = 0;
+  uint8_t lanes = 1;
+
+  uint64_t imm() const {
+    return uint64_t{buffer} | uint64_t{shared} << 16U | uint64_t{lanes} << 32U;
+  }
+  static CopyAccess of(uint64_t imm) {
+    return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
+            static_cast<uint8_t>(imm >> 32U)};
+  }
+};
+
 /// Where a matrix lies in a shared array: element (r, c) is at index + r * stride + c or, if
 /// `by_columns`, at index + c * stride + r. Packed into Inst::imm.
 struct MatrixAccess {
@@ -234,6 +253,7 @@ struct Requirements {
   bool int64 = false, float16 = false, float64 = false, storage8 = false, storage16 = false;
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on I64, U64, F16
+  bool async_copies = false;
   uint32_t subgroup_size = 0;
   MmaConfig matrix;  // all matrices of a kernel are of one
   uint32_t workgroup_invocations = 1;

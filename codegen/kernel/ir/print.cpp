@@ -210,6 +210,14 @@ class Printer {
            (a.by_columns ? "columns" : "rows") + " by " + std::to_string(a.stride) +
            (i.align == 1 ? "" : " align " + std::to_string(i.align));
   }
+  std::string async_copy(const Inst& i) const {
+    const CopyAccess a = CopyAccess::of(i.imm);
+    const std::string array = a.shared < k_.shared.size() ? k_.shared[a.shared].name : "invalid";
+    const std::string buffer = a.buffer < k_.buffers.size() ? k_.buffers[a.buffer].name : "invalid";
+    return "async_copy " + array + "[" + operand(i.args[1]) + "], " + buffer + "[" +
+           operand(i.args[0]) + "], " + std::to_string(a.lanes) + " elements, of which exist " +
+           operand(i.args[2]);
+  }
   std::string matrix_product(const Inst& i) const {
     const MatrixOperands p = MatrixOperands::of(i.imm);
     return matrix(p.sum) + ", " + matrix(p.left) + ", " + matrix(p.right);
@@ -247,6 +255,12 @@ class Printer {
       case Op::SharedStore:
         return "shared_store " + access(shared(i), operand(i.args[0]), i) + ", " +
                operand(i.args[1]);
+      case Op::AsyncCopy:
+        return async_copy(i);
+      case Op::CopyCommit:
+        return "copy_commit";
+      case Op::CopyWait:
+        return "copy_wait " + std::to_string(i.imm);
       case Op::Barrier:
         return "barrier";
       case Op::MatrixZero:

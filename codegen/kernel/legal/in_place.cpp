@@ -41,7 +41,8 @@ class InPlaceCheck {
     visit(0);
     const bool exact =
         std::ranges::all_of(loads_, &Use::exact) && std::ranges::all_of(stores_, &Use::exact);
-    return exact && std::ranges::all_of(loads_, [this](const Use& l) { return is_own(l); });
+    return !copied_ && exact &&
+           std::ranges::all_of(loads_, [this](const Use& l) { return is_own(l); });
   }
 
  private:
@@ -64,6 +65,7 @@ class InPlaceCheck {
     for (const int32_t id : k_.blocks[static_cast<size_t>(b)].insts) {
       const Inst& inst = at(id);
       ++position_;
+      copied_ |= inst.op == Op::AsyncCopy && CopyAccess::of(inst.imm).buffer == from_;
       if (inst.op == Op::Load && inst.imm == from_) loads_.push_back(use(inst, inst.type.lanes));
       if (inst.op == Op::Store && inst.imm == to_)
         stores_.push_back(use(inst, at(inst.args[1].id).type.lanes));
@@ -145,6 +147,7 @@ class InPlaceCheck {
   std::vector<Enclosing> inside_;
   std::vector<Use> loads_, stores_;
   size_t position_ = 0;
+  bool copied_ = false;  // `from` is the source of asynchronous copies
 };
 
 }  // namespace
@@ -162,6 +165,11 @@ void merge_buffers(Kernel& k, size_t from, size_t to) {
   k.buffers[from].align = std::min(k.buffers[from].align, k.buffers[to].align);
   k.buffers.erase(k.buffers.begin() + static_cast<ptrdiff_t>(to));
   for (Inst& inst : k.insts) {
+    if (inst.op == Op::AsyncCopy) {
+      CopyAccess a = CopyAccess::of(inst.imm);
+      if (a.buffer > to) --a.buffer;
+      inst.imm = a.imm();
+    }
     if (inst.op != Op::Load && inst.op != Op::Store) continue;
     if (inst.imm == to) inst.imm = from;
     if (inst.imm > to) --inst.imm;
