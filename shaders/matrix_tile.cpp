@@ -1,0 +1,90 @@
+#include "shaders/matrix_tile.h"
+
+#include <string>
+
+namespace reprise::shaders {
+
+using kernel::Builtin;
+using kernel::MatrixUse;
+using kernel::Ty;
+
+MatrixTile::MatrixTile(const TileWork& work) : w_(work), b_(work.gemm.builder()), part_(work.tile) {
+  const MmaConfig& matrix = w_.tile.matrix;
+  const Value subgroup = b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32);
+  row_ = subgroup / part_.side_columns * static_cast<int64_t>(matrix.m);
+  column_ = subgroup % part_.side_columns * (part_.columns * static_cast<int64_t>(matrix.n));
+  const auto named = [](const char* name, int i) { return name + std::to_string(i); };
+  for (int i = 0; i < part_.rows; ++i)
+    left_.push_back(b_.matrix(named("left", i), MatrixUse::Left, Ty::F16, matrix.m, matrix.k));
+  for (int i = 0; i < part_.columns; ++i)
+    right_.push_back(b_.matrix(named("right", i), MatrixUse::Right, Ty::F16, matrix.k, matrix.n));
+  for (int i = 0; i < part_.rows * part_.columns; ++i) {
+    sums_.push_back(b_.matrix(named("sum", i), MatrixUse::Sum, Ty::F32, matrix.m, matrix.n));
+    b_.matrix_zero(sums_.back());
+  }
+}
+
+void MatrixTile::multiply(const MatrixBlock& block, Value buffer) {
+  const MmaConfig& matrix = w_.tile.matrix;
+  // Lines of A and B begin at multiples of 16 bytes if the matrices do.
+  const uint32_t align = matrix.k % 8 == 0 && matrix.n % 8 == 0 && matrix.m % 8 == 0 ? 8 : 1;
+  const auto load = [&](int to, const BlockLayout& from, Value element, int k, bool by_columns) {
+    const Value at = buffer + (from.base + k * from.along) + element * from.across;
+    const int stride = from.along == 1 ? from.across : from.along;
+    b_.matrix_load(to, block.shared, at, static_cast<uint32_t>(stride), by_columns, align);
+  };
+  for (int k = 0; k < w_.tile.step; k += static_cast<int>(matrix.k)) {
+    for (size_t i = 0; i < left_.size(); ++i) {
+      const Value row = row_ + static_cast<int64_t>(i) * part_.stored_rows;
+      load(left_[i], block.a, row, k, block.a.along != 1);
+    }
+    for (size_t i = 0; i < right_.size(); ++i) {
+      const Value column = column_ + static_cast<int64_t>(i) * matrix.n;
+      load(right_[i], block.b, column, k, block.b.along == 1);
+    }
+    for (size_t r = 0; r < left_.size(); ++r) {
+      for (size_t c = 0; c < right_.size(); ++c)
+        b_.matrix_mul_add(sums_[r * right_.size() + c], left_[r], right_[c]);
+    }
+  }
+}
+
+Status MatrixTile::store_row(int matrix_row, int sums) {
+  const Tile& t = w_.tile;
+  const int line = t.columns + kSumPad, rows = part_.stored_rows;
+  for (size_t c = 0; c < right_.size(); ++c) {
+    const Value column = column_ + static_cast<int64_t>(c) * t.matrix.n;
+    b_.matrix_store(sums_[static_cast<size_t>(matrix_row) * right_.size() + c], sums,
+                    row_ * line + column, static_cast<uint32_t>(line));
+  }
+  b_.barrier();
+  const int width = t.columns / 4;
+  const int invocations = static_cast<int>(t.workgroup);
+  const int count = rows * width / invocations;
+  const Value local = local_index(b_);
+  const bool along = w_.gemm.a_along_k();  // else neighbouring elements of C differ in row
+  return w_.result.loop(b_.i32(count), count, [&](Value i) {
+    const Value n = i * invocations + local;
+    const Value r = along ? n / width : n % rows;
+    const Value v = along ? n % width : n / rows;
+    const Value row = w_.origin.row + (r + matrix_row * static_cast<int64_t>(rows));
+    const Value vec = w_.origin.column_tile * width + v;
+    return w_.result.guard_columns(vec, [&] {
+      return w_.result.guard_row(row, [&] {
+        return w_.result.store(row, vec, b_.shared_load(sums, r * line + v * 4, 4));
+      });
+    });
+  });
+}
+
+Status MatrixTile::store() {
+  const int line = w_.tile.columns + kSumPad;
+  const int sums = b_.shared("sums", Ty::F32, static_cast<uint32_t>(part_.stored_rows * line));
+  for (int r = 0; r < part_.rows; ++r) {
+    if (r > 0) b_.barrier();
+    RP_TRY(store_row(r, sums));
+  }
+  return {};
+}
+
+}  // namespace reprise::shaders

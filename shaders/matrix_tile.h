@@ -1,0 +1,70 @@
+// Kernel templates for GEMMs on matrix units: how the subgroups of a workgroup share its tile of C,
+// multiply what lies in shared memory, and store their sums. The schedules differ in how operands
+// come to shared memory.
+//
+// A workgroup of 2 rows of subgroups computes Tile::rows x Tile::columns elements of C. A subgroup
+// has several rows and columns of matrices as accumulators.
+#pragma once
+
+#include <vector>
+
+#include "shaders/block_operands.h"
+
+namespace reprise::shaders {
+
+inline constexpr int kSideRows = 2;  // subgroups of a workgroup along M
+
+/// How a workgroup's tile is divided.
+struct MatrixDivision {
+  explicit MatrixDivision(const Tile& t)
+      : side_columns(static_cast<int>(t.workgroup / t.subgroup_size) / kSideRows),
+        rows(t.rows / kSideRows / static_cast<int>(t.matrix.m)),
+        columns(t.columns / side_columns / static_cast<int>(t.matrix.n)),
+        stored_rows(kSideRows * static_cast<int>(t.matrix.m)) {}
+
+  int side_columns;
+  int rows, columns;  // matrices of a subgroup
+  int stored_rows;    // of C that go through shared memory at once
+};
+
+// Elements between lines in shared memory, to avoid bank conflicts.
+inline constexpr int kFragmentPad = 8;  // of 16 bits
+inline constexpr int kSumPad = 4;       // fp32 sums
+
+/// Bytes of shared memory for the sums.
+inline int sum_bytes(const Tile& t) {
+  return 4 * MatrixDivision(t).stored_rows * (t.columns + kSumPad);
+}
+
+/// Where the operands of a step lie in shared memory. One of the distances of an operand is 1.
+struct MatrixBlock {
+  int shared = -1;
+  BlockLayout a, b;
+};
+
+class MatrixTile {
+ public:
+  /// Declares the matrices of the invocation's subgroup. The sums begin with 0.
+  explicit MatrixTile(const TileWork& work);
+
+  /// Adds the products of a step, Tile::matrix.k values of k at a time. `buffer` is the offset of
+  /// the current buffer in the shared array.
+  void multiply(const MatrixBlock& block, Value buffer);
+  /// Stores C. The sums go through shared memory, one row of each subgroup's matrices after
+  /// another, and invocations apply the epilogue to vectors.
+  Status store();
+
+ private:
+  Status store_row(int matrix_row, int sums);
+
+  const TileWork& w_;
+  kernel::Builder& b_;
+  const MatrixDivision part_;
+  /// Of A, of B, and the sums row by row.
+  std::vector<int> left_, right_, sums_;
+  /// The first element of C that they cover in the workgroup's tile, except that neighbouring rows
+  /// of matrices lie stored_rows apart.
+  Value row_, column_;
+};
+
+}  // namespace reprise::shaders
