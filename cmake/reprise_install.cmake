@@ -1,5 +1,6 @@
 # What is installed, by component:
-#   runtime   libreprise, which runs packages: needs zstd and xxhash
+#   runtime   libreprise, which runs packages: needs zstd and xxhash; and libreprise_extras, which it opens
+#             for packages with operators that few models need
 #   compiler  libreprise_compiler, which compiles models: needs protobuf as well
 #   images    libreprise_images, which decodes images for models with ImageDecoder
 #   dev       headers, links for the linker, static libraries, a CMake package and pkg-config files
@@ -7,6 +8,7 @@
 # Targets of the CMake package:
 #   reprise::reprise, reprise::compiler                the shared libraries, or else the static ones
 #   reprise::reprise_static, reprise::compiler_static  the static libraries
+#   reprise::extras_static                             what libreprise_extras has; the compiler brings it
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -16,6 +18,10 @@ target_link_libraries(reprise_static INTERFACE reprise_backends)
 target_include_directories(reprise_static INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_definitions(reprise_static INTERFACE REPRISE_STATIC)
+add_library(reprise_extras_static INTERFACE)
+add_library(reprise::extras_static ALIAS reprise_extras_static)
+set_target_properties(reprise_extras_static PROPERTIES EXPORT_NAME extras_static)
+target_link_libraries(reprise_extras_static INTERFACE reprise_static reprise_extras)
 if(REPRISE_COMPILER)
   add_library(reprise_compiler_static INTERFACE)
   add_library(reprise::compiler_static ALIAS reprise_compiler_static)
@@ -45,6 +51,10 @@ if(REPRISE_SHARED)
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime
           ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+  if(TARGET reprise_extras_so)
+    install(TARGETS reprise_extras_so LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime
+            RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+  endif()
   set(modules reprise)
   if(REPRISE_COMPILER)
     install(TARGETS reprise_compiler_so EXPORT repriseCompilerTargets
@@ -66,7 +76,8 @@ if(REPRISE_SHARED)
   endforeach()
 endif()
 
-install(TARGETS reprise_static reprise_backends reprise_runtime reprise_base EXPORT repriseStaticTargets
+install(TARGETS reprise_static reprise_extras_static reprise_extras reprise_backends reprise_runtime reprise_base
+        EXPORT repriseStaticTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(EXPORT repriseStaticTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir} COMPONENT dev)
 if(REPRISE_COMPILER)

@@ -1,6 +1,7 @@
 # The shared libraries, which contain the same code as the static ones:
 #   libreprise           runtime and backends: include/reprise/reprise.h
 #   libreprise_compiler  the compiler: include/reprise/compiler.h
+#   libreprise_extras    kernels that few models need; libreprise opens it when a package needs them
 # They export only what REPRISE_API marks. The symbols' version and the SONAME are REPRISE_ABI_VERSION.
 file(STRINGS ${PROJECT_SOURCE_DIR}/include/reprise/types.h line REGEX "^#define REPRISE_ABI_VERSION [0-9]+$")
 string(REGEX REPLACE ".* " "" REPRISE_ABI_VERSION "${line}")
@@ -33,12 +34,19 @@ endfunction()
 # the functions of the headers need from the static library. Private symbols are for our other libraries.
 function(reprise_shared_library target archive)
   cmake_parse_arguments(ARG "" "" "HEADERS;PRIVATE" ${ARGN})
-  reprise_exported_functions(names ${ARG_HEADERS})
-  list(JOIN names ";\n    " listed)
-  set(map "REPRISE_${REPRISE_ABI_VERSION} {\n  global:\n    ${listed};\n  local:\n    *;\n};\n")
-  if(ARG_PRIVATE)
+  set(names)
+  set(map "REPRISE_PRIVATE {\n  global:\n")
+  if(ARG_HEADERS)
+    reprise_exported_functions(names ${ARG_HEADERS})
+    list(JOIN names ";\n    " listed)
+    set(map "REPRISE_${REPRISE_ABI_VERSION} {\n  global:\n    ${listed};\n  local:\n    *;\n};\n")
+    if(ARG_PRIVATE)
+      list(JOIN ARG_PRIVATE ";\n    " listed)
+      string(APPEND map "REPRISE_PRIVATE {\n  global:\n    ${listed};\n};\n")
+    endif()
+  else()
     list(JOIN ARG_PRIVATE ";\n    " listed)
-    string(APPEND map "REPRISE_PRIVATE {\n  global:\n    ${listed};\n};\n")
+    set(map "REPRISE_PRIVATE {\n  global:\n    ${listed};\n  local:\n    *;\n};\n")
   endif()
   set(exports ${CMAKE_BINARY_DIR}/generated/${target}.map)
   target_link_libraries(${target} PRIVATE ${archive} reprise_warnings)
@@ -79,8 +87,11 @@ function(reprise_shared_library target archive)
     endif()
   endif()
   file(CONFIGURE OUTPUT ${exports} CONTENT "${map}" @ONLY)
-  set_target_properties(${target} PROPERTIES VERSION ${reprise_soversion} SOVERSION ${REPRISE_ABI_VERSION}
-                        CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${exports})
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+                        LINK_DEPENDS ${exports})
+  if(ARG_HEADERS)  # others are opened by their name
+    set_target_properties(${target} PROPERTIES VERSION ${reprise_soversion} SOVERSION ${REPRISE_ABI_VERSION})
+  endif()
 endfunction()
 
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/empty.cpp CONTENT "")
@@ -89,6 +100,18 @@ set_target_properties(reprise_so PROPERTIES OUTPUT_NAME reprise EXPORT_NAME repr
 reprise_shared_library(reprise_so reprise_backends HEADERS types.h device.h session.h functions.h
                        PRIVATE reprise_private_handles)
 
+if(UNIX AND NOT APPLE)  # it opens libraries of ours that lie beside it
+  set_target_properties(reprise_so PROPERTIES BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
+endif()
+if(REPRISE_EXTRAS)
+  # Of the archive's file, because the target would make the kernels known to this library alone.
+  add_library(reprise_extras_so SHARED ${CMAKE_BINARY_DIR}/generated/empty.cpp)
+  set_target_properties(reprise_extras_so PROPERTIES OUTPUT_NAME reprise_extras)
+  reprise_shared_library(reprise_extras_so $<TARGET_FILE:reprise_extras> PRIVATE reprise_extra_kernels)
+  target_link_libraries(reprise_extras_so PRIVATE reprise_runtime)
+  add_dependencies(reprise_extras_so reprise_extras)
+  set_property(TARGET reprise_extras_so APPEND PROPERTY LINK_DEPENDS $<TARGET_FILE:reprise_extras>)
+endif()
 target_include_directories(reprise_so INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 if(NOT REPRISE_COMPILER)

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/base/current_host_memory.h"
+
 namespace reprise {
 namespace {
 
@@ -18,8 +20,12 @@ HostMemoryScope::~HostMemoryScope() {
   tls_memory = before_;
 }
 
+HostMemoryPtr current_host_memory() {
+  return tls_memory ? *tls_memory : nullptr;
+}
+
 std::shared_ptr<std::byte[]> allocate_elements(size_t bytes) {
-  const HostMemoryPtr memory = tls_memory ? *tls_memory : nullptr;
+  const HostMemoryPtr memory = current_host_memory();
   if (!memory || bytes == 0) return std::make_unique<std::byte[]>(bytes);
   auto* const got = static_cast<std::byte*>(memory->allocate(bytes, alignof(std::max_align_t)));
   if (!got) throw std::bad_alloc();

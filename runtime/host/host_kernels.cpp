@@ -1,94 +1,113 @@
 #include "runtime/host/host_kernels.h"
 
 #include <algorithm>
-#include <new>
-#include <stdexcept>
+#include <atomic>
 
+#include "reprise_host_build.h"
+#include "runtime/base/current_host_memory.h"
+#include "runtime/host/extra_kernels.h"
 #include "runtime/host/image_decoder.h"
+#include "runtime/host/own_library.h"
+#include "runtime/host/tables.h"
 
 namespace reprise::host {
 
 namespace {
 
-using TableFunction = Table (*)();
-
-// The list of all families; there is no automatic registration.
+// The list of all families of every runtime; there is no automatic registration.
 constexpr TableFunction kFamilies[] = {
-    unary_table,          binary_table,    logic_table,
-    cast_table,           shape_table,     movement_table,
-    slice_table,          pad_table,       gather_table,
-    scatter_table,        reduce_table,    matmul_table,
-    conv_table,           pool_table,      softmax_table,
-    normalization_table,  resize_table,    quantize_table,
-    select_table,         generate_table,  einsum_table,
-    attention_table,      gradients_table, boxes_table,
-    gridsample_table,     loss_table,      recurrent_table,
-    ml_encode_table,      ml_linear_table, ml_trees_table,
-    col2im_table,         signal_table,    linear_attention_table,
-    ml_svm_table,         strings_table,   tokenizer_table,
-    random_table,         ngrams_table,    image_table,
-    invalid_branch_table, sequences_table, ml_maps_table,
+    unary_table,         binary_table,         logic_table,    cast_table,      shape_table,
+    movement_table,      slice_table,          pad_table,      gather_table,    scatter_table,
+    reduce_table,        matmul_table,         conv_table,     pool_table,      softmax_table,
+    normalization_table, resize_table,         quantize_table, select_table,    generate_table,
+    einsum_table,        attention_table,      boxes_table,    recurrent_table, random_table,
+    image_table,         invalid_branch_table,
 };
-/// The last families: the only ones that take or return sequences, optionals and maps.
-constexpr size_t kContainerFamilies = 3;
+/// Only that of InvalidBranch, the last.
+constexpr KernelSet kKernels{kFamilies, 1};
 
-const Entry* find_entry(std::string_view op, bool* takes_containers = nullptr) {
-  for (size_t f = 0; f < std::size(kFamilies); ++f) {
-    for (const Entry& e : kFamilies[f]()) {
-      if (e.name != op) continue;
-      if (takes_containers) *takes_containers = f + kContainerFamilies >= std::size(kFamilies);
-      return &e;
-    }
+constexpr const char* kExtrasLibrary = "reprise_extras";
+constinit std::atomic<const ExtraKernels*> linked_extras = nullptr;
+
+struct Extras {
+  const ExtraKernels* kernels = nullptr;
+  std::string missing;  // why there are none
+};
+
+Extras open_extras() {
+  Extras extras;
+  const platform::Library library = open_own_library(kExtrasLibrary);
+  if (!library) {
+    extras.missing = library.error();
+    return extras;
   }
-  return nullptr;
+  const auto get = library.function<ExtraKernelsFunction>("reprise_extra_kernels");
+  if (get != nullptr) extras.kernels = get(REPRISE_HOST_BUILD);
+  if (extras.kernels == nullptr) extras.missing = "it is of another build than this runtime";
+  return extras;
 }
 
-// Converts exceptions of the standard library to errors: sizes are checked, but memory may still be
-// insufficient.
-template <typename F>
-auto without_exceptions(F&& f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (const std::bad_alloc&) {
-    return out_of_memory("out of memory");
-  } catch (const std::length_error&) {
-    return unsupported("a temporary array is too large");
-  }
+const Extras& opened_extras() {
+  static const Extras opened = open_extras();
+  return opened;
 }
 
-KernelResult run_checked(const Call& c) {
-  bool containers = false;
-  const Entry* e = find_entry(c.op, &containers);
-  if (e == nullptr) return internal_error("no host kernel for " + std::string(c.op));
-  for (const HostTensor* t : c.inputs) {
-    if (!containers && t != nullptr && is_container(t->dtype()))
-      return invalid_model("it takes tensors, but an input is " + std::string(name_of(t->dtype())));
-  }
-  return without_exceptions([&] { return e->kernel(c); });
+const ExtraKernels* extras() {
+  const ExtraKernels* const linked = linked_extras;
+  return linked != nullptr ? linked : opened_extras().kernels;
+}
+
+/// Entry of the extras; null if they have none, or are not there.
+const Entry* find_extra(std::string_view op) {
+  const ExtraKernels* const e = extras();
+  return e == nullptr ? nullptr : e->kernels->find(op);
+}
+
+KernelResult run_own(const Call& c) {
+  return kKernels.run(c);
+}
+KernelResult run_extra(const Call& c) {
+  return extras()->run(c, current_host_memory());
 }
 
 }  // namespace
 
-Kernel find(std::string_view op) {
-  return find_entry(op) == nullptr ? nullptr : run_checked;
+void link_extras(const ExtraKernels& extras) {
+  linked_extras = &extras;
 }
 
-bool can_prepare(std::string_view op) {
-  const Entry* e = find_entry(op);
-  return e != nullptr && e->prepare != nullptr;
+Kernel find(std::string_view op) {
+  if (kKernels.find(op) != nullptr) return run_own;
+  return find_extra(op) != nullptr ? run_extra : nullptr;
+}
+
+Status require(std::string_view op) {
+  if (find(op) != nullptr) return {};
+  if (extras() != nullptr)
+    return unsupported("it has no host kernel; replace the operator in the model");
+  const std::string library = platform::library_name(kExtrasLibrary);
+  return unsupported(
+      "the operator needs " + library + ", which cannot be opened (" + opened_extras().missing +
+      "): put the library of this build beside the program " +
+      "or where the dynamic loader finds it, or link the program with reprise::extras_static");
 }
 
 Result<std::shared_ptr<const Prepared>> prepare(const Call& c) {
-  const Entry* e = find_entry(c.op);
-  if (e == nullptr || e->prepare == nullptr) return std::shared_ptr<const Prepared>();
-  return without_exceptions([&] { return e->prepare(c); });
+  if (kKernels.find(c.op) != nullptr) return kKernels.prepare(c);
+  if (find_extra(c.op) == nullptr) return std::shared_ptr<const Prepared>();
+  return extras()->prepare(c, current_host_memory());
+}
+
+bool can_prepare(std::string_view op) {
+  const Entry* e = kKernels.find(op);
+  if (e == nullptr) e = find_extra(op);
+  return e != nullptr && e->prepare != nullptr;
 }
 
 std::vector<std::string_view> names() {
   std::vector<std::string_view> all;
-  for (const TableFunction family : kFamilies) {
-    for (const Entry& e : family()) all.push_back(e.name);
-  }
+  kKernels.add_names(all);
+  if (const ExtraKernels* e = extras()) e->kernels->add_names(all);
   std::sort(all.begin(), all.end());
   return all;
 }

@@ -53,8 +53,11 @@ struct Call {
 /// Thread-safe.
 using Kernel = Result<std::vector<HostTensor>> (*)(const Call&);
 
-/// Null if there is no host kernel of that name. Call::op must be that name.
+/// Null if there is no host kernel of that name. Call::op must be that name. Looks in
+/// libreprise_extras last (extra_kernels.h), and opens it where it is not linked.
 Kernel find(std::string_view op);
+/// An error that says what is missing if find() is null.
+Status require(std::string_view op);
 /// Whether the kernel of that name has a part that prepare() does.
 bool can_prepare(std::string_view op);
 /// Does the part of a call that is the same for all its runs. `inputs` has the constant ones, and

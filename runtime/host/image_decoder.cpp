@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/host/image_library.h"
-#include "runtime/platform/library.h"
+#include "runtime/host/own_library.h"
 
 namespace reprise::host {
 
@@ -20,16 +20,8 @@ struct Library {
   std::string missing;  // why it cannot be used
 };
 
-/// Looks beside the program, in the folder lib beside its folder, and where the dynamic loader
-/// does.
 Library open_library() {
-  const std::string folder = platform::program_folder(), name = platform::library_name(kLibrary);
-  std::vector<std::string> names{name};
-  if (!folder.empty()) names = {folder + name, folder + "../lib/" + name, name};
-  platform::Library opened;
-  for (const std::string& n : names) {
-    if (!opened) opened = platform::Library::open(n);
-  }
+  const platform::Library opened = open_own_library(kLibrary);
   Library library;
   library.decode = opened.function<reprise_images_decode_function>("reprise_images_decode");
   if (library.decode == nullptr)

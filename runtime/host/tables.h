@@ -1,11 +1,10 @@
-// The families of host kernels. host_kernels.cpp joins them.
+// The families of host kernels. host_kernels.cpp joins those of every runtime, and
+// extras/extras.cpp those of libreprise_extras.
 #pragma once
 
-#include "runtime/host/support.h"
+#include "runtime/host/kernel_set.h"
 
 namespace reprise::host {
-
-using Table = std::span<const Entry>;
 
 Table attention_table();
 Table binary_table();

@@ -43,8 +43,9 @@ Result<HostProgram> HostProgram::load(const package::Package& package, const pla
   RP_TRY(program.load_weights(package));
   RP_TRY(program.find_outputs());
   RP_TRY(program.find_last_uses());
-  program.prepared_ = PreparedCalls::create(
-      plan, [&program](plan::BufferId b) { return Result<HostTensor>(*program.weights_[b]); });
+  RP_ASSIGN(program.prepared_, PreparedCalls::create(plan, [&program](plan::BufferId b) {
+              return Result<HostTensor>(*program.weights_[b]);
+            }));
   return program;
 }
 

@@ -53,9 +53,7 @@ Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan
                                             std::span<const HostTensor* const> inputs,
                                             const std::vector<int64_t>& symbols) {
   const host::Kernel kernel = host::find(call.op);
-  if (!kernel)
-    return unsupported(describe_call(call) +
-                       " has no host kernel; replace the operator in the model");
+  if (!kernel) return host::require(call.op).with_context(describe_call(call));
   auto attrs = eval_attrs(call.attrs, symbols);
   if (!attrs.ok()) return attrs.status().with_context(describe_call(call));
   host::Call c{.op = call.op,

@@ -1,5 +1,7 @@
 #include "runtime/host_plan/prepared_calls.h"
 
+#include "runtime/host_plan/control_flow.h"
+#include "runtime/host_plan/host_step.h"
 #include "runtime/operators/eval_attrs.h"
 
 namespace reprise {
@@ -28,11 +30,12 @@ Result<std::shared_ptr<const host::Prepared>> prepare(const plan::Plan& plan,
 
 }  // namespace
 
-PreparedCalls PreparedCalls::create(const plan::Plan& plan, const Weight& weight) {
+Result<PreparedCalls> PreparedCalls::create(const plan::Plan& plan, const Weight& weight) {
   PreparedCalls out;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* call = std::get_if<plan::HostCall>(&plan.steps[s].what);
-    if (call == nullptr) continue;
+    if (call == nullptr || is_control_flow(*call)) continue;
+    RP_TRY(host::require(call->op).with_context(describe_call(*call)));
     auto state = prepare(plan, *call, weight);
     if (!state.ok() || !*state) continue;
     out.states_.resize(plan.steps.size());

@@ -16,8 +16,9 @@ class PreparedCalls {
   /// Returns the value of a weight.
   using Weight = std::function<Result<HostTensor>(plan::BufferId)>;
 
-  /// A call whose preparation fails has no state: its kernel reports the error if it runs.
-  static PreparedCalls create(const plan::Plan& plan, const Weight& weight);
+  /// Fails if there is no kernel for a call. One whose preparation fails has no state: its kernel
+  /// reports the error if it runs.
+  static Result<PreparedCalls> create(const plan::Plan& plan, const Weight& weight);
 
   std::shared_ptr<const host::Prepared> of(size_t step) const {
     return step < states_.size() ? states_[step] : nullptr;

@@ -137,7 +137,8 @@ Status SessionShared::index() {
 
 Status SessionShared::load_weights() {
   RP_TRY(host_weights.load(*base.package, *plan));
-  prepared = PreparedCalls::create(*plan, [this](plan::BufferId b) { return host_weight(b); });
+  RP_ASSIGN(prepared,
+            PreparedCalls::create(*plan, [this](plan::BufferId b) { return host_weight(b); }));
   RP_ASSIGN(weights, upload_weights(*base.package, *plan, *base.device));
   base.totals.device_bytes += weights.bytes;
   return {};

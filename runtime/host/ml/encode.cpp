@@ -232,8 +232,10 @@ KernelResult cast_map(const Call& c) {
                                          : to == "TO_STRING" ? DType::String
                                                              : DType::I64)});
   const HostTensor* values = &input(c, 0).items()[1];
-  RP_ASSIGN(const Tensors cast,
-            find("Cast")({.op = "Cast", .attrs = attrs, .inputs = std::span(&values, 1)}));
+  static constexpr TableFunction kFamily[] = {cast_table};  // find() would bring all
+  RP_ASSIGN(
+      const Tensors cast,
+      KernelSet{kFamily}.run({.op = "Cast", .attrs = attrs, .inputs = std::span(&values, 1)}));
   std::map<int64_t, int64_t> order;
   for (int64_t i = 0; i < keys.count(); ++i) order.emplace(key[i], i);
   const bool sparse = c.attrs.get_string("map_form", "DENSE") == "SPARSE";

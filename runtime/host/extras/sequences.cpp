@@ -161,7 +161,8 @@ KernelResult concat_from_sequence(const Call& c) {
   std::vector<const HostTensor*> inputs;
   inputs.reserve(items.size());
   for (const HostTensor& item : items) inputs.push_back(&item);
-  return find("Concat")({.op = "Concat", .attrs = attrs, .inputs = inputs});
+  static constexpr TableFunction kFamily[] = {movement_table};  // find() would bring all
+  return KernelSet{kFamily}.run({.op = "Concat", .attrs = attrs, .inputs = inputs});
 }
 
 KernelResult optional(const Call& c) {
