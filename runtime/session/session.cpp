@@ -1,9 +1,13 @@
 #include "runtime/session/session.h"
 
+#include <algorithm>
+
 #include "runtime/facts/cuda_arch.h"
 #include "runtime/host_plan/host_step.h"
 #include "runtime/run/shared_arena.h"
+#include "runtime/run/state_memory.h"
 #include "runtime/session/session_impl.h"
+#include "runtime/session/state_file.h"
 #include "runtime/weights/weights.h"
 
 namespace reprise {
@@ -190,6 +194,53 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
     return create_host_session(std::move(package), {}, options);
   }
   return create_on_device(package, device, options);
+}
+
+Result<HostTensor> Session::read_state(const std::string& name) {
+  RP_ASSIGN(const size_t s, find_state(io().states, name));
+  RP_ASSIGN(std::vector<HostTensor> values, read_states(std::span(&s, 1)));
+  return std::move(values[0]);
+}
+
+Status Session::copy_states_from(Session& other) {
+  const std::vector<size_t> which = all_of(io().states);
+  if (which.empty()) return {};
+  RP_ASSIGN(const std::vector<HostTensor> values, other.read_states(which));
+  return write_states(which, values);
+}
+
+Status Session::write_state(const std::string& name, const HostTensor& value) {
+  RP_ASSIGN(const size_t s, find_state(io().states, name));
+  RP_TRY(check_value(io().states[s], value));
+  return write_states(std::span(&s, 1), std::span(&value, 1));
+}
+
+Status Session::save_states(const std::string& path) {
+  if (io().states.empty()) return {Code::Usage, "the model has no states to save"};
+  RP_ASSIGN(std::vector<HostTensor> values, read_states(all_of(io().states)));
+  return write_state_file(package(), std::move(values), path);
+}
+
+Status Session::load_states(const std::string& path) {
+  RP_ASSIGN(const std::vector<HostTensor> values, read_state_file(path, io().states));
+  return write_states(all_of(io().states), values);
+}
+
+Status Session::reset_states() {
+  std::vector<HostTensor> values;
+  for (const plan::StateSlot& slot : io().states) {
+    RP_ASSIGN(HostTensor value, initial_state(package(), slot));
+    values.push_back(std::move(value));
+  }
+  return write_states(all_of(io().states), values);
+}
+
+Result<std::vector<HostTensor>> Session::run_from_start(std::span<const Binding> inputs) {
+  RP_TRY(reset_states());
+  RP_ASSIGN(std::vector<HostTensor> results, run(inputs));
+  RP_ASSIGN(std::vector<HostTensor> states, read_states(all_of(io().states)));
+  std::ranges::move(states, std::back_inserter(results));
+  return results;
 }
 
 }  // namespace reprise

@@ -8,7 +8,7 @@
 
 #include "runtime/base/timing.h"
 #include "runtime/run/shared_arena.h"
-#include "runtime/session/states_of_run.h"
+#include "runtime/session/state_update.h"
 
 namespace reprise {
 
@@ -16,64 +16,67 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
                              std::shared_ptr<Device> device, size_t variant,
                              std::vector<std::string> notes, const SessionOptions& options)
     : variant_(package->variants[variant]),
-      shared_(base_, variant_, package->io),
+      plan_(resources_, variant_, package->io),
       notes_(std::move(notes)),
       binder_(package->io) {
-  base_.package = std::move(package);
-  base_.device = std::move(device);
-  base_.options = options;
-  base_.options.max_in_flight = std::max(options.max_in_flight, 1U);
-  if (!base_.package->io.states.empty() || options.arena) base_.options.max_in_flight = 1;
+  resources_.package = std::move(package);
+  resources_.device = std::move(device);
+  resources_.options = options;
+  resources_.make_body_calls = make_body_calls;
+  resources_.options.max_in_flight = std::max(options.max_in_flight, 1U);
+  if (!resources_.package->io.states.empty() || options.arena) resources_.options.max_in_flight = 1;
 }
 
 /// Creates the kernels of a plan and, if the options ask for a check, judges them.
-Status DeviceSession::load_kernels(SessionShared& plan, Verdict& verdict) {
+Status DeviceSession::load_kernels(SharedPlan& plan, Verdict& verdict) {
   RP_ASSIGN(std::vector<plan::KernelCode> code,
-            package::load_kernels(*base_.package, plan.compiled));
-  const bool in_pieces = base_.options.slice_ns != 0 && base_.device->cuts_launches();
+            package::load_kernels(*resources_.package, plan.compiled));
+  const bool in_pieces = resources_.options.slice_ns != 0 && resources_.device->cuts_launches();
   for (plan::KernelCode& k : code) k.in_pieces = in_pieces;
-  auto kernels = base_.device->create_kernels(code);
-  if (!kernels.ok() && base_.options.check_kernels) {
+  auto kernels = resources_.device->create_kernels(code);
+  if (!kernels.ok() && resources_.options.check_kernels) {
     verdict = {false, "the driver refuses it: " + kernels.status().message()};
     return {};
   }
   RP_ASSIGN(plan.kernels, std::move(kernels));
-  if (!base_.options.check_kernels) return {};
-  RP_ASSIGN(verdict, judge(*base_.device, plan.compiled, code, plan.kernels,
-                           {base_.options.cache_dir, base_.options.log}));
+  if (!resources_.options.check_kernels) return {};
+  RP_ASSIGN(verdict, judge(*resources_.device, plan.compiled, code, plan.kernels,
+                           {resources_.options.cache_dir, resources_.options.log}));
   return {};
 }
 
 Status DeviceSession::load(Verdict& verdict) {
   const auto start = Clock::now();
-  const DeviceFacts& facts = base_.device->info().facts;
-  base_.limits.max_buffer_bytes = facts.max_buffer_bytes;
-  std::copy(std::begin(facts.max_grid), std::end(facts.max_grid), base_.limits.max_grid.begin());
-  base_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
-  std::vector<SessionShared*> plans;
+  const DeviceFacts& facts = resources_.device->info().facts;
+  resources_.limits.max_buffer_bytes = facts.max_buffer_bytes;
+  std::copy(std::begin(facts.max_grid), std::end(facts.max_grid),
+            resources_.limits.max_grid.begin());
+  resources_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
+  std::vector<SharedPlan*> plans;
   for (const package::DeviceBody& body : variant_.bodies) {
-    auto plan = std::make_unique<SessionShared>(base_, body, body.io);
+    auto plan = std::make_unique<SharedPlan>(resources_, body, body.io);
     plan->body = &body;
     plans.push_back(plan.get());
-    base_.bodies.push_back(std::move(plan));
+    resources_.bodies.push_back(std::move(plan));
   }
-  plans.push_back(&shared_);
-  for (SessionShared* plan : plans) {
+  plans.push_back(&plan_);
+  for (SharedPlan* plan : plans) {
     RP_TRY(plan->index());
     RP_TRY(load_kernels(*plan, verdict));
     if (!verdict.right) return {};
   }
-  RP_ASSIGN(base_.host_bodies, HostBodies::load(*base_.package));
-  RP_TRY(binder_.load_defaults(*base_.package));
-  for (SessionShared* plan : plans) RP_TRY(plan->load_weights());
-  RP_ASSIGN(base_.states, StateMemory::create(*base_.package, variant_.plan, *base_.device,
-                                              base_.options.isolate_tensors));
-  base_.totals.device_bytes += base_.states.bytes();
-  RP_ASSIGN(auto first, RunContext::create(shared_));
+  RP_ASSIGN(resources_.host_bodies, HostBodies::load(*resources_.package));
+  RP_TRY(binder_.load_defaults(*resources_.package));
+  for (SharedPlan* plan : plans) RP_TRY(plan->load_weights());
+  RP_ASSIGN(resources_.states,
+            StateMemory::create(*resources_.package, variant_.plan, *resources_.device,
+                                resources_.options.isolate_tensors));
+  resources_.totals.device_bytes += resources_.states.bytes();
+  RP_ASSIGN(auto first, RunContext::create(plan_));
   free_.push_back(std::move(first));
-  for (const SessionShared* plan : plans)
-    if (base_.options.warm_up) RP_TRY(plan->warm_up().with_context("warm-up"));
-  base_.device->idle_memory().add(*this);
+  for (const SharedPlan* plan : plans)
+    if (resources_.options.warm_up) RP_TRY(plan->warm_up().with_context("warm-up"));
+  resources_.device->idle_memory().add(*this);
   load_ms_ = ms_since(start);
   return {};
 }
@@ -94,8 +97,9 @@ class DeviceSession::Lease {
   void complete() { complete_ = true; }
   /// Gives up the shared arena. Returns false if the device may still use it.
   bool leaves_arena() const {
-    if (!complete_ || !context || context->state() != RunContext::State::Free) return false;
-    context->leave_arena();
+    if (!complete_ || !context || context->executor().availability() != Availability::Free)
+      return false;
+    context->memory().leave_arena();
     return true;
   }
   std::unique_ptr<RunContext> context;
@@ -136,17 +140,17 @@ struct DeviceSession::Waiter {
 };
 
 bool DeviceSession::has_room() const {
-  return !free_.empty() || in_use_ + late_.size() < base_.options.max_in_flight;
+  return !free_.empty() || in_use_ + late_.size() < resources_.options.max_in_flight;
 }
 
 void DeviceSession::poll_late() {
   for (size_t i = 0; i < late_.size();) {
-    const auto state = late_[i]->poll();
-    if (state == RunContext::State::Late) {
+    const auto state = late_[i]->executor().poll();
+    if (state == Availability::Late) {
       ++i;
       continue;
     }
-    (state == RunContext::State::Free ? free_ : dead_).push_back(std::move(late_[i]));
+    (state == Availability::Free ? free_ : dead_).push_back(std::move(late_[i]));
     late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
@@ -174,24 +178,24 @@ void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
 Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
   std::unique_lock lock(mutex_);
   if (!late_.empty()) poll_late();
-  if (!has_room() && held_ >= base_.options.max_in_flight) return full();
+  if (!has_room() && held_ >= resources_.options.max_in_flight) return full();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
   if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it as well
   return take_free(symbols);
 }
 
 Status DeviceSession::full() const {
-  if (!base_.package->io.states.empty()) {
+  if (!resources_.package->io.states.empty()) {
     return {Code::Busy,
             "a run of this session is in flight, and runs of a session with states take turns; "
             "wait for it"};
   }
-  if (base_.options.arena) {
+  if (resources_.options.arena) {
     return {Code::Busy,
             "a run of this session is in flight, and runs of a session with an arena take turns; "
             "wait for it"};
   }
-  const uint32_t most = base_.options.max_in_flight;
+  const uint32_t most = resources_.options.max_in_flight;
   return {Code::Busy,
           (most == 1 ? "a run of this session is in flight"
                      : std::to_string(most) + " runs of this session are in flight") +
@@ -219,7 +223,7 @@ std::unique_ptr<RunContext> DeviceSession::take_free(const std::vector<int64_t>&
   ++in_use_;
   if (free_.empty()) return nullptr;
   auto it = std::find_if(free_.begin(), free_.end(),
-                         [&](const auto& c) { return c->symbols() == symbols; });
+                         [&](const auto& c) { return c->memory().symbols() == symbols; });
   if (it == free_.end()) it = free_.end() - 1;
   auto context = std::move(*it);
   free_.erase(it);
@@ -232,10 +236,8 @@ void DeviceSession::release(std::unique_ptr<RunContext> context, User user) noex
   if (user == User::RunObject) --held_;
   if (user != User::States) ++runs_;
   if (context) {
-    const auto state = context->state();
-    auto& list = state == RunContext::State::Late   ? late_
-                 : state == RunContext::State::Dead ? dead_
-                                                    : free_;
+    const auto state = context->executor().availability();
+    auto& list = state == Availability::Late ? late_ : state == Availability::Dead ? dead_ : free_;
     list.push_back(std::move(context));
   }
   // Notify with the lock held, because the waiter may be destroyed as soon as it can proceed.
@@ -259,11 +261,13 @@ bool DeviceSession::free_idle() {
 class DeviceSession::Submission {
  public:
   Submission(DeviceSession& session, User user)
-      : session_(session), turn_(session.base_.options.arena.get(), user), lease_(session, user) {}
+      : session_(session),
+        turn_(session.resources_.options.arena.get(), user),
+        lease_(session, user) {}
   Submission(const Submission&) = delete;
   Submission& operator=(const Submission&) = delete;
   ~Submission() {
-    session_.base_.device->end_watcher().finish(watch_);
+    session_.resources_.device->end_watcher().finish(watch_);
     turn_.keeps = !lease_.leaves_arena();
   }
 
@@ -274,14 +278,15 @@ class DeviceSession::Submission {
   }
   /// Calls `at_end` when the device has ended what begin() submitted.
   void watch(const EndCall& at_end) {
-    Device& device = *session_.base_.device;
+    Device& device = *session_.resources_.device;
     if (Recording* const submitted = lease_.context->first_submission())
       device.end_watcher().add(watch_, *submitted, at_end, device.ends_in_order());
   }
   /// Whether begin() failed for lack of memory before it submitted anything.
   bool lacks_memory(const Status& begun) const {
     return begun.code() == Code::OutOfMemory &&
-           (!lease_.context || (lease_.context->starved() && !lease_.context->submitted()));
+           (!lease_.context ||
+            (lease_.context->memory().starved() && !lease_.context->executor().submitted()));
   }
   Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
     RP_TRY(take(std::move(context)));
@@ -294,7 +299,7 @@ class DeviceSession::Submission {
   }
   Status end(std::vector<HostTensor>& results, RunStats* stats) {
     // What follows may replace the recording that is watched.
-    session_.base_.device->end_watcher().finish(watch_);
+    session_.resources_.device->end_watcher().finish(watch_);
     const Status done = lease_.context->end(results, stats);
     states_->done = done.ok();
     if (done.ok()) lease_.complete();
@@ -309,33 +314,33 @@ class DeviceSession::Submission {
       return waited;
     }
     if (!lease_.context) {
-      RP_ASSIGN(lease_.context, RunContext::create(session_.shared_));
+      RP_ASSIGN(lease_.context, RunContext::create(session_.plan_));
     }
-    if (Status damaged = session_.base_.states.check(); !damaged.ok()) {
+    if (Status damaged = session_.resources_.states.check(); !damaged.ok()) {
       lease_.complete();
       return damaged;
     }
-    states_.emplace(session_.base_.states, *lease_.context);
+    states_.emplace(session_.resources_.states, lease_.context->executor());
     return {};
   }
   Status ended_with(const Status& failure) {
-    if (!failure.ok() && !lease_.context->starved()) lease_.complete();
+    if (!failure.ok() && !lease_.context->memory().starved()) lease_.complete();
     return failure;
   }
   DeviceSession& session_;
   ArenaTurn turn_;  // ends after the lease, which may wait for the device
   Lease lease_;
-  std::optional<StatesOfRun> states_;  // before the lease ends
+  std::optional<StateUpdate> states_;  // before the lease ends
   EndWatcher::Watch watch_;
 };
 
 Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                                std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
-  const HostMemoryScope on_host(base_.options.host_memory);
+  const HostMemoryScope on_host(resources_.options.host_memory);
   const auto bound = bound_.take();
-  RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
-  MemoryQueue::Use memory(base_.device->memory_queue());
+  RP_TRY(binder_.bind(inputs, outputs, resources_.device.get(), *bound));
+  MemoryQueue::Use memory(resources_.device->memory_queue());
   while (true) {
     memory.begin();  // before it takes a context, for which those in line may wait
     RP_ASSIGN(auto free_context, acquire(bound->symbols));
@@ -360,7 +365,7 @@ class DeviceSession::Run final : public AsyncRun {
   Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) override {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
     is_bound_ = false;
-    RP_TRY(session_.binder_.bind(inputs, outputs, session_.base_.device.get(), bound_));
+    RP_TRY(session_.binder_.bind(inputs, outputs, session_.resources_.device.get(), bound_));
     is_bound_ = true;
     return {};
   }
@@ -370,13 +375,13 @@ class DeviceSession::Run final : public AsyncRun {
 
   Result<bool> submit(const SubmitOptions& options) override {
     const auto start = Clock::now();
-    const HostMemoryScope on_host(session_.base_.options.host_memory);
+    const HostMemoryScope on_host(session_.resources_.options.host_memory);
     RP_TRY(check(!options.sync.signals.empty(), "signals"));
-    const bool sliced = session_.base_.options.slice_ns != 0;
+    const bool sliced = session_.resources_.options.slice_ns != 0;
     if (sliced && (options.at_end || !options.sync.signals.empty()))
       return unsupported("a run in slices cannot signal or call at its end; poll it");
-    if (options.at_end) RP_TRY(session_.base_.device->end_watcher().start());
-    if (!options.sync.waits.empty() && !RunContext::begins_with_a_submission(session_.shared_))
+    if (options.at_end) RP_TRY(session_.resources_.device->end_watcher().start());
+    if (!options.sync.waits.empty() && !session_.plan_.begins_with_a_submission())
       return unsupported(
           "a run that waits must begin with a launch; this one has a host kernel first");
     RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
@@ -385,7 +390,7 @@ class DeviceSession::Run final : public AsyncRun {
     RP_TRY(submission_->begin(std::move(context), bound_, start, options));
     unless_begun.cancel();
     if (options.at_end) submission_->watch(options.at_end);  // last, as the call may end the run
-    return RunContext::begins_with_a_submission(session_.shared_);
+    return session_.plan_.begins_with_a_submission();
   }
 
   Status record(void* command_buffer) override {
@@ -410,7 +415,7 @@ class DeviceSession::Run final : public AsyncRun {
 
   Status wait(std::vector<HostTensor>& results, RunStats* stats) override {
     if (!submission_) return {Code::Usage, "the run was not submitted, or has ended already"};
-    const HostMemoryScope on_host(session_.base_.options.host_memory);
+    const HostMemoryScope on_host(session_.resources_.options.host_memory);
     const Ending ending(*this);
     return submission_->end(results, stats);
   }
@@ -435,7 +440,7 @@ class DeviceSession::Run final : public AsyncRun {
   Status check(bool alone, const char* does) const {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
     if (!is_bound_) return {Code::Usage, kUnbound};
-    if (!alone || RunContext::is_one_submission(session_.shared_)) return {};
+    if (!alone || session_.plan_.is_one_submission()) return {};
     return unsupported(std::string("a run that ") + does +
                        " must be one submission, without host kernels, and without values or next "
                        "states that pass "
@@ -459,8 +464,8 @@ Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_
   Lease lease(*this, User::States);
   lease.context = std::move(free_context);
   lease.complete();
-  const HostMemoryScope on_host(base_.options.host_memory);
-  return base_.states.read(which);
+  const HostMemoryScope on_host(resources_.options.host_memory);
+  return resources_.states.read(which);
 }
 
 Status DeviceSession::write_states(std::span<const size_t> which,
@@ -469,19 +474,19 @@ Status DeviceSession::write_states(std::span<const size_t> which,
   Lease lease(*this, User::States);
   lease.context = std::move(free_context);
   lease.complete();
-  return base_.states.write(which, values);
+  return resources_.states.write(which, values);
 }
 
 SessionStats DeviceSession::stats() const {
   const std::lock_guard lock(mutex_);
   SessionStats s;
   s.runs = runs_;
-  s.recordings = base_.totals.recordings;
-  s.submits = base_.totals.submits;
-  s.dispatches = base_.totals.dispatches;
-  s.barriers = base_.totals.barriers;
-  s.copies = base_.totals.copies;
-  s.device_bytes = base_.totals.device_bytes;
+  s.recordings = resources_.totals.recordings;
+  s.submits = resources_.totals.submits;
+  s.dispatches = resources_.totals.dispatches;
+  s.barriers = resources_.totals.barriers;
+  s.copies = resources_.totals.copies;
+  s.device_bytes = resources_.totals.device_bytes;
   s.load_ms = load_ms_;
   return s;
 }

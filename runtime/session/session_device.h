@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/pool.h"
-#include "runtime/run/run_context.h"
+#include "runtime/run/bodies/body_runner.h"
 #include "runtime/session/session_impl.h"
 
 namespace reprise {
@@ -20,25 +20,25 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
 
   DeviceSession(const DeviceSession&) = delete;
   DeviceSession& operator=(const DeviceSession&) = delete;
-  ~DeviceSession() override { base_.device->idle_memory().remove(*this); }
+  ~DeviceSession() override { resources_.device->idle_memory().remove(*this); }
 
   /// If the verdict is that a kernel is wrong, the session must not be used.
   Status load(Verdict& verdict);
-  const package::Package& package() const override { return *base_.package; }
+  const package::Package& package() const override { return *resources_.package; }
   Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   Result<std::unique_ptr<AsyncRun>> make_run() override;
-  const plan::Interface& io() const override { return base_.package->io; }
+  const plan::Interface& io() const override { return resources_.package->io; }
   const std::string& variant() const override { return variant_.name; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
   const plan::Plan& plan() const override { return variant_.plan; }
   SessionStats stats() const override;
-  Device* device() override { return base_.device.get(); }
+  Device* device() override { return resources_.device.get(); }
 
  private:
-  Status load_kernels(SessionShared& plan, Verdict& verdict);
+  Status load_kernels(SharedPlan& plan, Verdict& verdict);
   class Lease;
   class ArenaTurn;
   class Submission;
@@ -55,9 +55,9 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   void release(std::unique_ptr<RunContext> context, User user) noexcept;
   bool free_idle() override;
 
-  SessionBase base_;
+  SessionResources resources_;
   const package::Variant& variant_;
-  SessionShared shared_;  // of the variant's plan; outlives the contexts below
+  SharedPlan plan_;  // of the variant's plan; outlives the contexts below
   std::vector<std::string> notes_;
   IoBinder binder_;
   Pool<BoundIo> bound_;

@@ -1,12 +1,15 @@
-// A run of a Loop or Scan whose body runs on the device. run_loops.cpp prepares and ends it,
-// run_iterations.cpp runs the iterations.
+// A run of a Loop or Scan whose body runs on the device. The body is recorded once and replayed for
+// each iteration: values that iterations pass on alternate between two places, and slices of
+// scanned and stacked tensors are addressed by an offset, so that only parameter blocks change.
+// Where the number of iterations is known and the body has no host calls, the host submits
+// iterations before earlier ones have ended: they take turns in several contexts of the body.
 #pragma once
 
 #include <array>
 #include <deque>
 #include <limits>
 
-#include "runtime/run/bodies/run_bodies.h"
+#include "runtime/run/bodies/body_runner.h"
 
 namespace reprise {
 
@@ -22,18 +25,18 @@ struct LoopForm {
   bool fixed = true;                                    // there are exactly that many
 };
 
-class RunContext::LoopRun {
+class LoopRun {
  public:
-  LoopRun(RunContext& context, uint32_t step, const plan::HostCall& call, const HostRun& host,
-          Run& run)
-      : context_(context),
-        s_(context.s_),
+  LoopRun(BodyRunner& runner, uint32_t step, const plan::HostCall& call, const HostRun& host,
+          CurrentRun& run)
+      : runner_(runner),
+        shared_(runner.caller().shared()),
         step_(step),
         call_(call),
         host_(host),
         run_(run),
-        state_(*s_.base.bodies[call.device_bodies[0]]),
-        body_(*state_.body),
+        body_plan_(*shared_.session.bodies[call.device_bodies[0]]),
+        body_(*body_plan_.body),
         c_{.call = call, .body = call.device_bodies[0], .inputs = {}} {}
 
   Status run();
@@ -99,13 +102,13 @@ class RunContext::LoopRun {
   Status copy_home(std::vector<Command>& copies, size_t j);
   Result<HostTensor> stacked_on_host(size_t k);
 
-  RunContext& context_;
-  SessionShared& s_;
+  BodyRunner& runner_;
+  const SharedPlan& shared_;  // of the caller
   const uint32_t step_;
   const plan::HostCall& call_;
   const HostRun& host_;
-  Run& run_;
-  const SessionShared& state_;  // of the body
+  CurrentRun& run_;
+  const SharedPlan& body_plan_;
   const package::DeviceBody& body_;
   BodyCall c_;
   LoopForm form_;

@@ -1,14 +1,30 @@
 // What follows from a plan of a session: how it uses its buffers, and what its runs share.
+#include "runtime/run/shared_plan.h"
+
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/check/check.h"
 #include "runtime/host/control_flow_kind.h"
-#include "runtime/run/run_context.h"
 
 namespace reprise {
 
-void SessionShared::index_segments() {
-  table = plan::layout_blocks(*plan, base.device->info().facts.buffer_address
+uint64_t SessionResources::timeout_ns() const {
+  return options.timeout_ns != 0 ? options.timeout_ns
+                                 : default_timeout_ns(device->info().facts.kind);
+}
+
+bool SharedPlan::is_one_submission() const {
+  return segments.size() == 1 && !segments[0].levels.empty() && segments[0].host_calls.empty() &&
+         !keeps_host_values && state_copies.empty();
+}
+
+bool SharedPlan::begins_with_a_submission() const {
+  return !segments.empty() && !segments[0].levels.empty();
+}
+
+void SharedPlan::index_segments() {
+  table = plan::layout_blocks(*plan, session.device->info().facts.buffer_address
                                          ? plan::kBufferAlignment
                                          : plan::kDescriptorAlignment);
   segments = plan::cut_segments(*plan);
@@ -37,7 +53,7 @@ void SessionShared::index_segments() {
   }
 }
 
-void SessionShared::find_only_recorded() {
+void SharedPlan::find_only_recorded() {
   for (size_t s = 0; s < segments.size(); ++s) {
     if (segments[s].levels.empty() && segments[s].host_calls.empty()) continue;
     const bool alone = body != nullptr && !only_recorded && segments[s].host_calls.empty();
@@ -48,22 +64,23 @@ void SessionShared::find_only_recorded() {
 
 // The values that bodies on the device take and return are in device memory. Weights are passed
 // from the host.
-void SessionShared::index_body_call(const plan::HostCall& call) {
+void SharedPlan::index_body_call(const plan::HostCall& call) {
   const auto mark = [this](plan::BufferId b) {
     if (!b.is_none() && plan->buffers[b].kind != plan::BufferKind::Weight) uses[b].on_device = true;
   };
   for (const uint32_t b : call.device_bodies) {
-    const package::DeviceBody& own = *base.bodies[b]->body;
+    const package::DeviceBody& own = *session.bodies[b]->body;
     for (const uint32_t c : own.captures) mark(call.inputs[c]);
     const size_t passed = own.io.inputs.size() - own.captures.size();
     const size_t first = host::control_flow_of(call.op) == host::ControlFlow::Loop ? 2 : 0;
     for (size_t i = first; i < std::min(passed, call.inputs.size()); ++i) mark(call.inputs[i]);
   }
   if (call.device_bodies.empty()) return;
+  calls_bodies = true;
   for (const plan::BufferId b : call.outputs) mark(b);
 }
 
-Status SessionShared::index_buffers() {
+Status SharedPlan::index_buffers() {
   const std::vector<bool> known = known_from_inputs(io().sources);
   std::vector<int64_t> from_inputs(known.size(), plan::kUnbound);
   for (size_t s = 0; s < known.size(); ++s)
@@ -99,7 +116,7 @@ Status SessionShared::index_buffers() {
   return check_buffers();
 }
 
-Status SessionShared::check_buffers() const {
+Status SharedPlan::check_buffers() const {
   for (size_t o = 0; o < of_output.size(); ++o) {
     if (of_output[o].buffer.is_none())
       return invalid_model("no buffer of the plan is output '" + io().outputs[o].name + "'");
@@ -111,23 +128,23 @@ Status SessionShared::check_buffers() const {
                            std::string(name_of(plan->buffers[b].dtype)));
     // Kernels rely on weights having the sizes that the plan states.
     if (plan->buffers[b].kind == plan::BufferKind::Weight)
-      RP_TRY(check_weight(*base.package, *plan, plan->buffers[b]));
+      RP_TRY(check_weight(*session.package, *plan, plan->buffers[b]));
   }
   return {};
 }
 
-Status SessionShared::fix_grids() {
+Status SharedPlan::fix_grids() {
   fixed_grids.resize(plan->steps.size());
   for (size_t s = 0; s < plan->steps.size(); ++s) {
     const auto* launch = std::get_if<plan::Launch>(&plan->steps[s].what);
     if (!launch || table.indirect[s] != plan::kNone) continue;
     RP_ASSIGN(fixed_grids[s],
-              plan::eval_grid(*launch, plan::describe_launch(*plan, *launch), {}, base.limits));
+              plan::eval_grid(*launch, plan::describe_launch(*plan, *launch), {}, session.limits));
   }
   return {};
 }
 
-Status SessionShared::index() {
+Status SharedPlan::index() {
   uses.assign(plan->buffers.size(), {});
   index_segments();
   find_only_recorded();
@@ -135,22 +152,22 @@ Status SessionShared::index() {
   return fix_grids();
 }
 
-Status SessionShared::load_weights() {
-  RP_TRY(host_weights.load(*base.package, *plan));
+Status SharedPlan::load_weights() {
+  RP_TRY(host_weights.load(*session.package, *plan));
   RP_ASSIGN(prepared,
             PreparedCalls::create(*plan, [this](plan::BufferId b) { return host_weight(b); }));
-  RP_ASSIGN(weights, upload_weights(*base.package, *plan, *base.device));
-  base.totals.device_bytes += weights.bytes;
+  RP_ASSIGN(weights, upload_weights(*session.package, *plan, *session.device));
+  session.totals.device_bytes += weights.bytes;
   return {};
 }
 
-Status SessionShared::warm_up() const {
+Status SharedPlan::warm_up() const {
   if (kernels.empty()) return {};
   uint64_t block_bytes = 16;  // no invocation reads the block, which names no memory
   for (const plan::KernelCode& k : plan->kernels)
     block_bytes =
         std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
-  RP_ASSIGN(const auto block, base.device->allocate(block_bytes, MemoryUse::Upload));
+  RP_ASSIGN(const auto block, session.device->allocate(block_bytes, MemoryUse::Upload));
   std::memset(block->mapped(), 0, block->size());
   RecordingDesc desc;
   desc.blocks = block.get();
@@ -160,9 +177,9 @@ Status SessionShared::warm_up() const {
     c.kernel = kernel.get();
     desc.commands.push_back(c);
   }
-  RP_ASSIGN(const auto recording, base.device->record(std::move(desc)));
+  RP_ASSIGN(const auto recording, session.device->record(std::move(desc)));
   RP_TRY(recording->submit());
-  return recording->wait(base.timeout_ns());
+  return recording->wait(session.timeout_ns());
 }
 
 }  // namespace reprise

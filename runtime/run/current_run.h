@@ -1,12 +1,13 @@
-// The state of one run of a RunContext; shared by its source files only.
+// The run that a context executes: its bindings, its clock, and what it measures.
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "runtime/base/timing.h"
-#include "runtime/run/run_context.h"
+#include "runtime/host_plan/host_program.h"
+#include "runtime/run/binding.h"
+#include "runtime/run/session_io.h"
 
 namespace reprise {
 
@@ -20,7 +21,7 @@ struct TimeLeft {
   void spend_host(uint64_t ns) { host_ns -= std::min(host_ns, ns); }
 };
 
-struct RunContext::Run {
+struct CurrentRun {
   const BoundIo& io;
   std::vector<int64_t>& symbols;
   RunStats stats;
@@ -33,32 +34,18 @@ struct RunContext::Run {
   std::vector<std::vector<double>> body_us = {};
   size_t segment = 0;                // that is being executed
   const SubmitSync* sync = nullptr;  // of the submission that comes next
-  struct BufferState {
-    std::optional<HostTensor> host;
-    bool placed = false;    // a late buffer has its memory
-    bool uploaded = false;  // a staged input was uploaded before the recording that copies it
-  };
-  IdVector<plan::BufferId, BufferState> buffers;  // empty if the plan has only launches
 };
 
-/// The run that a context executes for its session. Later runs reuse the object.
-struct RunContext::Ongoing {
-  TimeLeft left;
-  std::optional<Run> run;
-  bool recorded = false;  // in a command buffer of the application
-};
-
-/// Adds the time of its scope to Run::copy_us.
-template <typename Run>
+/// Adds the time of its scope to CurrentRun::copy_us.
 class CopyTimer {
  public:
-  explicit CopyTimer(Run& run) : run_(run) {}
+  explicit CopyTimer(CurrentRun& run) : run_(run) {}
   ~CopyTimer() { run_.copy_us += us_since(start_); }
   CopyTimer(const CopyTimer&) = delete;
   CopyTimer& operator=(const CopyTimer&) = delete;
 
  private:
-  Run& run_;
+  CurrentRun& run_;
   Clock::time_point start_ = Clock::now();
 };
 

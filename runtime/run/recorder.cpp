@@ -1,10 +1,9 @@
-// Writes what a device needs for a run: parameter blocks and recordings.
+#include "runtime/run/recorder.h"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
-
-#include "runtime/run/run_state.h"
 
 namespace reprise {
 namespace {
@@ -23,83 +22,98 @@ bool same_copies(const std::vector<Command>& a, const std::vector<Command>& b) {
 
 }  // namespace
 
-Status RunContext::write_segment(size_t index, const std::vector<int64_t>& symbols) {
+Status Recorder::prepare(size_t segment, const CurrentRun& run) {
+  RP_TRY(write_segment(segment, run.symbols));
+  RP_TRY(record_segment(segment));
+  return set_pixels(segment, run.io.binding);
+}
+
+Status Recorder::record_into(void* command_buffer, const CurrentRun& run) {
+  RP_TRY(write_segment(0, run.symbols));
+  RP_ASSIGN(recorded_uses_,
+            shared_.session.device->record_into(command_buffer, foreign_recording()));
+  ++shared_.session.totals.recordings;
+  return {};
+}
+
+Status Recorder::write_segment(size_t index, const std::vector<int64_t>& symbols) {
   SegmentState& state = segments_[index];
   if (state.written && state.written_for == symbols) return {};
   state.written = false;
-  for (const auto& level : s_.segments[index].levels) {
+  for (const auto& level : shared_.segments[index].levels) {
     for (const uint32_t step : level)
-      RP_TRY(plan::write_sizes(*s_.plan, step, s_.table, symbols, s_.base.limits, blocks()));
+      RP_TRY(plan::write_sizes(*shared_.plan, step, shared_.table, symbols, shared_.session.limits,
+                               memory_.blocks()));
   }
   state.written_for = symbols;
   state.written = true;
   return {};
 }
 
-Command RunContext::launch_command(uint32_t step) const {
-  const auto& launch = std::get<plan::Launch>(s_.plan->steps[step].what);
+Command Recorder::launch_command(uint32_t step) const {
+  const auto& launch = std::get<plan::Launch>(shared_.plan->steps[step].what);
   Command c;
-  c.kernel = s_.kernels[launch.kernel].get();
-  c.block_offset = s_.table.block[step];
-  if (s_.table.indirect[step] != plan::kNone) {
+  c.kernel = shared_.kernels[launch.kernel].get();
+  c.block_offset = shared_.table.block[step];
+  if (shared_.table.indirect[step] != plan::kNone) {
     c.kind = Command::Kind::DispatchIndirect;
-    c.indirect_offset = s_.table.indirect[step];
+    c.indirect_offset = shared_.table.indirect[step];
   } else {
-    c.grid = s_.fixed_grids[step];
+    c.grid = shared_.fixed_grids[step];
   }
   return c;
 }
 
 // Whether this segment's recording copies the input or output.
-bool RunContext::staged_by(size_t index, size_t i, bool input) const {
-  if (input) return inputs_[i].staged && s_.first_recorded == index;
-  return outputs_[i].staged &&
-         static_cast<size_t>(s_.use(s_.of_output[i].buffer).last_segment) == index;
+bool Recorder::staged_by(size_t index, size_t i, bool input) const {
+  if (input) return io_.inputs()[i].staged && shared_.first_recorded == index;
+  return io_.outputs()[i].staged &&
+         static_cast<size_t>(shared_.use(shared_.of_output[i].buffer).last_segment) == index;
 }
 
-void RunContext::find_staged(size_t index, Staged& staged) const {
+void Recorder::find_staged(size_t index, Staged& staged) const {
   staged.in.clear();
   staged.out.clear();
   staged.copies.clear();
-  for (uint32_t i = 0; i < inputs_.size(); ++i)
+  for (uint32_t i = 0; i < io_.inputs().size(); ++i)
     if (staged_by(index, i, true)) staged.in.push_back(i);
-  for (uint32_t i = 0; i < outputs_.size(); ++i)
+  for (uint32_t i = 0; i < io_.outputs().size(); ++i)
     if (staged_by(index, i, false)) staged.out.push_back(i);
   for (const uint32_t i : staged.in) staged.copies.push_back(staging_copy(i, true));
   for (const uint32_t i : staged.out) staged.copies.push_back(staging_copy(i, false));
 }
 
-Command RunContext::staging_copy(uint32_t i, bool input) const {
-  const HostBound& s = input ? inputs_[i] : outputs_[i];
+Command Recorder::staging_copy(uint32_t i, bool input) const {
+  const IoMemory::HostBound& s = input ? io_.inputs()[i] : io_.outputs()[i];
   Command c;
   c.kind = Command::Kind::Copy;
   c.src = input ? s.staging.get() : s.device.get();
   c.dst = input ? s.device.get() : s.staging.get();
-  c.bytes = s_.base.options.replay ? s.device->size() : staged_bytes(i, input);
+  c.bytes = shared_.session.options.replay ? s.device->size() : staged_bytes(i, input);
   return c;
 }
 
 // The bytes that the input or output has in this run.
-uint64_t RunContext::staged_bytes(uint32_t i, bool input) const {
-  if (!input) return bytes_[s_.of_output[i].buffer];
+uint64_t Recorder::staged_bytes(uint32_t i, bool input) const {
+  if (!input) return memory_.bytes(shared_.of_output[i].buffer);
   uint64_t bytes = 0;
-  for (const plan::BufferId id : s_.of_input[i]) bytes = std::max(bytes, bytes_[id]);
+  for (const plan::BufferId id : shared_.of_input[i]) bytes = std::max(bytes, memory_.bytes(id));
   return bytes;
 }
 
 // Which tensors may share memory follows from the plan, so an order is valid for the lifetime of
 // the session.
-const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vector<uint32_t> in,
-                                                         std::vector<uint32_t> out) {
+const std::vector<plan::OrderNode>& Recorder::order_of(size_t index, std::vector<uint32_t> in,
+                                                       std::vector<uint32_t> out) {
   using Kind = plan::ArenaReuse::Kind;
   Order& order = segments_[index].order;
   if (!order.nodes.empty() && order.in == in && order.out == out) return order.nodes;
-  const plan::Segment& segment = s_.segments[index];
-  plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, &bytes_};
-  if (s_.fixed_placement) reuse.kind = Kind::Placed;
-  if (s_.base.options.isolate_tensors) reuse.kind = Kind::None;
-  order.nodes = s_.base.device->takes_edges()
-                    ? plan::segment_order(*s_.plan, segment, in, out, reuse)
+  const plan::Segment& segment = shared_.segments[index];
+  plan::ArenaReuse reuse{Kind::AnyPlacement, &memory_.placement(), &memory_.sizes()};
+  if (shared_.fixed_placement) reuse.kind = Kind::Placed;
+  if (shared_.session.options.isolate_tensors) reuse.kind = Kind::None;
+  order.nodes = shared_.session.device->takes_edges()
+                    ? plan::segment_order(*shared_.plan, segment, in, out, reuse)
                     : plan::segment_nodes(segment, in, out);
   order.in = std::move(in);
   order.out = std::move(out);
@@ -107,21 +121,21 @@ const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vect
 }
 
 // Appends commands with edges or, for devices that do not take edges, with barriers between levels.
-void RunContext::append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
-                                 Recorded& counts) const {
+void Recorder::append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
+                               Recorded& counts) const {
   using Kind = plan::OrderNode::Kind;
   std::vector<uint32_t> position;  // of each node's command
-  const bool barriers = !s_.base.device->takes_edges();
+  const bool barriers = !shared_.session.device->takes_edges();
   std::optional<uint32_t> level;
   bool copies_out = false;
   for (const plan::OrderNode& node : order) {
     const bool launch = node.kind == Kind::Launch, out = node.kind == Kind::CopyOut;
-    const bool next_level = launch && level != s_.plan->steps[node.index].level;
+    const bool next_level = launch && level != shared_.plan->steps[node.index].level;
     if (barriers && (next_level || (out && !copies_out)) && !desc.commands.empty()) {
       desc.commands.push_back(of_kind(Command::Kind::Barrier));
       ++counts.barriers;
     }
-    if (launch) level = s_.plan->steps[node.index].level;
+    if (launch) level = shared_.plan->steps[node.index].level;
     copies_out = copies_out || out;
     counts.dispatches += launch ? 1 : 0;
     Command c = launch                    ? launch_command(node.index)
@@ -136,77 +150,107 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
   ++counts.barriers;
 }
 
-Status RunContext::record_segment(size_t index) {
+/// Whether the recording can be replayed with the copies that `staged_` has.
+bool Recorder::is_current(const Recorded& r) const {
+  if (!r.recording || !shared_.session.options.replay) return false;
+  const bool moved = r.io_generation != io_.generation() && !r.staged.copies.empty();
+  return !moved && same_copies(staged_.copies, r.staged.copies);
+}
+
+Status Recorder::record_segment(size_t index) {
   Recorded& r = segments_[index].recorded;
   find_staged(index, staged_);
-  if (r.recording && s_.base.options.replay && same_copies(staged_.copies, r.staged.copies) &&
-      !segments_[index].parts.cut_again) {
+  if (is_current(r) && !segments_[index].parts.cut_again) {
     limit_copies(r);
     return {};
   }
   RecordingDesc desc;
-  desc.blocks = blocks_.get();
-  desc.bindings_version = &bindings_version_;
-  desc.timestamps = s_.base.options.timestamps;
-  desc.once = !s_.base.options.replay;
+  desc.blocks = memory_.blocks_buffer();
+  desc.bindings_version = memory_.bindings_version();
+  desc.timestamps = shared_.session.options.timestamps;
+  desc.once = !shared_.session.options.replay;
   r = {};
   // A body reads what an earlier submission wrote, which may still be running.
-  if (s_.only_recorded && !s_.base.device->takes_edges()) {
+  if (shared_.only_recorded && !shared_.session.device->takes_edges()) {
     desc.commands.push_back(of_kind(Command::Kind::Barrier));
     ++r.barriers;
   }
   append_commands(order_of(index, staged_.in, staged_.out), desc, r);
-  if (s_.base.options.replay) segments_[index].order = {};
+  if (shared_.session.options.replay) segments_[index].order = {};
   r.staged = staged_;
-  if (s_.base.options.slice_ns != 0) {
+  r.io_generation = io_.generation();
+  if (shared_.session.options.slice_ns != 0) {
     RP_TRY(record_parts(index, std::move(desc)));
   } else {
-    RP_ASSIGN(r.recording, s_.base.device->record(std::move(desc)));
+    RP_ASSIGN(r.recording, shared_.session.device->record(std::move(desc)));
   }
-  ++s_.base.totals.recordings;
+  ++shared_.session.totals.recordings;
   limit_copies(r);
   return {};
 }
 
 /// What the run writes to a command buffer of the application. The commands are those of the last
 /// such run, unless other inputs and outputs are staged now.
-const RecordingDesc& RunContext::foreign_recording() {
+const RecordingDesc& Recorder::foreign_recording() {
   find_staged(0, staged_);
   RecordingDesc& desc = foreign_.desc;
   if (desc.commands.empty() || !same_copies(staged_.copies, foreign_.copies)) {
     desc.commands.clear();
-    desc.blocks = blocks_.get();
-    desc.bindings_version = &bindings_version_;
+    desc.blocks = memory_.blocks_buffer();
+    desc.bindings_version = memory_.bindings_version();
     Recorded counts;
     append_commands(order_of(0, staged_.in, staged_.out), desc, counts);
     foreign_.copies = staged_.copies;
   }
-  desc.to_tensors = pixels_in_;
+  desc.to_tensors = io_.pixels_in();
   desc.from_tensors.clear();
-  for (const auto& [segment, copy] : pixels_out_) desc.from_tensors.push_back(copy);
+  for (const auto& [segment, copy] : io_.pixels_out()) desc.from_tensors.push_back(copy);
   return desc;
 }
 
 // The memory of inputs and outputs has the size of the largest run so far. Recordings that cannot
 // limit a copy copy all of it.
-void RunContext::limit_copies(Recorded& r) const {
+void Recorder::limit_copies(Recorded& r) const {
   size_t copy = 0;
   for (const uint32_t i : r.staged.in) r.recording->limit_copy(copy++, staged_bytes(i, true));
   for (const uint32_t i : r.staged.out) r.recording->limit_copy(copy++, staged_bytes(i, false));
 }
 
+// Gives the recording of a segment its copies. Copies of an earlier binding are dropped even if
+// they look the same: the application may have replaced an image by another one with the same
+// handle.
+Status Recorder::set_pixels(size_t index, uint64_t binding) {
+  Recorded& r = segments_[index].recorded;
+  pixels_after_.clear();
+  for (const auto& [segment, copy] : io_.pixels_out())
+    if (segment == index) pixels_after_.push_back(copy);
+  std::span<const PixelCopy> before;
+  if (index == shared_.first_recorded) before = io_.pixels_in();
+  const bool any = !before.empty() || !pixels_after_.empty();
+  if (r.copies_pixels && (!any || r.pixels_of != binding)) {
+    RP_TRY(r.recording->set_pixels({}, {}));
+    r.copies_pixels = false;
+  }
+  if (!any) return {};
+  r.copies_pixels = true;
+  r.pixels_of = binding;
+  shared_.session.totals.copies += before.size() + pixels_after_.size();
+  return r.recording->set_pixels(before, pixels_after_);
+}
+
 // Without timestamps, nothing tells how long a launch takes.
-Status RunContext::record_parts(size_t index, RecordingDesc desc) {
+Status Recorder::record_parts(size_t index, RecordingDesc desc) {
   Parts& parts = segments_[index].parts;
   Recorded& r = segments_[index].recorded;
   parts.cut_again = false;
-  const Slices slices = slices_of(std::move(desc.commands), parts.launch_ns,
-                                  s_.base.options.slice_ns, s_.base.device->cuts_launches());
+  const Slices slices =
+      slices_of(std::move(desc.commands), parts.launch_ns, shared_.session.options.slice_ns,
+                shared_.session.device->cuts_launches());
   const bool asked = std::exchange(desc.timestamps, true);
-  auto made = PartedRecording::create(*s_.base.device, desc, slices);
+  auto made = PartedRecording::create(*shared_.session.device, desc, slices);
   if (made.status().code() == Code::Unsupported && !asked) {
     desc.timestamps = false;
-    made = PartedRecording::create(*s_.base.device, desc, slices);
+    made = PartedRecording::create(*shared_.session.device, desc, slices);
   }
   RP_TRY(made.status());
   r.parted = made->get();
@@ -214,10 +258,9 @@ Status RunContext::record_parts(size_t index, RecordingDesc desc) {
   return {};
 }
 
-/// Decides after a run whether the next one has other parts. Another user of the device may have
-/// held up a launch, so what counts is an average over the last runs. Returns the times of the
-/// launches in this run.
-Result<std::vector<double>> RunContext::measure_parts(size_t index, Run& run) {
+// Another user of the device may have held up a launch, so what counts is an average over the last
+// runs.
+Result<std::vector<double>> Recorder::measure_parts(size_t index, CurrentRun& run) {
   constexpr double kWeight = 0.25;  // of the last run
   PartedRecording& recording = *segments_[index].recorded.parted;
   RP_ASSIGN(const auto measured, recording.part_ns());
@@ -242,7 +285,7 @@ Result<std::vector<double>> RunContext::measure_parts(size_t index, Run& run) {
         is_cut ? std::min(average, launches[i]) : (1 - kWeight) * average + kWeight * launches[i];
   }
   parts.cut_again =
-      first || are_too_long(recording.slices(), parts.launch_ns, s_.base.options.slice_ns);
+      first || are_too_long(recording.slices(), parts.launch_ns, shared_.session.options.slice_ns);
   return launches;
 }
 
