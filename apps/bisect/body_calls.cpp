@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/host_plan.h"
 #include "runtime/host/control_flow_kind.h"
 #include "runtime/host_plan/control_flow.h"
 

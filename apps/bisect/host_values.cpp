@@ -5,7 +5,7 @@
 #include <set>
 
 #include "apps/bisect/composed_nodes.h"
-#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/host_plan.h"
 #include "codegen/passes/pass.h"
 #include "runtime/base/random.h"
 #include "runtime/host/host_kernels.h"

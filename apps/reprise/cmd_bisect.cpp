@@ -7,7 +7,7 @@
 #include "apps/common/files.h"
 #include "apps/reprise/command.h"
 #include "apps/reprise/table.h"
-#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/host_plan.h"
 #include "codegen/onnx/importer.h"
 #include "runtime/platform/path.h"
 #include "runtime/run/state_memory.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/host_plan.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise {

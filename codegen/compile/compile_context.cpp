@@ -1,50 +1,16 @@
 #include "codegen/compile/compile_context.h"
 
-#include <algorithm>
-#include <charconv>
-#include <limits>
 #include <utility>
 
 namespace reprise {
 
-uint64_t largest_weight(const CompileOptions& options) {
-  const auto given = options.pass_options.find(kSplitOption);
-  if (given != options.pass_options.end() && given->second > 0)
-    return static_cast<uint64_t>(given->second);
-  return options.device ? options.device->max_buffer_bytes : std::numeric_limits<uint64_t>::max();
-}
-
-passes::PassOptions pass_options(const CompileOptions& options) {
-  passes::PassOptions out{options.disabled_passes, options.pass_options, options.added_passes};
-  out.numbers[std::string(kPrecisionOption)] = static_cast<int64_t>(options.precision);
-  if (const uint64_t most = largest_weight(options); std::in_range<int64_t>(most))
-    out.numbers[std::string(kSplitOption)] = static_cast<int64_t>(most);
-  return out;
-}
-
-Result<std::map<std::string, int64_t, std::less<>>> parse_pass_options(
-    const std::vector<std::string>& texts) {
-  std::map<std::string, int64_t, std::less<>> out;
-  for (const std::string& text : texts) {
-    const size_t equals = std::min(text.find('='), text.size());
-    int64_t number = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] =
-        std::from_chars(std::min(text.data() + equals + 1, end), end, number);
-    if (error != std::errc() || rest != end) {
-      return Status(Code::Usage, "an option of a pass is PASS.OPTION=NUMBER, not '" + text + "'");
-    }
-    out[text.substr(0, equals)] = number;
-  }
-  return out;
-}
-
 CompileContext::CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
-                               std::vector<lower::Target> named, CompileReport& r)
+                               const ParsedOptions& parsed, CompileReport& r)
     : model(g),
       options(o),
-      passes(pass_options(o)),
-      targets(std::move(named)),
+      passes(parsed.passes),
+      targets(parsed.targets),
+      largest_weight(parsed.largest_weight),
       report(r),
       own_(std::make_unique<Stores>(p)),
       times(own_->times),
@@ -58,8 +24,9 @@ CompileContext::CompileContext(graph::Graph& body, CompileContext& caller, const
                                CompileReport& r)
     : model(body),
       options(o),
-      passes(pass_options(o)),
+      passes(caller.passes),
       targets(caller.targets),
+      largest_weight(caller.largest_weight),
       report(r),
       times(caller.times),
       weights(caller.weights),

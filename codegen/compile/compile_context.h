@@ -10,6 +10,7 @@
 #include "codegen/compile/body_store.h"
 #include "codegen/compile/device_bodies.h"
 #include "codegen/compile/kernel_cache.h"
+#include "codegen/compile/parsed_options.h"
 #include "codegen/graph/graph.h"
 #include "codegen/lower/lower_once.h"
 #include "codegen/options/compile_options.h"
@@ -26,17 +27,6 @@ inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "atte
                                   kAttentionPrice = "attention-price",
                                   kEqualKernels = "equal-kernels", kBatchPass = "batch";
 
-/// The option of the pass autocast that CompileOptions::precision sets.
-inline constexpr std::string_view kPrecisionOption = "autocast.precision";
-
-/// The option of the pass split-weights that follows from the device that one compiles for.
-inline constexpr std::string_view kSplitOption = "split-weights.bytes";
-
-/// The bytes of the largest weight that a kernel may read.
-uint64_t largest_weight(const CompileOptions& options);
-/// The part of the options that is about passes.
-passes::PassOptions pass_options(const CompileOptions& options);
-
 /// Milliseconds of the phases that run once for each variant.
 struct VariantTimes {
   double lower = 0, legalize = 0, emit = 0, hazards = 0, probes = 0;
@@ -44,11 +34,12 @@ struct VariantTimes {
 
 class CompileContext {
  public:
-  /// The arguments must outlive the context. `named` are the targets that the options name.
+  /// The arguments must outlive the context. `parsed` is parse_options(o).
   CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
-                 std::vector<lower::Target> named, CompileReport& r);
+                 const ParsedOptions& parsed, CompileReport& r);
   /// The context of a body in `caller`'s model, with a report of its own. It shares what the
-  /// package stores. The arguments must outlive the context.
+  /// package stores. The arguments must outlive the context. `o` differs from the caller's options
+  /// in nothing that parse_options() reads.
   CompileContext(graph::Graph& body, CompileContext& caller, const CompileOptions& o,
                  CompileReport& r);
 
@@ -64,8 +55,9 @@ class CompileContext {
   graph::Graph& model;
   size_t state_count = 0;  // the last inputs and outputs of the model are states (states.h)
   const CompileOptions& options;
-  const passes::PassOptions passes;
-  std::vector<lower::Target> targets;
+  const passes::PassOptions& passes;
+  const std::vector<lower::Target>& targets;
+  const uint64_t largest_weight;  // ParsedOptions::largest_weight
   CompileReport& report;
 
  private:

@@ -5,9 +5,9 @@
 
 #include "codegen/compile/compile_context.h"
 #include "codegen/compile/compile_model.h"
-#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/host_plan.h"
+#include "codegen/compile/parsed_options.h"
 #include "codegen/compile/run_passes.h"
-#include "codegen/compile/targets.h"
 #include "codegen/compile/variants.h"
 #include "codegen/lower/fuse/fuse.h"
 #include "codegen/nvrtc/images.h"
@@ -25,23 +25,6 @@
 namespace reprise {
 
 namespace {
-
-Status check_passes_and_precision(const CompileOptions& o) {
-  RP_TRY(pass_options(o).check());
-  if (o.pass_options.contains(kPrecisionOption))
-    return {
-        Code::Usage,
-        "set the precision with CompileOptions::precision (--precision), not with the pass option "
-        "'autocast.precision'"};
-  if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
-    return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
-  return {};
-}
-
-Status check_options(const CompileOptions& o) {
-  RP_TRY(check_passes_and_precision(o));
-  return parse_targets(o.targets, o.device, o.cuda_ptx, o.added_targets).status();
-}
 
 /// Records what the pass autocast has done.
 void explain_precision(const CompileContext& context, passes::PassReport& report,
@@ -110,17 +93,6 @@ void compile_for(const DeviceInfo& device, CompileOptions& options) {
   if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
 }
 
-Result<std::vector<StateOption>> parse_states(const std::vector<std::string>& texts) {
-  std::vector<StateOption> out;
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-      return Status(Code::Usage, "a state is INPUT=OUTPUT, not '" + text + "'");
-    out.push_back({text.substr(0, equals), text.substr(equals + 1)});
-  }
-  return out;
-}
-
 Result<DType> parse_precision(std::string_view name) {
   if (name == "fp32") return DType::F32;
   if (name == "fp16") return DType::F16;
@@ -137,19 +109,18 @@ std::vector<std::string> pass_names() {
   return passes::optional_passes();
 }
 
-Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
-                                 CompileReport* report) {
-  RP_TRY(check_passes_and_precision(options));
-  RP_ASSIGN(
-      std::vector<lower::Target> targets,
-      parse_targets(options.targets, options.device, options.cuda_ptx, options.added_targets));
+namespace {
+
+Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
+                                       const CompileOptions& options, const ParsedOptions& parsed,
+                                       CompileReport* report) {
   graph::Graph& g = *model;
   if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
   CompileReport unused;
   CompileReport& out = report != nullptr ? *report : unused;
   out = {};
   package::Package p;
-  CompileContext context(g, p, options, std::move(targets), out);
+  CompileContext context(g, p, options, parsed, out);
   p.model_name = g.name;
   p.metadata = g.metadata;
   p.producer = "reprise 0.1.0";
@@ -192,8 +163,6 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   return p;
 }
 
-namespace {
-
 /// A model in a file, or in memory if there is no path.
 struct ModelSource {
   const std::string* path = nullptr;
@@ -204,7 +173,7 @@ struct ModelSource {
 Result<package::Package> import_and_compile(const ModelSource& from, const CompileOptions& options,
                                             CompileReport* report,
                                             std::vector<onnx::Refusal>* refusals) {
-  RP_TRY(check_options(options));
+  RP_ASSIGN(const ParsedOptions parsed, parse_options(options));
   const auto start = Clock::now();
   CompileOptions with_values = options;
   std::map<std::string, std::optional<HostTensor>> states, optional;
@@ -222,7 +191,7 @@ Result<package::Package> import_and_compile(const ModelSource& from, const Compi
   for (OptionalInput& i : with_values.optional_inputs) i.value = optional[i.name];
   const double import_ms = ms_since(start);
   if (model->outputs.empty()) return package::Package();  // everything was refused
-  auto compiled = compile(std::move(model), with_values, report);
+  auto compiled = compile_graph(std::move(model), with_values, parsed, report);
   if (!compiled.ok())
     return from.path ? compiled.status().with_context(*from.path) : compiled.status();
   package::leave_in_files(*compiled, *files);
@@ -248,6 +217,12 @@ Result<package::Package> compile_what_is_supported(const ModelSource& from,
 }
 
 }  // namespace
+
+Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
+                                 CompileReport* report) {
+  RP_ASSIGN(const ParsedOptions parsed, parse_options(options));
+  return compile_graph(std::move(model), options, parsed, report);
+}
 
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report) {

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "codegen/compile/device_plan.h"
 #include "codegen/compile/lower_all.h"
-#include "codegen/compile/plan_builder.h"
 #include "codegen/compile/targets.h"
 #include "codegen/lower/problems/contraction.h"
 #include "codegen/options/progress.h"
@@ -285,7 +285,7 @@ lower::FusionOptions fusion_options(const CompileContext& context) {
   options.device.needs_float64 = !context.options.device || context.options.device->float64;
   options.enabled = !context.disabled(kFusionPass);
   options.attention = attention_of(context);
-  options.largest_weight = largest_weight(context.options);
+  options.largest_weight = context.largest_weight;
   const int64_t limit = context.passes.number(kFusionPass, "limit");
   if (limit >= 0) options.limit.first = static_cast<size_t>(limit);
   if (const auto& only = context.options.fusion_decisions)

@@ -356,8 +356,8 @@ AutocastReport autocast(Graph& g, DType precision, int64_t min_elements) {
 }
 
 Status autocast(PassContext& context) {
-  const auto precision = static_cast<DType>(context.option("precision"));
-  context.report().autocast = autocast(context.graph(), precision, context.option("min-elements"));
+  context.report().autocast =
+      autocast(context.graph(), context.precision(), context.option("min-elements"));
   return {};
 }
 

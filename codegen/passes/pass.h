@@ -35,6 +35,7 @@ struct Pass {
   std::span<const PassOption> options = {};
   /// The pass does nothing if this option has its fallback. Empty: there is no such option.
   std::string_view enabled_by = {};
+  bool for_low_precision = false;  // the pass does nothing if PassOptions::precision is F32
   /// For a pass that is not in the table: the row after which it runs.
   std::string_view after = {};
 };
@@ -44,6 +45,7 @@ struct PassOptions {
   std::vector<std::string> disabled;                    // names of passes
   std::map<std::string, int64_t, std::less<>> numbers;  // by "pass.option"
   std::vector<Pass> added;                              // passes of the application
+  DType precision = DType::F32;                         // of tensors in memory: F32, F16 or BF16
 
   bool enabled(const Pass& pass) const;
   bool enabled(std::string_view pass) const;
@@ -69,6 +71,7 @@ class PassContext {
   PassReport& report() { return report_; }
   /// The value of an option that the pass's row declares.
   int64_t option(std::string_view name) const { return options_.number(pass_, name); }
+  DType precision() const { return options_.precision; }
 
  private:
   graph::Graph& graph_;

@@ -14,7 +14,6 @@ Status plain(PassContext& context) {
 }
 
 constexpr PassOption kAutocastOptions[] = {
-    {"precision", static_cast<int64_t>(DType::F32), "the DType of tensors in memory"},
     {"min-elements", kMinNarrowed, "do not round constants with fewer elements"},
 };
 
@@ -65,7 +64,7 @@ constexpr std::array kPipeline{
          .core = true,
          .what = "store tensors and large weights in 16 bits",
          .options = kAutocastOptions,
-         .enabled_by = "precision"},
+         .for_low_precision = true},
     decision("attention", "fuse each attention into one kernel"),
     decision("attention-price", "fuse an attention only if that is faster"),
     decision("fusion", "fuse several nodes into one kernel", kFusionOptions),
@@ -120,6 +119,7 @@ bool PassOptions::enabled(std::string_view pass) const {
 bool PassOptions::enabled(const Pass& pass) const {
   if (const PassOption* option = find_option(pass, pass.enabled_by))
     return number(pass, option->name) != option->fallback;
+  if (pass.for_low_precision) return precision != DType::F32;
   return pass.required || enabled(pass.name);
 }
 

@@ -13,7 +13,6 @@
 
 #include "backends/registry.h"
 #include "codegen/compile/compiler.h"
-#include "codegen/compile/plan_builder.h"
 #include "codegen/compile/targets.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"

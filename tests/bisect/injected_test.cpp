@@ -11,7 +11,7 @@
 #include "apps/common/model.h"
 #include "backends/vulkan/api.h"
 #include "backends/vulkan/vulkan.h"
-#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/host_plan.h"
 #include "codegen/lower/launch/lowered.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/options/compile_hooks.h"

@@ -108,7 +108,7 @@ TEST(Options, OfTheTableAreTakenByName) {
   options.pass_options["autocast.min-elements"] = 1;
   EXPECT_TRUE(refused(options).ok());
   options.pass_options["autocast.precision"] = 1;
-  EXPECT_EQ(refused(options).code(), Code::Usage) << "another option sets it";
+  EXPECT_EQ(refused(options).code(), Code::Usage) << "CompileOptions::precision sets it";
   options.pass_options.clear();
   options.disabled_passes = {"autocast"};
   EXPECT_EQ(refused(options).code(), Code::Usage) << "its option decides";

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "codegen/compile/plan_builder.h"
 #include "codegen/compile/targets.h"
 #include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/lower.h"

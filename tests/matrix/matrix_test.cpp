@@ -10,7 +10,6 @@
 
 #include "backends/registry.h"
 #include "codegen/compile/compiler.h"
-#include "codegen/compile/plan_builder.h"
 #include "codegen/compile/targets.h"
 #include "codegen/graph/text/text.h"
 #include "runtime/session/session.h"

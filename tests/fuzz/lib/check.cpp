@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "backends/registry.h"
-#include "codegen/compile/plan_builder.h"
 #include "codegen/compile/targets.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"

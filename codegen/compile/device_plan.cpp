@@ -1,153 +1,20 @@
-#include "codegen/compile/plan_builder.h"
+#include "codegen/compile/device_plan.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
+#include <map>
+#include <optional>
 
+#include "codegen/compile/host_plan.h"
 #include "codegen/compile/kernel_table.h"
 #include "codegen/lower/launch/packed_weights.h"
-#include "codegen/ops/row/op.h"
 #include "codegen/options/compile_hooks.h"
 #include "codegen/plan/state_updates.h"
 #include "runtime/base/timing.h"
-#include "runtime/host/host_kernels.h"
 
 namespace reprise {
-
 namespace {
 
-using graph::Graph;
-using graph::kNone;
 using graph::Node;
-using graph::ValueId;
-
-/// Buffers of a plan by the graph's values.
-class Buffers {
- public:
-  /// The last `states` inputs and outputs are states.
-  Buffers(const Graph& g, plan::Plan& p, WeightStore& weights, size_t states)
-      : g_(g), p_(p), weights_(weights), known_from_inputs_(known_from_inputs(g.symbol_sources)) {
-    const Slots inputs{g.inputs.size() - states, plan::BufferKind::Input, plan::BufferKind::State};
-    const Slots outputs{g.outputs.size() - states, plan::BufferKind::Output,
-                        plan::BufferKind::NextState};
-    for (size_t i = 0; i < g.inputs.size(); ++i)
-      add(g.inputs[i], inputs.kind_of(i), inputs.index_of(i));
-    size_t next = g.inputs.size();
-    for (const ValueId v : g.captures) {
-      if (v != kNone) add(v, plan::BufferKind::Input, static_cast<int32_t>(next++));
-    }
-    // A value that is an output twice, an input or a constant is copied into its other slots.
-    for (size_t i = 0; i < g.outputs.size(); ++i) {
-      const ValueId v = g.outputs[i];
-      const bool own = by_value_.count(v) == 0 && !g.value(v).constant;
-      if (own) {
-        add(v, outputs.kind_of(i), outputs.index_of(i));
-        continue;
-      }
-      const plan::BufferId from = of(v);
-      const plan::BufferId id =
-          p.buffers.push_back({g.output_name(i), outputs.kind_of(i), outputs.index_of(i),
-                               g.value(v).dtype, g.value(v).shape});
-      p.aliases.push_back({from, id});
-    }
-  }
-
-  plan::BufferId of(ValueId v) {
-    if (v == kNone) return {};
-    if (auto it = by_value_.find(v); it != by_value_.end()) return it->second;
-    const graph::Value& value = g_.value(v);
-    if (!value.constant) return add(v, intermediate(value.shape), -1);
-    plan::Weight w;
-    w.name = value.name;
-    w.segment = weights_.add_elements(*value.constant);
-    p_.weights.push_back(std::move(w));
-    return add(v, plan::BufferKind::Weight, static_cast<int32_t>(p_.weights.size()) - 1);
-  }
-
-  /// A constant in the packed form that a kernel reads.
-  plan::BufferId packed(ValueId v, const lower::PackedOperand& form) {
-    const auto key = std::make_tuple(v, form.batch, form.k, form.n, form.tile_n, form.transposed);
-    if (auto it = packed_.find(key); it != packed_.end()) return it->second;
-    const graph::Value& value = g_.value(v);
-    plan::Weight w;
-    w.name = value.name;
-    w.segment = weights_.add_elements(*value.constant);
-    w.packing = lower::is_packed_in_nibbles(g_, v) ? plan::Weight::Packing::Nibbles
-                                                   : plan::Weight::Packing::Tiles;
-    w.batch = form.batch;
-    w.k = form.k;
-    w.n = form.n;
-    w.tile_n = form.tile_n;
-    w.transposed = form.transposed;
-    p_.weights.push_back(std::move(w));
-    const plan::BufferId id = p_.buffers.push_back({value.name, plan::BufferKind::Weight,
-                                                    static_cast<int32_t>(p_.weights.size()) - 1,
-                                                    graph::storage_of(value), value.shape});
-    packed_.emplace(key, id);
-    return id;
-  }
-
-  plan::BufferId add_scratch(const lower::ScratchBuffer& s) {
-    return p_.buffers.push_back(
-        {g_.value(s.of).name + " (scratch)", intermediate(s.shape), -1, s.dtype, s.shape});
-  }
-
- private:
-  /// Inputs or outputs, followed by those that are states.
-  struct Slots {
-    size_t count;
-    plan::BufferKind kind, state;
-
-    plan::BufferKind kind_of(size_t i) const { return i < count ? kind : state; }
-    int32_t index_of(size_t i) const { return static_cast<int32_t>(i < count ? i : i - count); }
-  };
-
-  plan::BufferId add(ValueId v, plan::BufferKind kind, int32_t index) {
-    const graph::Value& value = g_.value(v);
-    const plan::BufferId id =
-        p_.buffers.push_back({value.name, kind, index, graph::storage_of(value), value.shape});
-    by_value_[v] = id;
-    return id;
-  }
-
-  /// A tensor whose size depends on a host call cannot be in the arena.
-  plan::BufferKind intermediate(const Shape& shape) const {
-    std::vector<SymbolId> symbols;
-    for (const Expr& e : shape) e.collect_symbols(symbols);
-    const bool known = std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) {
-      return known_from_inputs_[static_cast<size_t>(s)];
-    });
-    return known ? plan::BufferKind::Arena : plan::BufferKind::Growable;
-  }
-
-  const Graph& g_;
-  plan::Plan& p_;
-  WeightStore& weights_;
-  std::vector<bool> known_from_inputs_;  // by symbol
-  std::map<ValueId, plan::BufferId> by_value_;
-  std::map<std::tuple<ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId> packed_;
-};
-
-Status require_host_kernel(const Node& n) {
-  if (ops::find(n) != nullptr && (!n.subgraphs.empty() || host::find(n.op) != nullptr)) return {};
-  return unsupported("node '" + n.name + "' (" + n.op +
-                     ") has neither a device nor a host kernel; replace the operator in the model");
-}
-
-Result<plan::HostCall> host_call(const Node& n, Buffers& buffers, BodyStore& bodies,
-                                 std::string reason) {
-  RP_TRY(require_host_kernel(n));
-  plan::HostCall call;
-  call.op = n.op;
-  call.node = n.name;
-  call.opset = n.opset;
-  call.attrs = n.attrs;
-  call.reason = std::move(reason);
-  for (ValueId v : n.inputs) call.inputs.push_back(buffers.of(v));
-  for (ValueId v : n.outputs) call.outputs.push_back(buffers.of(v));
-  RP_ASSIGN(call.bodies, bodies.of(n));
-  return call;
-}
 
 std::vector<std::string> origins_of(const lower::Group& group) {
   std::vector<std::string> out;
@@ -170,7 +37,7 @@ std::string described(const lower::Group& group) {
 /// A launch without its group, nodes and schedule. `scratch`: the plan's buffers for the group's
 /// scratch memory.
 plan::Launch make_launch(const lower::LoweredLaunch& lowered,
-                         const std::vector<plan::BufferId>& scratch, Buffers& buffers) {
+                         const std::vector<plan::BufferId>& scratch, PlanBuffers& buffers) {
   plan::Launch launch;
   launch.grid = lowered.grid;
   launch.scalars = lowered.scalars;
@@ -187,51 +54,6 @@ plan::Launch make_launch(const lower::LoweredLaunch& lowered,
   }
   return launch;
 }
-
-}  // namespace
-
-plan::Interface make_interface(const Graph& g, size_t states) {
-  plan::Interface io;
-  io.symbols = g.symbols;
-  io.sources = g.symbol_sources;
-  for (ValueId v : g.inputs)
-    io.inputs.push_back({g.value(v).name, g.value(v).dtype, g.value(v).shape});
-  for (size_t i = 0; i < g.outputs.size(); ++i) {
-    const graph::Value& v = g.value(g.outputs[i]);
-    io.outputs.push_back({g.output_name(i), v.dtype, v.shape});
-  }
-  io.guards.assign(g.guards.begin(), g.guards.end());
-  const size_t first = io.inputs.size() - states;
-  for (size_t i = first; i < io.inputs.size(); ++i) io.states.push_back({std::move(io.inputs[i])});
-  io.inputs.resize(first);
-  io.outputs.resize(io.outputs.size() - states);
-  return io;
-}
-
-void adopt_interface(const plan::Interface& io, plan::Plan& p) {
-  for (plan::Buffer& b : p.buffers) {
-    if (b.kind == plan::BufferKind::Input) b.shape = io.inputs[static_cast<size_t>(b.index)].shape;
-    if (b.kind == plan::BufferKind::Output)
-      b.shape = io.outputs[static_cast<size_t>(b.index)].shape;
-    if (b.kind == plan::BufferKind::NextState)
-      b.shape = io.states[static_cast<size_t>(b.index)].shape;
-  }
-}
-
-Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights, BodyStore& bodies,
-                                   size_t states) {
-  plan::Plan p;
-  Buffers buffers(g, p, weights, states);
-  for (const auto& n : g.nodes()) {
-    plan::Step step;
-    RP_ASSIGN(step.what, host_call(*n, buffers, bodies, "reference"));
-    p.steps.push_back(std::move(step));
-  }
-  plan::compute_hazards(p, g.symbol_sources);
-  return p;
-}
-
-namespace {
 
 /// For each step, the number of launches before it.
 std::vector<size_t> launches_before(const plan::Plan& p) {
@@ -418,7 +240,7 @@ class DevicePlanBuilder {
   };
   std::vector<ChosenSteps> choices_;
   std::vector<std::optional<PendingKernel>> pending_;  // parallel to the steps
-  Buffers buffers_;
+  PlanBuffers buffers_;
   KernelTable kernels_;
   lower::PackedWeights packed_weights_;
   std::map<size_t, Chosen> chosen_;  // by the number of the group, until it is added

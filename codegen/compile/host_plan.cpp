@@ -1,0 +1,80 @@
+#include "codegen/compile/host_plan.h"
+
+#include <utility>
+
+#include "codegen/ops/row/op.h"
+#include "runtime/host/host_kernels.h"
+#include "runtime/plan/plan.h"
+
+namespace reprise {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+Status require_host_kernel(const Node& n) {
+  if (ops::find(n) != nullptr && (!n.subgraphs.empty() || host::find(n.op) != nullptr)) return {};
+  return unsupported("node '" + n.name + "' (" + n.op +
+                     ") has neither a device nor a host kernel; replace the operator in the model");
+}
+
+}  // namespace
+
+Result<plan::HostCall> host_call(const Node& n, PlanBuffers& buffers, BodyStore& bodies,
+                                 std::string reason) {
+  RP_TRY(require_host_kernel(n));
+  plan::HostCall call;
+  call.op = n.op;
+  call.node = n.name;
+  call.opset = n.opset;
+  call.attrs = n.attrs;
+  call.reason = std::move(reason);
+  for (ValueId v : n.inputs) call.inputs.push_back(buffers.of(v));
+  for (ValueId v : n.outputs) call.outputs.push_back(buffers.of(v));
+  RP_ASSIGN(call.bodies, bodies.of(n));
+  return call;
+}
+
+plan::Interface make_interface(const Graph& g, size_t states) {
+  plan::Interface io;
+  io.symbols = g.symbols;
+  io.sources = g.symbol_sources;
+  for (ValueId v : g.inputs)
+    io.inputs.push_back({g.value(v).name, g.value(v).dtype, g.value(v).shape});
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const graph::Value& v = g.value(g.outputs[i]);
+    io.outputs.push_back({g.output_name(i), v.dtype, v.shape});
+  }
+  io.guards.assign(g.guards.begin(), g.guards.end());
+  const size_t first = io.inputs.size() - states;
+  for (size_t i = first; i < io.inputs.size(); ++i) io.states.push_back({std::move(io.inputs[i])});
+  io.inputs.resize(first);
+  io.outputs.resize(io.outputs.size() - states);
+  return io;
+}
+
+void adopt_interface(const plan::Interface& io, plan::Plan& p) {
+  for (plan::Buffer& b : p.buffers) {
+    if (b.kind == plan::BufferKind::Input) b.shape = io.inputs[static_cast<size_t>(b.index)].shape;
+    if (b.kind == plan::BufferKind::Output)
+      b.shape = io.outputs[static_cast<size_t>(b.index)].shape;
+    if (b.kind == plan::BufferKind::NextState)
+      b.shape = io.states[static_cast<size_t>(b.index)].shape;
+  }
+}
+
+Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights, BodyStore& bodies,
+                                   size_t states) {
+  plan::Plan p;
+  PlanBuffers buffers(g, p, weights, states);
+  for (const auto& n : g.nodes()) {
+    plan::Step step;
+    RP_ASSIGN(step.what, host_call(*n, buffers, bodies, "reference"));
+    p.steps.push_back(std::move(step));
+  }
+  plan::compute_hazards(p, g.symbol_sources);
+  return p;
+}
+
+}  // namespace reprise

@@ -1,0 +1,39 @@
+// The buffers of a plan under construction.
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "codegen/graph/graph.h"
+#include "codegen/lower/lower.h"
+#include "codegen/plan/weight_store.h"
+#include "runtime/plan/plan.h"
+
+namespace reprise {
+
+/// Buffers of a plan by the graph's values.
+class PlanBuffers {
+ public:
+  /// The arguments must outlive the object. The last `states` inputs and outputs are states.
+  PlanBuffers(const graph::Graph& g, plan::Plan& p, WeightStore& weights, size_t states);
+
+  plan::BufferId of(graph::ValueId v);
+  /// A constant in the packed form that a kernel reads.
+  plan::BufferId packed(graph::ValueId v, const lower::PackedOperand& form);
+  plan::BufferId add_scratch(const lower::ScratchBuffer& s);
+
+ private:
+  plan::BufferId add(graph::ValueId v, plan::BufferKind kind, int32_t index);
+  plan::BufferKind intermediate(const Shape& shape) const;
+
+  const graph::Graph& g_;
+  plan::Plan& p_;
+  WeightStore& weights_;
+  std::vector<bool> known_from_inputs_;  // by symbol
+  std::map<graph::ValueId, plan::BufferId> by_value_;
+  std::map<std::tuple<graph::ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId>
+      packed_;
+};
+
+}  // namespace reprise
