@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "codegen/onnx/attributes.h"
+#include "codegen/onnx/file/attributes.h"
 #include "codegen/onnx/onnx_minimal.pb.h"
 #include "codegen/ops/row/support.h"
 #include "runtime/base/low_bit.h"

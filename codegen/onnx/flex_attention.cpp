@@ -3,7 +3,9 @@
 #include <array>
 #include <cmath>
 
-#include "codegen/onnx/builder.h"
+#include "codegen/onnx/bodies.h"
+#include "codegen/onnx/import.h"
+#include "codegen/onnx/rewrites.h"
 #include "codegen/ops/row/op.h"
 #include "codegen/ops/row/support.h"
 
@@ -138,29 +140,19 @@ Result<ValueId> scores_of(Writer& w, const std::vector<ValueId>& in, const Sizes
   return w.reshape(product, z.split(z.keys));
 }
 
-}  // namespace
-
-bool is_flex_attention(const wire::Node& n, const std::string& domain) {
-  return domain == "ai.onnx.preview" && n.op_type() == "FlexAttention";
-}
-
-Result<ValueId> Builder::apply_body(Scope& scope, const wire::Node& n, const wire::Graph& body,
-                                    ValueId v) {
+/// Writes the nodes of a body with one input, which is `v`, and returns its output.
+Result<ValueId> apply_body(Import& import, Scope& scope, const wire::Node& n,
+                           const wire::Graph& body, ValueId v) {
   if (body.input_size() != 1 || body.output_size() != 1)
     return invalid_model(node_text(n) + ": a body must have one input and one output");
-  Scope inner;
-  inner.graph = scope.graph;
-  inner.outer = &scope;
-  inner.frame = scope.frame;
-  RP_TRY(define(inner, body.input(0).name(), v));
-  RP_TRY(add_initialisers(inner, body));
-  RP_TRY(add_declared(inner, body));
-  RP_TRY(add_nodes(inner, body.node()));
-  const auto result = resolve(inner, body.output(0).name());
+  Scope inner = scope.nested();
+  RP_TRY(import.names.define(inner, body.input(0).name(), v));
+  RP_TRY(inline_body(import, inner, body));
+  const auto result = import.names.resolve(inner, body.output(0).name());
   if (!result || *result == kNone)
     return invalid_model(node_text(n) + ": nothing defines the body's output " +
                          shown(body.output(0).name()));
-  RP_TRY(omit_if_untyped(*scope.graph, {*result}));
+  RP_TRY(import.refusals.omit_if_untyped(*scope.graph, {*result}));
   const graph::Value &from = scope.graph->value(v), &to = scope.graph->value(*result);
   bool same = from.dtype == to.dtype && from.shape.size() == to.shape.size();
   for (size_t d = 0; same && d < from.shape.size(); ++d) same = from.shape[d] == to.shape[d];
@@ -171,22 +163,29 @@ Result<ValueId> Builder::apply_body(Scope& scope, const wire::Node& n, const wir
                        shape_str(from.shape, scope.graph->symbols));
 }
 
-Result<std::map<std::string, const wire::Attribute*>> Builder::attributes_of(const Scope& scope,
-                                                                             const wire::Node& n) {
+Result<std::map<std::string, const wire::Attribute*>> attributes_of(Import& import,
+                                                                    const Scope& scope,
+                                                                    const wire::Node& n) {
   std::map<std::string, const wire::Attribute*> out;
   for (const wire::Attribute& given : n.attribute()) {
-    RP_ASSIGN(const wire::Attribute* a, actual(scope, given));
+    RP_ASSIGN(const wire::Attribute* a, import.nodes.actual(scope, given));
     if (a && !out.emplace(given.name(), a).second)
       return invalid_model("attribute " + shown(given.name()) + " is given twice");
   }
   return out;
 }
 
-Status Builder::add_flex_attention(Scope& scope, const wire::Node& n) {
-  RP_ASSIGN(const std::vector<ValueId> in, inputs_of(scope, n));
+}  // namespace
+
+bool is_flex_attention(const wire::Node& n, const std::string& domain) {
+  return domain == "ai.onnx.preview" && n.op_type() == "FlexAttention";
+}
+
+Status add_flex_attention(Import& import, Scope& scope, const wire::Node& n) {
+  RP_ASSIGN(const std::vector<ValueId> in, import.nodes.inputs_of(scope, n));
   if (in.size() != 3 || in[0] == kNone || in[1] == kNone || n.output_size() != 1)
     return invalid_model(node_text(n) + " must have three inputs and one output");
-  const auto attributes = attributes_of(scope, n);
+  const auto attributes = attributes_of(import, scope, n);
   if (!attributes.ok()) return attributes.status().with_context(node_text(n));
   const auto sizes = sizes_of(*scope.graph, in);
   if (!sizes.ok()) return sizes.status().with_context(node_text(n));
@@ -198,18 +197,18 @@ Status Builder::add_flex_attention(Scope& scope, const wire::Node& n) {
   RP_ASSIGN(ValueId v, scores_of(w, in, *sizes, options.scale));
   RP_ASSIGN(v, w.cast(v, options.precision));
   if (options.score_mod) {
-    RP_ASSIGN(v, apply_body(scope, n, *options.score_mod, v));
+    RP_ASSIGN(v, apply_body(import, scope, n, *options.score_mod, v));
   }
   RP_ASSIGN(v, w.node("Softmax", {v}));
   if (options.prob_mod) {
-    RP_ASSIGN(v, apply_body(scope, n, *options.prob_mod, v));
+    RP_ASSIGN(v, apply_body(import, scope, n, *options.prob_mod, v));
   }
   RP_ASSIGN(v, w.reshape(v, sizes->grouped(sizes->keys)));
   RP_ASSIGN(const ValueId values, w.cast(in[2], options.precision));
   RP_ASSIGN(v, w.node("MatMul", {v, values}));
   RP_ASSIGN(v, w.cast(v, scope.graph->value(in[0]).dtype));
   RP_ASSIGN(v, w.reshape(v, sizes->split(sizes->value_size)));
-  RP_TRY(check_declared(scope, n.output(0), v, node_text(n)));
+  RP_TRY(import.names.check_declared(scope, n.output(0), v, node_text(n)));
   scope.names.insert_or_assign(n.output(0), v);
   return {};
 }

@@ -1,9 +1,11 @@
-// An If whose branches give values of different ranks, with a condition that only a run knows. A
-// value has one rank, so the nodes that read such a result move into both branches. The If ends
-// where every result that is read has one rank again.
-#include <algorithm>
+#include "codegen/onnx/forks.h"
 
-#include "codegen/onnx/builder.h"
+#include <algorithm>
+#include <utility>
+
+#include "codegen/onnx/bodies.h"
+#include "codegen/onnx/conditionals.h"
+#include "codegen/onnx/import.h"
 
 namespace reprise::onnx {
 
@@ -13,14 +15,14 @@ std::unordered_set<std::string> output_names(const wire::Graph& g) {
   return names;
 }
 
-Fork* Builder::fork_of(const Graph& g) {
+Forks::Fork* Forks::of(const Graph& g) {
   const auto at = forks_.find(&g);
   return at == forks_.end() ? nullptr : &at->second;
 }
 
-std::optional<size_t> Builder::rank_of(const Graph& g, ValueId v) {
+std::optional<size_t> Forks::rank_of(const Graph& g, ValueId v) {
   if (is_typed(g.value(v))) return g.value(v).shape.size();
-  const Fork* fork = fork_of(g);
+  const Fork* fork = of(g);
   if (fork == nullptr || !fork->results.contains(v)) return std::nullopt;
   std::optional<size_t> rank;
   for (const Fork::Branch& b : fork->branches) {
@@ -32,11 +34,11 @@ std::optional<size_t> Builder::rank_of(const Graph& g, ValueId v) {
   return rank;
 }
 
-Status Builder::start_fork(Scope& scope, const wire::Node& n, graph::NodeSpec node,
-                           std::array<Scope, 2>& scopes) {
+Status Forks::start(Scope& scope, const wire::Node& n, graph::NodeSpec node,
+                    std::array<Scope, 2>& scopes) {
   Fork fork;
   fork.text = node_text(n);
-  fork.advice = advice_for(scope, node.inputs[0]);
+  fork.advice = advice_for(*scope.graph, node.inputs[0]);
   for (size_t b = 0; b < 2; ++b) {
     Fork::Branch& branch = fork.branches[b];
     branch.body = node.subgraphs[b].second;
@@ -47,7 +49,7 @@ Status Builder::start_fork(Scope& scope, const wire::Node& n, graph::NodeSpec no
   fork.node = std::move(node);
   for (int i = 0; i < n.output_size(); ++i) {
     if (n.output(i).empty()) continue;
-    const ValueId v = scope.graph->add_unknown(name_in(scope, n.output(i)));
+    const ValueId v = scope.graph->add_unknown(scope.name_in_graph(n.output(i)));
     fork.results.insert(v);
     for (Fork::Branch& b : fork.branches)
       b.inner.emplace(v, b.body->outputs[static_cast<size_t>(i)]);
@@ -62,35 +64,35 @@ Status Builder::start_fork(Scope& scope, const wire::Node& n, graph::NodeSpec no
   return {};
 }
 
-bool Builder::reads_fork(Scope& scope, const wire::Node& n, const Fork& fork) {
+bool Forks::reads(Scope& scope, const wire::Node& n) {
+  const Fork* fork = of(*scope.graph);
+  if (fork == nullptr) return false;
   const auto names = names_read(n);
   return std::ranges::any_of(names, [&](const std::string& name) {
-    const std::optional<ValueId> v = resolve(scope, name);
-    return v && fork.results.contains(*v);
+    const std::optional<ValueId> v = import_.names.resolve(scope, name);
+    return v && fork->results.contains(*v);
   });
 }
 
-Result<std::vector<ValueId>> Builder::add_to_branch(Fork& fork, size_t b, Scope& scope,
-                                                    const wire::Node& n) {
+Result<std::vector<ValueId>> Forks::add_to_branch(Fork& fork, size_t b, Scope& scope,
+                                                  const wire::Node& n) {
   Fork::Branch& branch = fork.branches[b];
   if (!branch.invalid.ok()) return std::vector<ValueId>();
-  Scope inner;
+  Scope inner = scope.nested();
   inner.graph = branch.body.get();
-  inner.outer = &scope;
-  inner.frame = scope.frame;
   share_symbols(*scope.graph, *branch.body);
   const auto& before = branch.body->nodes();
   const graph::Node* const last = before.empty() ? nullptr : before.back().get();
-  types_failed_ = false;
-  Status added = add_node(inner, n);
+  import_.nodes.watch_types();
+  Status added = import_.nodes.add(inner, n);
   const std::string where =
       "after the " + std::string(b == 0 ? "then" : "else") + "_branch of " + fork.text;
-  if (!added.ok() && is_fault_of_types(added) && fork.branches[1 - b].invalid.ok()) {
+  if (!added.ok() && import_.nodes.is_fault_of_types(added) && fork.branches[1 - b].invalid.ok()) {
     branch.invalid = added.with_context(where);
-    failed_calls_.clear();
+    import_.functions.forget_failure();
     return std::vector<ValueId>();
   }
-  if (!added.ok()) added = refuse(inner, n, added, last);
+  if (!added.ok()) added = import_.refusals.refuse(inner, n, added, last);
   RP_TRY(added.with_context(where));
   branch.captures.insert(branch.captures.end(), inner.captures.begin(), inner.captures.end());
   share_symbols(*branch.body, *scope.graph);
@@ -104,7 +106,8 @@ Result<std::vector<ValueId>> Builder::add_to_branch(Fork& fork, size_t b, Scope&
   return results;
 }
 
-Status Builder::add_to_fork(Fork& fork, Scope& scope, const wire::Node& n) {
+Status Forks::add(Scope& scope, const wire::Node& n) {
+  Fork& fork = *of(*scope.graph);
   std::array<std::vector<ValueId>, 2> results;
   for (size_t b = 0; b < 2; ++b) {
     RP_ASSIGN(results[b], add_to_branch(fork, b, scope, n));
@@ -113,7 +116,7 @@ Status Builder::add_to_fork(Fork& fork, Scope& scope, const wire::Node& n) {
   for (int i = 0; i < n.output_size(); ++i) {
     const std::string& name = n.output(i);
     if (name.empty()) continue;
-    const ValueId v = scope.graph->add_unknown(name_in(scope, name));
+    const ValueId v = scope.graph->add_unknown(scope.name_in_graph(name));
     fork.results.insert(v);
     for (size_t b = 0; b < 2; ++b)
       if (fork.branches[b].invalid.ok())
@@ -123,8 +126,8 @@ Status Builder::add_to_fork(Fork& fork, Scope& scope, const wire::Node& n) {
   return {};
 }
 
-Status Builder::end_fork_after(Scope& scope, const NodeList& nodes, std::span<const int> rest) {
-  Fork* fork = fork_of(*scope.graph);
+Status Forks::end_after(Scope& scope, const NodeList& nodes, std::span<const int> rest) {
+  Fork* fork = of(*scope.graph);
   if (fork == nullptr || scope.source == nullptr || !fork->changed) return {};
   fork->changed = false;
   const auto lacks_rank = [&](const std::string& name) {
@@ -139,47 +142,47 @@ Status Builder::end_fork_after(Scope& scope, const NodeList& nodes, std::span<co
     if (std::ranges::any_of(names, lacks_rank)) return {};
     later.merge(names);
   }
-  return end_fork(scope, later);
+  return end(scope, later);
 }
 
-Status Builder::end_fork(Scope& scope, const std::unordered_set<std::string>& names) {
-  const Fork* fork = fork_of(*scope.graph);
+Status Forks::end(Scope& scope, const std::unordered_set<std::string>& names) {
+  const Fork* fork = of(*scope.graph);
   if (fork == nullptr) return {};
   std::set<ValueId> exports;
   for (const std::string& name : names) {
     const auto at = scope.names.find(name);
     if (at != scope.names.end() && fork->results.contains(at->second)) exports.insert(at->second);
   }
-  return end_fork(*scope.graph, std::vector<ValueId>(exports.begin(), exports.end()));
+  return end(*scope.graph, std::vector<ValueId>(exports.begin(), exports.end()));
 }
 
-void Builder::drop_fork(const Graph& g) {
+void Forks::drop(const Graph& g) {
   const auto at = forks_.find(&g);
   if (at == forks_.end()) return;
   const Fork fork = std::move(at->second);
   forks_.erase(at);
   for (const Fork::Branch& b : fork.branches) {
     branches_.erase(b.body.get());
-    drop_fork(*b.body);
+    drop(*b.body);
   }
 }
 
-Status Builder::end_fork_within(Graph& g, const std::vector<ValueId>& results) {
-  const Fork* fork = fork_of(g);
+Status Forks::end_within(Graph& g, const std::vector<ValueId>& results) {
+  const Fork* fork = of(g);
   if (fork == nullptr) return {};
   std::set<ValueId> exports;  // others do not depend on the fork
   for (const ValueId v : results) {
     if (fork->results.contains(v)) exports.insert(v);
   }
-  return end_fork(g, std::vector<ValueId>(exports.begin(), exports.end()));
+  return end(g, std::vector<ValueId>(exports.begin(), exports.end()));
 }
 
-Status Builder::end_branch(Graph& g, Fork::Branch& branch, const std::vector<ValueId>& exports) {
+Status Forks::end_branch(Graph& g, Fork::Branch& branch, const std::vector<ValueId>& exports) {
   share_symbols(g, *branch.body);
   std::vector<ValueId> results;
   results.reserve(exports.size());
   for (const ValueId v : exports) results.push_back(branch.inner.at(v));
-  RP_TRY(end_fork_within(*branch.body, results));
+  RP_TRY(end_within(*branch.body, results));
   branch.body->set_outputs(results);
   branch.body->output_names.clear();
   for (const ValueId v : exports) branch.body->output_names.push_back(g.value(v).name);
@@ -187,7 +190,7 @@ Status Builder::end_branch(Graph& g, Fork::Branch& branch, const std::vector<Val
   return {};
 }
 
-Status Builder::end_fork(Graph& g, const std::vector<ValueId>& exports) {
+Status Forks::end(Graph& g, const std::vector<ValueId>& exports) {
   const auto at = forks_.find(&g);
   if (at == forks_.end()) return {};
   Fork fork = std::move(at->second);
@@ -200,10 +203,10 @@ Status Builder::end_fork(Graph& g, const std::vector<ValueId>& exports) {
   for (size_t b = 0; b < 2; ++b) {
     Fork::Branch& branch = fork.branches[b];
     if (!branch.invalid.ok()) {
-      drop_fork(*branch.body);
+      drop(*branch.body);
       const Graph& other = *fork.branches[1 - b].body;
       const std::vector<ValueId> results(other.outputs.begin(), other.outputs.end());
-      RP_ASSIGN(branch.body, failing_body(g, other, results, branch.invalid));
+      RP_ASSIGN(branch.body, failing_body(g, other, results, branch.invalid, import_.notes));
       share_symbols(*branch.body, g);
       branch.captures.clear();
     }
@@ -227,6 +230,18 @@ Status Builder::end_fork(Graph& g, const std::vector<ValueId>& exports) {
                .with_context(fork.text));
   }
   return {};
+}
+
+std::optional<ValueId> Forks::inner_value(const Graph* branch, ValueId outer) const {
+  const auto at = branches_.find(branch);
+  if (at == branches_.end()) return std::nullopt;
+  const auto known = at->second->inner.find(outer);
+  return known == at->second->inner.end() ? std::nullopt : std::optional(known->second);
+}
+
+void Forks::set_inner_value(const Graph* branch, ValueId outer, ValueId inner) {
+  if (const auto at = branches_.find(branch); at != branches_.end())
+    at->second->inner.emplace(outer, inner);
 }
 
 }  // namespace reprise::onnx

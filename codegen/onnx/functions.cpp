@@ -1,7 +1,10 @@
-// Inlines model-local functions where they are called.
-#include <algorithm>
+#include "codegen/onnx/functions.h"
 
-#include "codegen/onnx/builder.h"
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "codegen/onnx/import.h"
 
 namespace reprise::onnx {
 
@@ -20,18 +23,12 @@ std::string context_of(const std::vector<std::string>& calls) {
 
 }  // namespace
 
-const wire::Function* Builder::function_of(const wire::Node& n, const std::string& domain) const {
-  if (functions_.empty()) return nullptr;
-  auto it = functions_.find(domain + "::" + n.op_type() + "::" + n.overload());
-  return it == functions_.end() ? nullptr : it->second;
-}
-
-Result<std::map<std::string, const wire::Attribute*>> Builder::bind_attributes(
+Result<std::map<std::string, const wire::Attribute*>> Functions::bind_attributes(
     const Scope& scope, const wire::Node& n, const wire::Function& f) {
   std::map<std::string, const wire::Attribute*> bound;
   for (const wire::Attribute& a : f.attribute_proto()) bound[a.name()] = &a;
   for (const wire::Attribute& a : n.attribute()) {
-    RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
+    RP_ASSIGN(const wire::Attribute* value, import_.nodes.actual(scope, a));
     if (!value) continue;
     if (type_of(*value) == AttrType::Graph) {
       return unsupported("attribute " + shown(a.name()) + " passes a body to a function");
@@ -41,7 +38,7 @@ Result<std::map<std::string, const wire::Attribute*>> Builder::bind_attributes(
   return bound;
 }
 
-Status Builder::inline_function(Scope& scope, const wire::Node& n, const wire::Function& f) {
+Status Functions::add_call(Scope& scope, const wire::Node& n, const wire::Function& f) {
   Frame frame;
   frame.calls = scope.frame->calls;
   if (std::find(frame.calls.begin(), frame.calls.end(), &f) != frame.calls.end()) {
@@ -72,16 +69,17 @@ Status Builder::inline_function(Scope& scope, const wire::Node& n, const wire::F
   Scope body;
   body.graph = scope.graph;
   body.frame = &frame;
-  RP_ASSIGN(std::vector<ValueId> inputs, inputs_of(scope, n));
+  RP_ASSIGN(std::vector<ValueId> inputs, import_.nodes.inputs_of(scope, n));
   inputs.resize(static_cast<size_t>(f.input_size()), kNone);
   for (int i = 0; i < f.input_size(); ++i) {
     // An input that the call omits is defined as kNone, so that the body can pass it on.
-    RP_TRY(define(body, f.input(i), inputs[static_cast<size_t>(i)]).with_context(node_text(n)));
+    RP_TRY(import_.names.define(body, f.input(i), inputs[static_cast<size_t>(i)])
+               .with_context(node_text(n)));
   }
   for (int i = 0; i < n.output_size(); ++i) {
-    if (!n.output(i).empty()) body.renamed.emplace(f.output(i), name_in(scope, n.output(i)));
+    if (!n.output(i).empty()) body.renamed.emplace(f.output(i), scope.name_in_graph(n.output(i)));
   }
-  const Status added = add_nodes(body, f.node());
+  const Status added = import_.nodes.add_all(body, f.node());
   if (!added.ok()) {
     failed_calls_.push_back("in function " + shown(f.name()) + " called by " + node_text(n));
     return frame.calls.size() > 1 ? added : added.with_context(context_of(failed_calls_));
@@ -89,12 +87,12 @@ Status Builder::inline_function(Scope& scope, const wire::Node& n, const wire::F
   for (int i = 0; i < n.output_size(); ++i) {
     const std::string& name = n.output(i);
     if (name.empty()) continue;
-    const std::optional<ValueId> v = resolve(body, f.output(i));
+    const std::optional<ValueId> v = import_.names.resolve(body, f.output(i));
     if (!v || *v == kNone) {
       return invalid_model(node_text(n) + ": function " + shown(f.name()) +
                            " does not define its output " + shown(f.output(i)));
     }
-    RP_TRY(check_declared(scope, name, *v, node_text(n)));
+    RP_TRY(import_.names.check_declared(scope, name, *v, node_text(n)));
     scope.names.insert_or_assign(name, *v);
   }
   return {};

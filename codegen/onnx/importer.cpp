@@ -1,13 +1,14 @@
 #include "codegen/onnx/importer.h"
 
-#include "codegen/onnx/builder.h"
+#include "codegen/onnx/file/tensor.h"
+#include "codegen/onnx/import.h"
 
 namespace reprise::onnx {
 
 Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path, const ImportOptions& o) {
   RP_ASSIGN(std::shared_ptr<const wire::Model> model, read_model(path, o.files));
-  Builder builder(model, ExternalData(path, o.files), path, o);
-  Result<std::unique_ptr<graph::Graph>> g = builder.run();
+  Import import(model, ExternalData(path, o.files), path, o);
+  Result<std::unique_ptr<graph::Graph>> g = import.run();
   if (!g.ok() && g.status().message().find(" of " + path + " ") == std::string::npos) {
     return g.status().with_context(path);
   }
@@ -17,7 +18,7 @@ Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path, const
 Result<std::unique_ptr<graph::Graph>> import_bytes(std::span<const std::byte> bytes,
                                                    const ImportOptions& o) {
   RP_ASSIGN(std::shared_ptr<const wire::Model> model, parse_model(bytes));
-  return Builder(model, ExternalData(), "", o).run();
+  return Import(model, ExternalData(), "", o).run();
 }
 
 namespace {

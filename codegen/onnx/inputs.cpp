@@ -1,10 +1,14 @@
-// The model's inputs: their names, types, and the names of their dimensions.
+#include "codegen/onnx/inputs.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
 
-#include "codegen/onnx/builder.h"
-#include "codegen/onnx/types.h"
+#include "codegen/onnx/file/types.h"
 
 namespace reprise::onnx {
 

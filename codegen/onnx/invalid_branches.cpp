@@ -2,23 +2,11 @@
 // may have them if no run takes them, so the error belongs to a run that does.
 #include <algorithm>
 
-#include "codegen/onnx/builder.h"
+#include "codegen/onnx/bodies.h"
+#include "codegen/onnx/conditionals.h"
 #include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
-
-bool Builder::is_fault_of_types(const Status& s) const {
-  return types_failed_ && s.code() == Code::InvalidModel;
-}
-
-Result<std::shared_ptr<Graph>> Builder::try_branch(Scope& scope, const wire::Graph& body,
-                                                   Scope& inner) {
-  ++trials_;
-  types_failed_ = false;
-  auto imported = import_body(scope, body, {}, inner);
-  --trials_;
-  return imported;
-}
 
 namespace {
 
@@ -45,9 +33,9 @@ Shape dims_elsewhere(const Graph& outer, const Shape& dims, Graph& body, ValueId
 
 }  // namespace
 
-Result<std::shared_ptr<Graph>> Builder::failing_body(const Graph& outer, const Graph& other,
-                                                     const std::vector<ValueId>& results,
-                                                     const Status& why) {
+Result<std::shared_ptr<Graph>> failing_body(const Graph& outer, const Graph& other,
+                                            const std::vector<ValueId>& results, const Status& why,
+                                            Notes& notes) {
   auto body = std::make_shared<Graph>();
   share_symbols(outer, *body);
   graph::NodeSpec node;
@@ -68,7 +56,7 @@ Result<std::shared_ptr<Graph>> Builder::failing_body(const Graph& outer, const G
   RP_TRY(ops::infer(*body, *added));
   body->set_outputs(added->outputs);
   for (const ValueId v : added->outputs) body->output_names.push_back(body->value(v).name);
-  note(why.message() + "; a run that takes this branch fails");
+  notes.add(why.message() + "; a run that takes this branch fails");
   return body;
 }
 

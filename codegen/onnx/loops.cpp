@@ -1,10 +1,13 @@
-// Loop and Scan: few iterations are written into the graph (unrolled_loops.cpp); else the body
-// becomes a graph of its own.
 #include "codegen/onnx/loops.h"
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "codegen/onnx/bodies.h"
+#include "codegen/onnx/conditionals.h"
+#include "codegen/onnx/import.h"
+#include "codegen/onnx/unrolled_loops.h"
 #include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
@@ -35,37 +38,37 @@ ValueId origin_of(const Graph& g, ValueId v) {
 }  // namespace
 
 Status LoopBuilder::read() {
-  node_.op = n_.op_type();
+  node_.op = form_.node.op_type();
   node_.opset = scope_.frame->default_opset();
-  if (!n_.name().empty()) node_.name = scope_.frame->prefix + n_.name();
-  for (const wire::Attribute& a : n_.attribute()) {
-    if (a.name() == "body" && a.has_g()) body_ = &a.g();
+  if (!form_.node.name().empty()) node_.name = scope_.frame->prefix + form_.node.name();
+  for (const wire::Attribute& a : form_.node.attribute()) {
+    if (a.name() == "body" && a.has_g()) form_.body = &a.g();
   }
-  if (body_ == nullptr) return invalid_model("it has no body");
-  RP_ASSIGN(node_.inputs, b_.inputs_of(scope_, n_));
-  RP_TRY(b_.set_attributes(scope_, n_, node_));
-  if (is_scan_) {
+  if (form_.body == nullptr) return invalid_model("it has no body");
+  RP_ASSIGN(node_.inputs, import_.nodes.inputs_of(scope_, form_.node));
+  RP_TRY(import_.nodes.set_attributes(scope_, form_.node, node_));
+  if (form_.is_scan) {
     RP_TRY(read_scan());
   } else {
     node_.inputs.resize(std::max<size_t>(node_.inputs.size(), 2), kNone);
-    carried_.assign(node_.inputs.begin() + 2, node_.inputs.end());
+    form_.carried.assign(node_.inputs.begin() + 2, node_.inputs.end());
   }
-  for (const ValueId v : carried_) {
+  for (const ValueId v : form_.carried) {
     if (v == kNone) return invalid_model("a value that iterations pass on is missing");
     const Shape& shape = g_.value(v).shape;
     carried_shapes_.push_back(batched() ? without_axis(v, 0) : shape);
     varies_.emplace_back(carried_shapes_.back().size(), false);
     carried_items_.push_back(g_.value(v).items);
   }
-  wrapped_.resize(carried_.size());
-  const size_t returned = static_cast<size_t>(body_->output_size()) + (is_scan_ ? 1 : 0);
-  if (returned < carried_.size() + 1) return invalid_model("its body returns too few values");
+  wrapped_.resize(form_.carried.size());
+  const size_t returned = static_cast<size_t>(form_.body->output_size()) + (form_.is_scan ? 1 : 0);
+  if (returned < form_.carried.size() + 1) return invalid_model("its body returns too few values");
   const size_t outputs = returned - 1;
-  if (static_cast<size_t>(n_.output_size()) > outputs) {
-    return invalid_model("it has " + std::to_string(n_.output_size()) +
+  if (static_cast<size_t>(form_.node.output_size()) > outputs) {
+    return invalid_model("it has " + std::to_string(form_.node.output_size()) +
                          " outputs, but its body returns " + std::to_string(outputs));
   }
-  return is_scan_ ? read_axes() : Status();
+  return form_.is_scan ? read_axes() : Status();
 }
 
 Status LoopBuilder::read_scan() {
@@ -77,8 +80,8 @@ Status LoopBuilder::read_scan() {
                          " does not fit its " + std::to_string(node_.inputs.size()) + " inputs");
   }
   const auto middle = node_.inputs.end() - scanned;
-  carried_.assign(node_.inputs.begin() + static_cast<std::ptrdiff_t>(first), middle);
-  scanned_.assign(middle, node_.inputs.end());
+  form_.carried.assign(node_.inputs.begin() + static_cast<std::ptrdiff_t>(first), middle);
+  form_.scanned.assign(middle, node_.inputs.end());
   for (const ValueId v : node_.inputs) {
     if (v == kNone && (!batched() || v != node_.inputs[0]))
       return invalid_model("one of its inputs is missing");
@@ -95,26 +98,26 @@ Status LoopBuilder::read_axes() {
     return list;
   };
   const char* directions = batched() ? "directions" : "scan_input_directions";
-  const size_t outputs = static_cast<size_t>(body_->output_size()) - carried_.size();
-  const std::vector<int64_t> in_axes = read("scan_input_axes", scanned_.size());
-  const std::vector<int64_t> in_directions = read(directions, scanned_.size());
+  const size_t outputs = static_cast<size_t>(form_.body->output_size()) - form_.carried.size();
+  const std::vector<int64_t> in_axes = read("scan_input_axes", form_.scanned.size());
+  const std::vector<int64_t> in_directions = read(directions, form_.scanned.size());
   const std::vector<int64_t> out_directions = read("scan_output_directions", outputs);
-  if (in_axes.size() != scanned_.size() || in_directions.size() != scanned_.size() ||
+  if (in_axes.size() != form_.scanned.size() || in_directions.size() != form_.scanned.size() ||
       out_directions.size() != outputs || read("scan_output_axes", outputs).size() != outputs) {
     return invalid_model("an attribute does not have one element for each scanned value");
   }
-  for (size_t i = 0; i < scanned_.size(); ++i) {
+  for (size_t i = 0; i < form_.scanned.size(); ++i) {
     const auto rank =
-        static_cast<int64_t>(g_.value(scanned_[i]).shape.size()) - (batched() ? 1 : 0);
+        static_cast<int64_t>(g_.value(form_.scanned[i]).shape.size()) - (batched() ? 1 : 0);
     const int64_t axis = in_axes[i] < 0 ? in_axes[i] + rank : in_axes[i];
     if (axis < 0 || axis >= rank) {
-      return invalid_model("input '" + g_.value(scanned_[i]).name + "' has no axis " +
+      return invalid_model("input '" + g_.value(form_.scanned[i]).name + "' has no axis " +
                            std::to_string(in_axes[i]) + " to scan");
     }
-    in_axes_.push_back(static_cast<size_t>(axis) + (batched() ? 1 : 0));
-    in_reversed_.push_back(in_directions[i] != 0);
+    form_.in_axes.push_back(static_cast<size_t>(axis) + (batched() ? 1 : 0));
+    form_.in_reversed.push_back(in_directions[i] != 0);
   }
-  for (const int64_t d : out_directions) out_reversed_.push_back(d != 0);
+  for (const int64_t d : out_directions) form_.out_reversed.push_back(d != 0);
   return {};
 }
 
@@ -124,15 +127,15 @@ Shape LoopBuilder::without_axis(ValueId v, size_t axis) const {
   return shape;
 }
 
-std::vector<Builder::BodyInput> LoopBuilder::iteration_inputs() const {
+std::vector<BodyInput> LoopBuilder::iteration_inputs() const {
   std::vector<BodyInput> out;
-  if (!is_scan_) out = {{DType::I64, {}}, {DType::Bool, {}}};
-  for (size_t i = 0; i < carried_.size(); ++i)
-    out.push_back({g_.value(carried_[i]).dtype, carried_shapes_[i], carried_items_[i]});
-  for (size_t i = 0; i < scanned_.size(); ++i) {
-    Shape shape = without_axis(scanned_[i], in_axes_[i]);
+  if (!form_.is_scan) out = {{DType::I64, {}}, {DType::Bool, {}}};
+  for (size_t i = 0; i < form_.carried.size(); ++i)
+    out.push_back({g_.value(form_.carried[i]).dtype, carried_shapes_[i], carried_items_[i]});
+  for (size_t i = 0; i < form_.scanned.size(); ++i) {
+    Shape shape = without_axis(form_.scanned[i], form_.in_axes[i]);
     if (batched()) shape.erase(shape.begin());
-    out.push_back({g_.value(scanned_[i]).dtype, std::move(shape)});
+    out.push_back({g_.value(form_.scanned[i]).dtype, std::move(shape)});
   }
   return out;
 }
@@ -152,7 +155,8 @@ bool LoopBuilder::starts() const {
 
 /// Whether the first iteration certainly runs.
 bool LoopBuilder::runs_once() const {
-  if (is_scan_) return false;  // a Scan may not change the types of the values that it passes on
+  if (form_.is_scan)
+    return false;  // a Scan may not change the types of the values that it passes on
   const ValueId count = node_.inputs[0];
   return starts() && (count == kNone || known_integer(g_.value(count)).value_or(0) > 0);
 }
@@ -167,7 +171,7 @@ Result<bool> LoopBuilder::replace_initial(size_t i, const Graph& body) {
   if (!runs_once()) return false;
   const graph::Value& returned = body.value(body.outputs[i + 1]);
   const size_t rank = returned.shape.size();
-  ValueId v = carried_[i];
+  ValueId v = form_.carried[i];
   if (body.use_count(body.inputs[i + 2]) == 0) {
     std::vector<int64_t> dims;
     for (const Expr& dim : returned.shape) dims.push_back(dim.is_const() ? dim.value() : 0);
@@ -179,12 +183,12 @@ Result<bool> LoopBuilder::replace_initial(size_t i, const Graph& body) {
     if (!element_count(carried_shapes_[i]).is_const(1)) return false;
     while (g_.value(v).shape.size() != rank) {
       const char* op = g_.value(v).shape.size() < rank ? "Unsqueeze" : "Squeeze";
-      RP_ASSIGN(v, emit(op, {v}, 0));
+      RP_ASSIGN(v, add_axis_node(g_, form_.name(), op, {v}, 0));
     }
     ranks_.clear();
     for (const ValueId o : body.outputs) ranks_.push_back(body.value(o).shape.size());
   }
-  carried_[i] = node_.inputs[i + 2] = v;
+  form_.carried[i] = node_.inputs[i + 2] = v;
   carried_shapes_[i] = g_.value(v).shape;
   varies_[i].assign(rank, false);
   return true;
@@ -208,9 +212,9 @@ Status LoopBuilder::check_ranks(const Graph& body) {
 /// Replaces the dims of carried values that an iteration changes. Returns whether there were any.
 Result<bool> LoopBuilder::generalize(const Graph& body) {
   bool changed = false;
-  for (size_t i = 0; i < carried_.size(); ++i) {
-    const graph::Value& returned = body.value(body.outputs[i + (is_scan_ ? 0 : 1)]);
-    const graph::Value& initial = g_.value(carried_[i]);
+  for (size_t i = 0; i < form_.carried.size(); ++i) {
+    const graph::Value& returned = body.value(body.outputs[i + (form_.is_scan ? 0 : 1)]);
+    const graph::Value& initial = g_.value(form_.carried[i]);
     Shape& shape = carried_shapes_[i];
     if (returned.dtype != initial.dtype || returned.shape.size() != shape.size()) {
       if (returned.dtype == initial.dtype) {
@@ -239,12 +243,12 @@ Result<bool> LoopBuilder::generalize(const Graph& body) {
 /// A body may take an optional and return a value, which is an optional in the next iteration.
 Status LoopBuilder::wrap_optionals(Graph& body) {
   std::vector<ValueId> outputs = body.outputs;
-  for (size_t i = 0; i < carried_.size(); ++i) {
-    ValueId& v = outputs[i + (is_scan_ ? 0 : 1)];
-    const DType wanted = g_.value(carried_[i]).dtype;
+  for (size_t i = 0; i < form_.carried.size(); ++i) {
+    ValueId& v = outputs[i + (form_.is_scan ? 0 : 1)];
+    const DType wanted = g_.value(form_.carried[i]).dtype;
     if (!is_optional(wanted) || body.value(v).dtype != item_type_of(wanted)) continue;
     wrapped_[i] = true;
-    RP_ASSIGN(v, b_.add_simple(body, "Optional", v, body.value(v).name + "/optional"));
+    RP_ASSIGN(v, add_simple(body, "Optional", v, body.value(v).name + "/optional"));
   }
   body.set_outputs(std::move(outputs));
   return {};
@@ -252,8 +256,8 @@ Status LoopBuilder::wrap_optionals(Graph& body) {
 
 /// Makes output i of the model what the last iteration returned in an optional.
 Status LoopBuilder::unwrap(size_t i, ValueId optional) {
-  const std::string name = b_.name_in(scope_, n_.output(static_cast<int>(i)));
-  RP_ASSIGN(const ValueId v, b_.add_simple(g_, "OptionalGetElement", optional, name));
+  const std::string name = scope_.name_in_graph(form_.node.output(static_cast<int>(i)));
+  RP_ASSIGN(const ValueId v, add_simple(g_, "OptionalGetElement", optional, name));
   return name_output(i, v);
 }
 
@@ -263,9 +267,9 @@ Status LoopBuilder::import_body() {
   // this ends.
   for (;;) {
     Scope inner;
-    auto body = b_.import_body(scope_, *body_, iteration_inputs(), inner);
+    auto body = onnx::import_body(import_, scope_, *form_.body, iteration_inputs(), inner);
     if (!body.ok()) return body.status().with_context("in the body");
-    RP_TRY(b_.omit_if_untyped(**body, (*body)->outputs));
+    RP_TRY(import_.refusals.omit_if_untyped(**body, (*body)->outputs));
     RP_TRY(wrap_optionals(**body));
     RP_TRY(check_ranks(**body));
     RP_ASSIGN(const bool changed, generalize(**body));
@@ -279,8 +283,9 @@ Status LoopBuilder::import_body() {
 /// The axes along which results are stacked: 0 for a Loop, and by default for a Scan.
 Status LoopBuilder::find_out_axes() {
   const std::vector<int64_t> given = node_.attrs.get_ints("scan_output_axes");
-  for (size_t i = carried_.size() + (is_scan_ ? 0 : 1); i < iteration_->outputs.size(); ++i) {
-    const size_t k = out_axes_.size();
+  for (size_t i = form_.carried.size() + (form_.is_scan ? 0 : 1); i < iteration_->outputs.size();
+       ++i) {
+    const size_t k = form_.out_axes.size();
     if (is_container(iteration_->value(iteration_->outputs[i]).dtype)) {
       return invalid_model("its body returns a " +
                            std::string(name_of(iteration_->value(iteration_->outputs[i]).dtype)) +
@@ -288,24 +293,24 @@ Status LoopBuilder::find_out_axes() {
     }
     const auto rank =
         static_cast<int64_t>(iteration_->value(iteration_->outputs[i]).shape.size()) + 1;
-    int64_t axis = is_scan_ && !given.empty() ? given[k] : 0;
+    int64_t axis = form_.is_scan && !given.empty() ? given[k] : 0;
     if (axis < 0) axis += rank;
     if (axis < 0 || axis >= rank) {
       return invalid_model("attribute 'scan_output_axes': axis " + std::to_string(given[k]) +
                            " of a result of rank " + std::to_string(rank) + " does not exist");
     }
-    out_axes_.push_back(static_cast<size_t>(axis));
+    form_.out_axes.push_back(static_cast<size_t>(axis));
   }
   return {};
 }
 
 std::optional<int64_t> LoopBuilder::iterations() const {
-  if (!is_scan_) {
+  if (!form_.is_scan) {
     if (node_.inputs[0] == kNone || !condition_holds()) return std::nullopt;
     const auto count = known_integer(g_.value(node_.inputs[0]));
     return count ? std::optional(std::max<int64_t>(*count, 0)) : std::nullopt;
   }
-  const Expr& length = g_.value(scanned_[0]).shape[in_axes_[0]];
+  const Expr& length = g_.value(form_.scanned[0]).shape[form_.in_axes[0]];
   return length.is_const() ? std::optional(length.value()) : std::nullopt;
 }
 
@@ -317,26 +322,27 @@ bool LoopBuilder::condition_holds() const {
 }
 
 Status LoopBuilder::name_output(size_t i, ValueId v) {
-  const std::string& name = n_.output(static_cast<int>(i));
-  RP_TRY(b_.check_declared(scope_, name, v, node_text(n_)));
+  const std::string& name = form_.node.output(static_cast<int>(i));
+  RP_TRY(import_.names.check_declared(scope_, name, v, node_text(form_.node)));
   scope_.names.insert_or_assign(name, v);
   return {};
 }
 
 /// The shape of output i. Dims that only a run of the loop determines are symbols.
 Shape LoopBuilder::output_shape(ValueId out, size_t i) {
-  const bool carried = i < carried_.size();
-  const graph::Value& returned = iteration_->value(iteration_->outputs[i + (is_scan_ ? 0 : 1)]);
+  const bool carried = i < form_.carried.size();
+  const graph::Value& returned =
+      iteration_->value(iteration_->outputs[i + (form_.is_scan ? 0 : 1)]);
   Shape shape;
-  if (batched()) shape.push_back(g_.value(scanned_[0]).shape[0]);
+  if (batched()) shape.push_back(g_.value(form_.scanned[0]).shape[0]);
   const auto add_length = [&] {
     const std::optional<int64_t> count = iterations();
-    shape.push_back(is_scan_ ? g_.value(scanned_[0]).shape[in_axes_[0]]
-                    : count  ? Expr(*count)
-                             : fresh_dim(out, shape.size()));
+    shape.push_back(form_.is_scan ? g_.value(form_.scanned[0]).shape[form_.in_axes[0]]
+                    : count       ? Expr(*count)
+                                  : fresh_dim(out, shape.size()));
   };
   const Shape& own = carried ? carried_shapes_[i] : returned.shape;
-  const size_t stacked_at = carried ? own.size() + 1 : out_axes_[i - carried_.size()];
+  const size_t stacked_at = carried ? own.size() + 1 : form_.out_axes[i - form_.carried.size()];
   for (size_t d = 0; d <= own.size(); ++d) {
     if (d == stacked_at) add_length();
     if (d == own.size()) break;
@@ -356,43 +362,52 @@ void LoopBuilder::simplify_condition() {
 }
 
 Status LoopBuilder::keep() {
-  if (!is_scan_) simplify_condition();
+  if (!form_.is_scan) simplify_condition();
   node_.subgraphs.emplace_back("body", iteration_);
   join_captures(node_, std::span(&iteration_scope_, 1));
-  for (int i = 0; i < n_.output_size(); ++i) {
-    const std::string& name = n_.output(i);
-    const bool wrapped = static_cast<size_t>(i) < carried_.size() && wrapped_[i];
+  for (int i = 0; i < form_.node.output_size(); ++i) {
+    const std::string& name = form_.node.output(i);
+    const bool wrapped = static_cast<size_t>(i) < form_.carried.size() && wrapped_[i];
     node_.outputs.push_back(
         name.empty() ? kNone
-                     : g_.add_unknown(b_.name_in(scope_, name) + (wrapped ? "/optional" : "")));
+                     : g_.add_unknown(scope_.name_in_graph(name) + (wrapped ? "/optional" : "")));
   }
   const graph::Node* added = g_.add_node(node_);
   for (size_t i = 0; i < added->outputs.size(); ++i) {
     const ValueId out = added->outputs[i];
     if (out == kNone) continue;
-    const ValueId returned = iteration_->outputs[i + (is_scan_ ? 0 : 1)];
+    const ValueId returned = iteration_->outputs[i + (form_.is_scan ? 0 : 1)];
     Shape shape = output_shape(out, i);
     graph::Value& v = g_.value(out);
-    if (i < carried_.size()) v.items = carried_items_[i];
+    if (i < form_.carried.size()) v.items = carried_items_[i];
     v.dtype = iteration_->value(returned).dtype;
     v.shape = std::move(shape);
     v.has_shape = true;
-    const bool wrapped = i < carried_.size() && wrapped_[i];
+    const bool wrapped = i < form_.carried.size() && wrapped_[i];
     RP_TRY(wrapped ? unwrap(i, out) : name_output(i, out));
   }
   const bool any = std::find(wrapped_.begin(), wrapped_.end(), true) != wrapped_.end();
-  return any ? Status() : b_.check_outputs(scope_, n_, *added);
+  return any ? Status() : import_.nodes.check_outputs(scope_, form_.node, *added);
+}
+
+/// Writes so many iterations into the graph.
+Status LoopBuilder::write_out(int64_t count) {
+  RP_ASSIGN(const std::vector<ValueId> outputs, UnrolledLoop(import_, scope_, form_).write(count));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (outputs[i] != kNone) RP_TRY(name_output(i, outputs[i]));
+  return {};
 }
 
 Status LoopBuilder::run() {
   RP_TRY(read());
   RP_TRY(import_body());
   RP_TRY(find_out_axes());
-  return writes_out() ? write_out() : keep();
+  const std::optional<int64_t> count = iterations();
+  return count && !batched() && may_unroll(*count, *iteration_) ? write_out(*count) : keep();
 }
 
-Status Builder::add_loop(Scope& scope, const wire::Node& n) {
-  return LoopBuilder(*this, scope, n).run().with_context(node_text(n));
+Status add_loop(Import& import, Scope& scope, const wire::Node& n) {
+  return LoopBuilder(import, scope, n).run().with_context(node_text(n));
 }
 
 }  // namespace reprise::onnx

@@ -1,4 +1,5 @@
-// The importer of Loop and Scan.
+// Loop and Scan: few iterations are written into the graph (unrolled_loops.h); else the body
+// becomes a graph of its own.
 #pragma once
 
 #include <memory>
@@ -6,21 +7,19 @@
 #include <string>
 #include <vector>
 
-#include "codegen/onnx/builder.h"
+#include "codegen/onnx/bodies.h"
+#include "codegen/onnx/unrolled_loops.h"
 
 namespace reprise::onnx {
 
-/// Imports one Loop or Scan. In both, an iteration takes values that the one before it returned,
-/// and returns values that the node stacks.
+/// Imports one Loop or Scan.
 class LoopBuilder {
  public:
-  LoopBuilder(Builder& builder, Scope& scope, const wire::Node& n)
-      : b_(builder), scope_(scope), g_(*scope.graph), n_(n), is_scan_(n.op_type() == "Scan") {}
+  LoopBuilder(Import& import, Scope& scope, const wire::Node& n)
+      : import_(import), scope_(scope), g_(*scope.graph), form_(n) {}
   Status run();
 
  private:
-  using BodyInput = Builder::BodyInput;
-
   Status read();
   Status read_scan();
   Status read_axes();
@@ -38,30 +37,19 @@ class LoopBuilder {
   Status find_out_axes();
   std::optional<int64_t> iterations() const;
   bool condition_holds() const;
-  bool writes_out() const;
-  Status write_out();
-  Result<std::vector<ValueId>> write_iteration(int64_t i, const std::vector<ValueId>& carried);
-  Result<ValueId> slice(size_t k, int64_t i);
-  Result<ValueId> stacked(const std::vector<ValueId>& parts, size_t k);
-  Result<ValueId> emit(const std::string& op, std::vector<ValueId> inputs, int64_t axis);
+  Status write_out(int64_t count);
   void simplify_condition();
   Status keep();
   Shape output_shape(ValueId out, size_t i);
   Status name_output(size_t i, ValueId v);
   Expr fresh_dim(ValueId out, size_t axis);
-  std::string loop_name() const { return n_.name().empty() ? n_.op_type() : n_.name(); }
-  bool batched() const { return is_scan_ && node_.opset == 8; }
+  bool batched() const { return form_.is_scan && node_.opset == 8; }
 
-  Builder& b_;
+  Import& import_;
   Scope& scope_;
   Graph& g_;
-  const wire::Node& n_;
-  bool is_scan_;
-  graph::NodeSpec node_;  // inputs and attributes are those of the model
-  const wire::Graph* body_ = nullptr;
-  std::vector<ValueId> carried_, scanned_;
-  std::vector<size_t> in_axes_, out_axes_;  // of the scanned inputs, and of the stacked outputs
-  std::vector<bool> in_reversed_, out_reversed_;
+  LoopForm form_;
+  graph::NodeSpec node_;               // inputs and attributes are those of the model
   std::vector<Shape> carried_shapes_;  // in every iteration
   std::vector<graph::Items> carried_items_;
   std::vector<bool> wrapped_;  // an optional whose value the body returns
@@ -71,5 +59,7 @@ class LoopBuilder {
   std::shared_ptr<Graph> iteration_;
   Scope iteration_scope_;
 };
+
+Status add_loop(Import& import, Scope& scope, const wire::Node& n);
 
 }  // namespace reprise::onnx

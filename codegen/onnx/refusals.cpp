@@ -1,8 +1,11 @@
-// Imports that list every refusal: a node that is refused is left out, and its results have no
-// type.
-#include <algorithm>
+#include "codegen/onnx/refusals.h"
 
-#include "codegen/onnx/builder.h"
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "codegen/onnx/import.h"
+#include "codegen/onnx/rewrites.h"
 #include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
@@ -22,95 +25,8 @@ bool is_refusal(const Status& s) {
   return s.code() == Code::InvalidModel || s.code() == Code::Unsupported;
 }
 
-}  // namespace
-
-Status Refusal::error() const {
-  if (node.empty()) return why;
-  if (op.empty()) return why.with_context(shown(node));
-  return why.with_context("node " + shown(node) + " (" + op + ", domain " + shown(domain) +
-                          (version > 0 ? ", version " + std::to_string(version) : "") + ")");
-}
-
-void Builder::add_refusal(Refusal refusal) {
-  // The bodies of loops are imported more than once.
-  const std::string key = refusal.node + '\n' + refusal.op + '\n' + refusal.why.message();
-  if (refused_.insert(key).second) options_.refusals->push_back(std::move(refusal));
-}
-
-Status Builder::refuse(Scope& scope, const wire::Node& n, const Status& why,
-                       const graph::Node* last) {
-  if (!keeps_on() || !is_refusal(why) || inlined_ > kMaxInlined) return why;
-  const std::string domain = canonical_domain(n.domain());
-  const auto opset = scope.frame->opsets.find(domain);
-  if (!listed_before_) {
-    add_refusal({scope.frame->prefix + name_of_node(n), n.op_type().substr(0, 200),
-                 domain.empty() ? "ai.onnx" : domain.substr(0, 200),
-                 opset == scope.frame->opsets.end() ? 0 : opset->second, without_node(why)});
-  }
-  listed_before_ = false;
-  Graph& g = *scope.graph;
-  while (!g.nodes().empty() && g.nodes().back().get() != last) g.erase_node(g.nodes().back().get());
-  omit_outputs(scope, n);
-  return {};
-}
-
-Status Builder::refuse_value(Scope& scope, const std::string& name, const Status& why) {
-  if (!keeps_on() || !is_refusal(why)) return why;
-  add_refusal({scope.frame->prefix + name, "", "", 0, why});
-  return define(scope, name, scope.graph->add_unknown(name_in(scope, name)));
-}
-
-Status Builder::refuse_model(const Status& why) {
-  if (!keeps_on() || !is_refusal(why)) return why;
-  add_refusal({"", "", "", 0, why});
-  return {};
-}
-
-bool Builder::reads_refused(Scope& scope, const wire::Node& n) {
-  return std::ranges::any_of(n.input(), [&](const std::string& name) {
-    const std::optional<ValueId> v = name.empty() ? kNone : resolve(scope, name);
-    return v && *v != kNone && !is_typed(scope.graph->value(*v));
-  });
-}
-
-Status Builder::omit(Scope& scope, const wire::Node& n) {
-  for (const wire::Attribute& a : n.attribute()) {
-    if (a.has_g()) RP_TRY(omit_body(scope, a.g()));
-  }
-  const std::string domain = canonical_domain(n.domain());
-  if (!is_flex_attention(n, domain) && !is_sequence_map(n, domain) &&
-      ops::find(domain, n.op_type()) == nullptr)
-    return unknown_operator(scope, n, domain);
-  omit_outputs(scope, n);
-  return {};
-}
-
-Status Builder::omit_body(Scope& scope, const wire::Graph& body) {
-  Graph unused;
-  unused.symbols = scope.graph->symbols;
-  unused.symbol_sources = scope.graph->symbol_sources;
-  Scope inner;
-  inner.graph = &unused;
-  inner.outer = &scope;
-  inner.frame = scope.frame;
-  for (const wire::ValueInfo& v : body.input())
-    RP_TRY(define(inner, v.name(), unused.add_unknown(v.name())));
-  Status added = add_initialisers(inner, body);
-  if (added.ok()) added = add_nodes(inner, body.node());
-  drop_fork(unused);
-  return added;
-}
-
-void Builder::omit_outputs(Scope& scope, const wire::Node& n) {
-  for (const std::string& name : n.output()) {
-    if (name.empty()) continue;
-    ValueId v = declared_input(scope, name);
-    if (v == kNone) v = scope.graph->add_unknown(name_in(scope, name));
-    scope.names.insert_or_assign(name, v);
-  }
-}
-
-ValueId Builder::declared_input(Scope& scope, const std::string& name) {
+/// A graph input of the type that the model declares for a value. kNone if it declares none.
+ValueId declared_input(Scope& scope, const std::string& name) {
   const bool is_model = scope.outer == nullptr && scope.frame->calls.empty();
   const auto declared = scope.declared.find(name);
   if (!is_model || declared == scope.declared.end() || !declared->second->type().has_tensor_type())
@@ -141,7 +57,95 @@ ValueId Builder::declared_input(Scope& scope, const std::string& name) {
   return v;
 }
 
-Status Builder::omit_if_untyped(const Graph& g, const std::vector<ValueId>& values) {
+}  // namespace
+
+Status Refusal::error() const {
+  if (node.empty()) return why;
+  if (op.empty()) return why.with_context(shown(node));
+  return why.with_context("node " + shown(node) + " (" + op + ", domain " + shown(domain) +
+                          (version > 0 ? ", version " + std::to_string(version) : "") + ")");
+}
+
+void Refusals::add(Refusal refusal) {
+  // The bodies of loops are imported more than once.
+  const std::string key = refusal.node + '\n' + refusal.op + '\n' + refusal.why.message();
+  if (listed_.insert(key).second) list_->push_back(std::move(refusal));
+}
+
+Status Refusals::refuse(Scope& scope, const wire::Node& n, const Status& why,
+                        const graph::Node* last) {
+  if (!keeps_on() || !is_refusal(why) || import_.nodes.expands_too_far()) return why;
+  const std::string domain = canonical_domain(n.domain());
+  const auto opset = scope.frame->opsets.find(domain);
+  if (!listed_before_) {
+    add({scope.frame->prefix + name_of_node(n), n.op_type().substr(0, 200),
+         domain.empty() ? "ai.onnx" : domain.substr(0, 200),
+         opset == scope.frame->opsets.end() ? 0 : opset->second, without_node(why)});
+  }
+  listed_before_ = false;
+  Graph& g = *scope.graph;
+  while (!g.nodes().empty() && g.nodes().back().get() != last) g.erase_node(g.nodes().back().get());
+  omit_outputs(scope, n);
+  return {};
+}
+
+Status Refusals::refuse_value(Scope& scope, const std::string& name, const Status& why) {
+  if (!keeps_on() || !is_refusal(why)) return why;
+  add({scope.frame->prefix + name, "", "", 0, why});
+  return import_.names.define(scope, name, scope.graph->add_unknown(scope.name_in_graph(name)));
+}
+
+Status Refusals::refuse_model(const Status& why) {
+  if (!keeps_on() || !is_refusal(why)) return why;
+  add({"", "", "", 0, why});
+  return {};
+}
+
+bool Refusals::reads_refused(Scope& scope, const wire::Node& n) {
+  return std::ranges::any_of(n.input(), [&](const std::string& name) {
+    const std::optional<ValueId> v = name.empty() ? kNone : import_.names.resolve(scope, name);
+    return v && *v != kNone && !is_typed(scope.graph->value(*v));
+  });
+}
+
+Status Refusals::omit(Scope& scope, const wire::Node& n) {
+  for (const wire::Attribute& a : n.attribute()) {
+    if (a.has_g()) RP_TRY(omit_body(scope, a.g()));
+  }
+  const std::string domain = canonical_domain(n.domain());
+  if (!is_flex_attention(n, domain) && !is_sequence_map(n, domain) &&
+      ops::find(domain, n.op_type()) == nullptr)
+    return import_.nodes.unknown_operator(scope, n, domain);
+  omit_outputs(scope, n);
+  return {};
+}
+
+Status Refusals::omit_body(Scope& scope, const wire::Graph& body) {
+  Graph unused;
+  unused.symbols = scope.graph->symbols;
+  unused.symbol_sources = scope.graph->symbol_sources;
+  Scope inner;
+  inner.graph = &unused;
+  inner.outer = &scope;
+  inner.frame = scope.frame;
+  for (const wire::ValueInfo& v : body.input())
+    RP_TRY(import_.names.define(inner, v.name(), unused.add_unknown(v.name())));
+  Status added = import_.names.add_initialisers(inner, body);
+  if (added.ok()) added = import_.nodes.add_all(inner, body.node());
+  import_.forks.drop(unused);
+  return added;
+}
+
+void Refusals::omit_outputs(Scope& scope, const wire::Node& n) {
+  for (const std::string& name : n.output()) {
+    if (name.empty()) continue;
+    ValueId v = declared_input(scope, name);
+    if (v == kNone) v = scope.graph->add_unknown(scope.name_in_graph(name));
+    scope.names.insert_or_assign(name, v);
+  }
+}
+
+Status Refusals::omit_if_untyped(const Graph& g, const std::vector<ValueId>& values) {
   const bool typed =
       std::ranges::all_of(values, [&g](ValueId v) { return v == kNone || is_typed(g.value(v)); });
   if (typed) return {};
@@ -150,7 +154,7 @@ Status Builder::omit_if_untyped(const Graph& g, const std::vector<ValueId>& valu
   return unsupported("a value that its body returns is refused");
 }
 
-void Builder::keep_what_is_left(Graph& g) {
+void Refusals::keep_what_is_left(Graph& g) {
   for (const ValueId v : g.values().ids()) {
     if (g.value(v).producer == nullptr || g.use_count(v) != 0) continue;
     g.add_output(v);

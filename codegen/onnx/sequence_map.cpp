@@ -1,5 +1,6 @@
 // SequenceMap: a function of the standard, which becomes a Loop over the positions of the sequence.
-#include "codegen/onnx/builder.h"
+#include "codegen/onnx/import.h"
+#include "codegen/onnx/rewrites.h"
 
 namespace reprise::onnx {
 
@@ -56,11 +57,11 @@ bool is_sequence_map(const wire::Node& n, const std::string& domain) {
   return domain.empty() && n.op_type() == "SequenceMap";
 }
 
-Status Builder::add_sequence_map(Scope& scope, const wire::Node& n) {
+Status add_sequence_map(Import& import, Scope& scope, const wire::Node& n) {
   const wire::Graph* function = nullptr;
   for (const wire::Attribute& a : n.attribute())
     if (a.name() == "body" && a.has_g()) function = &a.g();
-  RP_ASSIGN(const std::vector<ValueId> inputs, inputs_of(scope, n));
+  RP_ASSIGN(const std::vector<ValueId> inputs, import.nodes.inputs_of(scope, n));
   if (function == nullptr || function->input_size() != static_cast<int>(inputs.size()) ||
       n.output_size() < 1 || n.output_size() > function->output_size()) {
     return invalid_model("its inputs and outputs do not fit its body");
@@ -74,10 +75,9 @@ Status Builder::add_sequence_map(Scope& scope, const wire::Node& n) {
     scope.names.emplace(names.at("input_", static_cast<int>(is_sequence.size()) - 1), v);
   }
   if (inputs.empty() || !is_sequence[0]) return invalid_model("its first input is no sequence");
-  RP_TRY(add_node(scope, node_of("SequenceLength", {n.input(0)}, names.at("length"))));
+  RP_TRY(import.nodes.add(scope, node_of("SequenceLength", {n.input(0)}, names.at("length"))));
   // Tensors that the importer makes refer to the memory of the body.
-  made_->push_back(std::make_unique<wire::Node>(node_of("Loop", {names.at("length"), ""}, "")));
-  wire::Node& loop = *made_->back();
+  wire::Node& loop = import.model.keep(node_of("Loop", {names.at("length"), ""}, ""));
   loop.set_name(n.name());
   *loop.mutable_output() = n.output();
   wire::Attribute& body = *loop.add_attribute();
@@ -87,11 +87,11 @@ Status Builder::add_sequence_map(Scope& scope, const wire::Node& n) {
     wire::Attribute& dtype = *empty.add_attribute();
     dtype.set_name("dtype");
     dtype.set_i(function->output(j).type().tensor_type().elem_type());
-    RP_TRY(add_node(scope, empty));
+    RP_TRY(import.nodes.add(scope, empty));
     loop.add_input(names.at("empty_", j));
   }
   *body.mutable_g() = loop_body(*function, is_sequence, names);
-  return add_node(scope, loop);
+  return import.nodes.add(scope, loop);
 }
 
 }  // namespace reprise::onnx

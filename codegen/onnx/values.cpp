@@ -1,7 +1,7 @@
 // Files of sequences, optionals and maps (SequenceProto, OptionalProto, MapProto), as the ONNX
 // suite stores inputs and outputs.
+#include "codegen/onnx/file/tensor.h"
 #include "codegen/onnx/importer.h"
-#include "codegen/onnx/tensor.h"
 
 namespace reprise::onnx {
 

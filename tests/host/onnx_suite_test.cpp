@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "codegen/onnx/attributes.h"
+#include "codegen/onnx/file/attributes.h"
 #include "codegen/onnx/importer.h"
 #include "runtime/host/host_kernels.h"
 #include "tests/support/paths.h"

@@ -1,4 +1,4 @@
-#include "codegen/onnx/file.h"
+#include "codegen/onnx/file/file.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -11,7 +11,7 @@
 #include <system_error>
 #include <vector>
 
-#include "codegen/onnx/raw_data.h"
+#include "codegen/onnx/file/raw_data.h"
 #include "runtime/base/file_kind.h"
 #include "runtime/platform/file.h"
 #include "runtime/platform/path.h"

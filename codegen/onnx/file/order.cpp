@@ -1,4 +1,4 @@
-#include "codegen/onnx/order.h"
+#include "codegen/onnx/file/order.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,4 @@
-#include "codegen/onnx/raw_data.h"
+#include "codegen/onnx/file/raw_data.h"
 
 #include <algorithm>
 #include <array>

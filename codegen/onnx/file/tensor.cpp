@@ -1,4 +1,4 @@
-#include "codegen/onnx/tensor.h"
+#include "codegen/onnx/file/tensor.h"
 
 #include <array>
 #include <charconv>

@@ -1,6 +1,6 @@
-#include "codegen/onnx/types.h"
+#include "codegen/onnx/file/types.h"
 
-#include "codegen/onnx/tensor.h"
+#include "codegen/onnx/file/tensor.h"
 
 namespace reprise::onnx {
 

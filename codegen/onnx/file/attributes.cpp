@@ -1,9 +1,9 @@
-#include "codegen/onnx/attributes.h"
+#include "codegen/onnx/file/attributes.h"
 
 #include <algorithm>
 #include <array>
 
-#include "codegen/onnx/types.h"
+#include "codegen/onnx/file/types.h"
 
 namespace reprise::onnx {
 

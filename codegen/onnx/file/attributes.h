@@ -1,7 +1,7 @@
 // Converts an AttributeProto to an Attr.
 #pragma once
 
-#include "codegen/onnx/tensor.h"
+#include "codegen/onnx/file/tensor.h"
 #include "runtime/operators/attrs.h"
 
 namespace reprise::onnx {

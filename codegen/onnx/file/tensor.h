@@ -1,7 +1,7 @@
 // Converts TensorProto, in all its encodings, to HostTensor.
 #pragma once
 
-#include "codegen/onnx/file.h"
+#include "codegen/onnx/file/file.h"
 #include "runtime/base/tensor.h"
 
 namespace reprise::onnx {

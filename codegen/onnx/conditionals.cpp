@@ -1,10 +1,12 @@
-// If: if the condition is known, the branch that it takes replaces the node; else both branches
-// become bodies.
-#include <algorithm>
-#include <array>
-#include <optional>
+#include "codegen/onnx/conditionals.h"
 
-#include "codegen/onnx/builder.h"
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "codegen/onnx/bodies.h"
+#include "codegen/onnx/determined.h"
+#include "codegen/onnx/import.h"
 #include "codegen/ops/row/dims.h"
 #include "codegen/ops/row/op.h"
 
@@ -82,7 +84,119 @@ class Dependences {
   const Graph& g_;
 };
 
+using Branches = std::array<const wire::Graph*, 2>;  // taken if true, and if false
+
+Status inline_branch(Import& import, Scope& scope, const wire::Node& n, const wire::Graph& body) {
+  Scope inner = scope.nested();
+  if (body.output_size() < n.output_size()) {
+    return invalid_model(node_text(n) + " has more outputs than its branch");
+  }
+  for (int i = 0; i < n.output_size(); ++i) {
+    if (!n.output(i).empty()) {
+      inner.renamed.emplace(body.output(i).name(), scope.name_in_graph(n.output(i)));
+    }
+  }
+  RP_TRY(inline_body(import, inner, body));
+  for (int i = 0; i < n.output_size(); ++i) {
+    if (n.output(i).empty()) continue;
+    const auto v = import.names.resolve(inner, body.output(i).name());
+    if (!v || *v == kNone) {
+      return invalid_model(node_text(n) + ": nothing defines the branch's output " +
+                           shown(body.output(i).name()));
+    }
+    RP_TRY(import.names.check_declared(scope, n.output(i), *v, node_text(n)));
+    scope.names.insert_or_assign(n.output(i), *v);
+  }
+  return {};
+}
+
+/// Imports a body of an If without listing refusals.
+Result<std::shared_ptr<Graph>> try_branch(Import& import, Scope& scope, const wire::Graph& body,
+                                          Scope& inner) {
+  const Refusals::Trial trial(import.refusals);
+  import.nodes.watch_types();
+  return import_body(import, scope, body, {}, inner);
+}
+
+/// Imports the bodies of an If in these scopes. If one of them is invalid, its body only fails.
+Status import_branches(Import& import, Scope& scope, const wire::Node& n, const Branches& branches,
+                       graph::NodeSpec& node, std::array<Scope, 2>& scopes) {
+  std::array<std::shared_ptr<Graph>, 2> bodies;
+  std::array<Status, 2> invalid;
+  for (size_t b = 0; b < 2; ++b) {
+    const std::string where = "in the " + std::string(kBranches[b]) + " of " + node_text(n);
+    Result<std::shared_ptr<Graph>> body = try_branch(import, scope, *branches[b], scopes[b]);
+    const bool fails =
+        !body.ok() && import.nodes.is_fault_of_types(body.status()) && invalid[0].ok();
+    if (fails) {
+      invalid[b] = body.status().with_context(where);
+      scopes[b].captures.clear();
+      import.functions.forget_failure();
+      continue;
+    }
+    if (!body.ok() && import.refusals.keeps_on()) {  // once more, to list what is refused
+      scopes[b] = {};
+      body = import_body(import, scope, *branches[b], {}, scopes[b]);
+    }
+    if (!body.ok()) return (invalid[0].ok() ? body.status().with_context(where) : invalid[0]);
+    if ((*body)->outputs.size() != static_cast<size_t>(n.output_size())) {
+      return invalid_model(node_text(n) + " has " + std::to_string(n.output_size()) +
+                           " outputs, but its " + kBranches[b] + " has " +
+                           std::to_string((*body)->outputs.size()));
+    }
+    RP_TRY(import.refusals.omit_if_untyped(**body, (*body)->outputs));
+    bodies[b] = *std::move(body);
+  }
+  for (size_t b = 0; b < 2; ++b) {
+    if (!invalid[b].ok()) {
+      const Graph& other = *bodies[1 - b];
+      const std::vector<ValueId> results(other.outputs.begin(), other.outputs.end());
+      RP_ASSIGN(bodies[b], failing_body(*scope.graph, other, results, invalid[b], import.notes));
+      share_symbols(*bodies[b], *scope.graph);
+      bodies[b]->inherited_symbols = bodies[b]->symbols.size();
+    }
+    node.subgraphs.emplace_back(kBranches[b], bodies[b]);
+  }
+  return {};
+}
+
+/// If the condition is that two dims are equal, adds a guard for it and returns true.
+bool assume_equality(Import& import, Scope& scope, const wire::Node& n, ValueId condition) {
+  const auto equal = known_equality(*scope.graph, condition);
+  if (!equal) return false;
+  graph::DimGuard guard;
+  guard.a = equal->first;
+  guard.b = equal->second;
+  guard.node = scope.frame->prefix + (n.name().empty() ? "If(" + n.output(0) + ")" : n.name());
+  if (guard.b.is_const())
+    guard.b_is =
+        "the size for which the then_branch was chosen (compile the model with --shape for others)";
+  std::set<std::string> dims = input_dims_of(*scope.graph, guard.a);
+  dims.merge(input_dims_of(*scope.graph, guard.b));
+  const std::vector<Symbol>& symbols = scope.graph->symbols;
+  import.notes.add(
+      node_text(n) + ": its branches differ in rank, so the then_branch is assumed, which needs " +
+      guard.a.str(symbols) + " = " + guard.b.str(symbols) +
+      (dims.empty() ? std::string() : " (" + joined(dims) + ")") +
+      "; runs with other sizes are refused. --shape with other sizes gives the else_branch");
+  if (!ops::propagate_equality(*scope.graph, guard.a, guard.b))
+    scope.graph->guards.push_back(std::move(guard));
+  ops::simplify_broadcasts(*scope.graph);
+  return true;
+}
+
 }  // namespace
+
+std::optional<bool> known_condition(const Graph& g, ValueId condition) {
+  const graph::Value& v = g.value(condition);
+  if (v.elements && v.elements->size() == 1 && v.elements->front().is_const()) {
+    return v.elements->front().value() != 0;
+  }
+  Determined constants(g, {});
+  const HostTensor* known = constants.value(condition);
+  if (known == nullptr || known->dtype() != DType::Bool || known->count() != 1) return std::nullopt;
+  return known->data<uint8_t>()[0] != 0;
+}
 
 Status merge_types(Graph& g, ValueId out, const std::array<const graph::Value*, 2>& given,
                    const std::string& what, const std::string& advice) {
@@ -118,100 +232,8 @@ Status merge_types(Graph& g, ValueId out, const std::array<const graph::Value*, 
   return {};
 }
 
-Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body) {
-  Scope inner;
-  inner.graph = scope.graph;
-  inner.outer = &scope;
-  inner.frame = scope.frame;
-  if (body.output_size() < n.output_size()) {
-    return invalid_model(node_text(n) + " has more outputs than its branch");
-  }
-  for (int i = 0; i < n.output_size(); ++i) {
-    if (!n.output(i).empty()) {
-      inner.renamed.emplace(body.output(i).name(), name_in(scope, n.output(i)));
-    }
-  }
-  RP_TRY(add_initialisers(inner, body));
-  RP_TRY(add_declared(inner, body));
-  RP_TRY(add_nodes(inner, body.node()));
-  for (int i = 0; i < n.output_size(); ++i) {
-    if (n.output(i).empty()) continue;
-    const auto v = resolve(inner, body.output(i).name());
-    if (!v || *v == kNone) {
-      return invalid_model(node_text(n) + ": nothing defines the branch's output " +
-                           shown(body.output(i).name()));
-    }
-    RP_TRY(check_declared(scope, n.output(i), *v, node_text(n)));
-    scope.names.insert_or_assign(n.output(i), *v);
-  }
-  return {};
-}
-
-Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                                graph::NodeSpec& node, std::array<Scope, 2>& scopes) {
-  std::array<std::shared_ptr<Graph>, 2> bodies;
-  std::array<Status, 2> invalid;
-  for (size_t b = 0; b < 2; ++b) {
-    const std::string where = "in the " + std::string(kBranches[b]) + " of " + node_text(n);
-    Result<std::shared_ptr<Graph>> body = try_branch(scope, *branches[b], scopes[b]);
-    const bool fails = !body.ok() && is_fault_of_types(body.status()) && invalid[0].ok();
-    if (fails) {
-      invalid[b] = body.status().with_context(where);
-      scopes[b].captures.clear();
-      failed_calls_.clear();
-      continue;
-    }
-    if (!body.ok() && keeps_on()) {  // once more, to list what is refused
-      scopes[b] = {};
-      body = import_body(scope, *branches[b], {}, scopes[b]);
-    }
-    if (!body.ok()) return (invalid[0].ok() ? body.status().with_context(where) : invalid[0]);
-    if ((*body)->outputs.size() != static_cast<size_t>(n.output_size())) {
-      return invalid_model(node_text(n) + " has " + std::to_string(n.output_size()) +
-                           " outputs, but its " + kBranches[b] + " has " +
-                           std::to_string((*body)->outputs.size()));
-    }
-    RP_TRY(omit_if_untyped(**body, (*body)->outputs));
-    bodies[b] = *std::move(body);
-  }
-  for (size_t b = 0; b < 2; ++b) {
-    if (!invalid[b].ok()) {
-      const Graph& other = *bodies[1 - b];
-      const std::vector<ValueId> results(other.outputs.begin(), other.outputs.end());
-      RP_ASSIGN(bodies[b], failing_body(*scope.graph, other, results, invalid[b]));
-      share_symbols(*bodies[b], *scope.graph);
-      bodies[b]->inherited_symbols = bodies[b]->symbols.size();
-    }
-    node.subgraphs.emplace_back(kBranches[b], bodies[b]);
-  }
-  return {};
-}
-
-bool Builder::assume_equality(Scope& scope, const wire::Node& n, ValueId condition) {
-  const auto equal = known_equality(*scope.graph, condition);
-  if (!equal) return false;
-  graph::DimGuard guard;
-  guard.a = equal->first;
-  guard.b = equal->second;
-  guard.node = scope.frame->prefix + (n.name().empty() ? "If(" + n.output(0) + ")" : n.name());
-  if (guard.b.is_const())
-    guard.b_is =
-        "the size for which the then_branch was chosen (compile the model with --shape for others)";
-  std::set<std::string> dims = input_dims_of(*scope.graph, guard.a);
-  dims.merge(input_dims_of(*scope.graph, guard.b));
-  const std::vector<Symbol>& symbols = scope.graph->symbols;
-  note(node_text(n) + ": its branches differ in rank, so the then_branch is assumed, which needs " +
-       guard.a.str(symbols) + " = " + guard.b.str(symbols) +
-       (dims.empty() ? std::string() : " (" + joined(dims) + ")") +
-       "; runs with other sizes are refused. --shape with other sizes gives the else_branch");
-  if (!ops::propagate_equality(*scope.graph, guard.a, guard.b))
-    scope.graph->guards.push_back(std::move(guard));
-  ops::simplify_broadcasts(*scope.graph);
-  return true;
-}
-
-std::string Builder::advice_for(const Scope& scope, ValueId condition) const {
-  const Dependences on(*scope.graph, condition);
+std::string advice_for(const Graph& g, ValueId condition) {
+  const Dependences on(g, condition);
   if (!on.values.empty()) {
     return "the condition depends on the values of " + joined(on.values) +
            ", which fixed shapes do not determine: make them constants (initialisers) of the "
@@ -224,14 +246,14 @@ std::string Builder::advice_for(const Scope& scope, ValueId condition) const {
   return "export the model with branches of one rank";
 }
 
-Status Builder::add_if(Scope& scope, const wire::Node& n) {
+Status add_if(Import& import, Scope& scope, const wire::Node& n) {
   Branches branches{};
   for (const wire::Attribute& a : n.attribute()) {
     for (size_t b = 0; b < 2; ++b) {
       if (a.name() == kBranches[b] && a.has_g()) branches[b] = &a.g();
     }
   }
-  RP_ASSIGN(std::vector<ValueId> inputs, inputs_of(scope, n));
+  RP_ASSIGN(std::vector<ValueId> inputs, import.nodes.inputs_of(scope, n));
   if (!branches[0] || !branches[1] || inputs.size() != 1 || inputs[0] == kNone) {
     return invalid_model(node_text(n) + " needs a condition, a then_branch and an else_branch");
   }
@@ -241,7 +263,7 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
                          std::string(name_of(condition.dtype)) + ", not bool");
   }
   if (const auto known = known_condition(*scope.graph, inputs[0])) {
-    return inline_branch(scope, n, *branches[*known ? 0 : 1]);
+    return inline_branch(import, scope, n, *branches[*known ? 0 : 1]);
   }
   graph::NodeSpec node;
   node.op = "If";
@@ -249,17 +271,19 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
   node.inputs = inputs;
   std::array<Scope, 2> scopes;
-  RP_TRY(import_branches(scope, n, branches, node, scopes));
+  RP_TRY(import_branches(import, scope, n, branches, node, scopes));
   // Exporters write "squeeze if the size is 1" as an If. The nodes after it need one rank, so the
   // model intends one of the branches. A guard refuses runs that would take the other.
   if (ranks_differ(*node.subgraphs[0].second, *node.subgraphs[1].second)) {
-    if (assume_equality(scope, n, inputs[0])) return inline_branch(scope, n, *branches[0]);
-    if (Fork* fork = fork_of(*scope.graph)) return add_to_fork(*fork, scope, n);
-    return start_fork(scope, n, std::move(node), scopes);
+    if (assume_equality(import, scope, n, inputs[0]))
+      return inline_branch(import, scope, n, *branches[0]);
+    if (import.forks.is_open(scope)) return import.forks.add(scope, n);
+    return import.forks.start(scope, n, std::move(node), scopes);
   }
   join_captures(node, scopes);
   for (const std::string& name : n.output()) {
-    node.outputs.push_back(name.empty() ? kNone : scope.graph->add_unknown(name_in(scope, name)));
+    node.outputs.push_back(name.empty() ? kNone
+                                        : scope.graph->add_unknown(scope.name_in_graph(name)));
   }
   graph::Node* added = scope.graph->add_node(std::move(node));
   const auto result = [&](size_t b, size_t i) {
@@ -270,11 +294,11 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
     const ValueId v = added->outputs[i];
     if (v == kNone) continue;
     RP_TRY(merge_types(*scope.graph, v, {result(0, i), result(1, i)}, "output " + std::to_string(i),
-                       advice_for(scope, inputs[0]))
+                       advice_for(*scope.graph, inputs[0]))
                .with_context(node_text(n)));
     scope.names.insert_or_assign(n.output(static_cast<int>(i)), v);
   }
-  return check_outputs(scope, n, *added);
+  return import.nodes.check_outputs(scope, n, *added);
 }
 
 }  // namespace reprise::onnx

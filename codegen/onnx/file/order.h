@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "codegen/onnx/file.h"
+#include "codegen/onnx/file/file.h"
 
 namespace reprise::onnx {
 

@@ -1,7 +1,8 @@
-// The bodies of If, Loop and Scan as graphs of their own.
+#include "codegen/onnx/bodies.h"
+
 #include <algorithm>
 
-#include "codegen/onnx/builder.h"
+#include "codegen/onnx/import.h"
 #include "codegen/ops/row/op.h"
 
 namespace reprise::onnx {
@@ -14,6 +15,26 @@ std::vector<SymbolSource> sources_elsewhere(std::vector<SymbolSource> sources) {
     if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone.number();
   }
   return sources;
+}
+
+Status fill_body(Import& import, const wire::Graph& body, const std::vector<BodyInput>& inputs,
+                 Scope& scope) {
+  if (static_cast<size_t>(body.input_size()) != inputs.size()) {
+    return invalid_model("it has " + std::to_string(body.input_size()) + " inputs, but " +
+                         std::to_string(inputs.size()) + " values are passed to it");
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = body.input(static_cast<int>(i)).name();
+    const ValueId v = scope.graph->add_value(name, inputs[i].dtype, inputs[i].shape);
+    scope.graph->value(v).items = inputs[i].items;
+    scope.graph->inputs.push_back(v);
+    RP_TRY(import.names.define(scope, name, v));
+  }
+  RP_TRY(import.names.add_initialisers(scope, body));
+  import.names.add_declared(scope, body);
+  RP_TRY(import.nodes.add_all(scope, body.node()));
+  RP_TRY(import.forks.end(scope, output_names(body)));
+  return import.names.set_outputs(scope, body);
 }
 
 }  // namespace
@@ -54,8 +75,7 @@ graph::Items items_outside(const Graph& g, graph::Items items) {
   return items;
 }
 
-Result<ValueId> Builder::add_simple(Graph& g, const char* op, ValueId operand,
-                                    const std::string& result) {
+Result<ValueId> add_simple(Graph& g, const char* op, ValueId operand, const std::string& result) {
   graph::NodeSpec node;
   node.op = op;
   node.opset = 18;
@@ -66,29 +86,8 @@ Result<ValueId> Builder::add_simple(Graph& g, const char* op, ValueId operand,
   return v;
 }
 
-Status Builder::fill_body(const wire::Graph& body, const std::vector<BodyInput>& inputs,
-                          Scope& scope) {
-  if (static_cast<size_t>(body.input_size()) != inputs.size()) {
-    return invalid_model("it has " + std::to_string(body.input_size()) + " inputs, but " +
-                         std::to_string(inputs.size()) + " values are passed to it");
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string& name = body.input(static_cast<int>(i)).name();
-    const ValueId v = scope.graph->add_value(name, inputs[i].dtype, inputs[i].shape);
-    scope.graph->value(v).items = inputs[i].items;
-    scope.graph->inputs.push_back(v);
-    RP_TRY(define(scope, name, v));
-  }
-  RP_TRY(add_initialisers(scope, body));
-  RP_TRY(add_declared(scope, body));
-  RP_TRY(add_nodes(scope, body.node()));
-  RP_TRY(end_fork(scope, output_names(body)));
-  return set_outputs(scope, body);
-}
-
-Result<std::shared_ptr<Graph>> Builder::import_body(Scope& outer, const wire::Graph& body,
-                                                    const std::vector<BodyInput>& inputs,
-                                                    Scope& scope) {
+Result<std::shared_ptr<Graph>> import_body(Import& import, Scope& outer, const wire::Graph& body,
+                                           const std::vector<BodyInput>& inputs, Scope& scope) {
   auto g = std::make_shared<Graph>();
   g->name = body.name();
   g->symbols = outer.graph->symbols;
@@ -97,12 +96,18 @@ Result<std::shared_ptr<Graph>> Builder::import_body(Scope& outer, const wire::Gr
   scope.outer = &outer;
   scope.frame = outer.frame;
   scope.source = &body;
-  const Status filled = fill_body(body, inputs, scope);
-  drop_fork(*g);  // after an error
+  const Status filled = fill_body(import, body, inputs, scope);
+  import.forks.drop(*g);  // after an error
   RP_TRY(filled);
   share_symbols(*g, *outer.graph);
   g->inherited_symbols = g->symbols.size();
   return g;
+}
+
+Status inline_body(Import& import, Scope& inner, const wire::Graph& body) {
+  RP_TRY(import.names.add_initialisers(inner, body));
+  import.names.add_declared(inner, body);
+  return import.nodes.add_all(inner, body.node());
 }
 
 }  // namespace reprise::onnx

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "codegen/onnx/file.h"
+#include "codegen/onnx/file/file.h"
 #include "runtime/base/dtype.h"
 
 namespace reprise::onnx {
