@@ -1,6 +1,7 @@
 #include "codegen/lower/evaluate/evaluator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "codegen/kernel/legal/divisor_check.h"
@@ -16,25 +17,56 @@ using kernel::Type;
 
 namespace {
 
-bool uses_lane(const Expr& e) {
-  if (e.largest_symbol() < kLoopSymbols) return false;
-  const std::vector<SymbolId> symbols = e.symbols();
-  return std::find(symbols.begin(), symbols.end(), kLoopSymbols) != symbols.end();
-}
-
 bool uses_lane(const Index& index) {
-  return std::any_of(index.begin(), index.end(), [](const Expr& e) { return uses_lane(e); });
-}
-
-Expr with_lane(const Expr& e, int64_t lane) {
-  if (!uses_lane(e)) return e;
-  return e.substitute([&](SymbolId s) -> std::optional<Expr> {
-    if (s == kLoopSymbols) return Expr(lane);
-    return std::nullopt;
-  });
+  return std::any_of(index.begin(), index.end(), [](const Expr& e) { return lower::uses_lane(e); });
 }
 
 constexpr int kMaxLanes = 4;
+
+/// A tensor of one element as a constant of the kernel.
+Val scalar_constant(kernel::Builder& b, const HostTensor& t) {
+  const std::byte* p = t.bytes().data();
+  auto read = [&]<typename T>(T) {
+    T x;
+    std::memcpy(&x, p, sizeof(T));
+    return x;
+  };
+  switch (carrier_of(t.dtype())) {
+    case DType::F32:
+      return b.f32(read(float{}));
+    case DType::BF16:
+      return b.f32(bf16_to_float(read(uint16_t{})));
+    case DType::F16:
+      return b.constant(kernel::kF16, f16_to_float(read(uint16_t{})));
+    case DType::F64:
+      return b.constant(Type{Ty::F64, 1}, read(double{}));
+    case DType::Bool:
+      return b.boolean(read(uint8_t{}) != 0);
+    case DType::I8:
+      return b.i32(read(int8_t{}));
+    case DType::I16:
+      return b.i32(read(int16_t{}));
+    case DType::I32:
+      return b.i32(read(int32_t{}));
+    case DType::U8:
+      return b.u32(read(uint8_t{}));
+    case DType::U16:
+      return b.u32(read(uint16_t{}));
+    case DType::U32:
+      return b.u32(read(uint32_t{}));
+    case DType::I64:
+      return b.i64(read(int64_t{}));
+    default:  // no device computes with U64
+      return {};
+  }
+}
+
+std::vector<Expr> counts_of(const graph::Graph& g, const std::vector<ValueId>& values) {
+  std::vector<Expr> counts;
+  counts.reserve(values.size());
+  for (const ValueId v : values) counts.push_back(element_count(g.value(v).shape));
+  return counts;
+}
 
 int64_t memo_key(ValueId v, int lanes) {
   return int64_t{v.number()} * 8 + lanes;
@@ -137,13 +169,14 @@ Expr Evaluator::Context::checked_index(Val v, const Expr& dim, bool wrap_negativ
 }
 
 Evaluator::Evaluator(const graph::Graph& g, const Group& group, kernel::Builder& b)
-    : g_(g), group_(group), b_(b), simplifier_([this](SymbolId id) { return range(id); }) {
+    : g_(g),
+      group_(group),
+      b_(b),
+      index_(g, counts_of(g, group.outputs), b),
+      memory_(g, group, b, index_) {
   nodes_.assign(group.nodes.begin(), group.nodes.end());
   std::sort(nodes_.begin(), nodes_.end());
-  for (ValueId v : group.outputs) stored_counts_.push_back(element_count(g.value(v).shape));
-  loop_symbols_.push_back({Value(), Expr(4)});  // the lane
   memo_.emplace_back();
-  index_memo_.emplace_back();
 }
 
 Evaluator::~Evaluator() = default;
@@ -154,10 +187,10 @@ bool Evaluator::in_group(const graph::Node* n) const {
 
 Status Evaluator::scope(const Body& body) {
   memo_.emplace_back();
-  index_memo_.emplace_back();
+  index_.open_scope();
   Status status = body();
   memo_.pop_back();
-  index_memo_.pop_back();
+  index_.close_scope();
   return status;
 }
 
@@ -177,7 +210,7 @@ Status Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                            const LoopBody& body) {
   constexpr int64_t kMaxCopies = 64;
   const Expr outer = nesting_;
-  const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
+  const IndexRange r = index_range(iterations, [this](SymbolId id) { return index_.range(id); });
   const Expr count = r.high.value_or(Expr::overflow());
   const Expr all = outer * count;
   int64_t copies = 1;
@@ -200,68 +233,6 @@ Status Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
   return status;
 }
 
-Type Evaluator::compute(DType t) const {
-  switch (carrier_of(t)) {
-    case DType::Bool:
-      return kernel::kBool;
-    case DType::F32:
-    case DType::BF16:
-      return kernel::kF32;
-    case DType::F16:
-      return kernel::kF16;
-    case DType::I8:
-    case DType::I16:
-    case DType::I32:
-      return kernel::kI32;
-    case DType::U8:
-    case DType::U16:
-    case DType::U32:
-      return kernel::kU32;
-    case DType::I64:
-      return kernel::kI64;
-    case DType::F64:
-      return Type{Ty::F64, 1};
-    default:  // U64, String and Invalid
-      return Type{Ty::Void, 1};
-  }
-}
-
-int Evaluator::buffer(ValueId v, bool packed) {
-  for (const BufferUse& u : buffers_) {
-    if (u.value == v && u.packed == packed) return u.param;
-  }
-  const bool output =
-      std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end();
-  auto it = reloads_.find(v);
-  const bool scratch = it != reloads_.end() && it->second.scratch;
-  const Access access = it != reloads_.end() ? Access::ReadWrite
-                        : output             ? Access::Write
-                                             : Access::Read;
-  if (scratch) {
-    const int id = add_scratch({v, memory_type(v), g_.value(v).shape}, access);
-    buffers_.back().value = v;
-    return id;
-  }
-  // The packed form of 4-bit integers consists of words.
-  const Ty type =
-      packed && is_packed_in_nibbles(g_, v) ? Ty::U32 : kernel::storage_type(memory_type(v));
-  return add_parameter(output ? "out" : "in", type, access, {v, -1, std::nullopt, false, packed});
-}
-
-int Evaluator::add_scratch(ScratchBuffer scratch, Access access) {
-  const Ty type = kernel::storage_type(scratch.dtype);
-  scratch_.push_back(std::move(scratch));
-  return add_parameter("scratch", type, access,
-                       {graph::kNone, -1, scratch_.size() - 1, access != Access::Read, false});
-}
-
-int Evaluator::add_parameter(const std::string& prefix, Ty type, Access access, BufferUse use) {
-  use.param = b_.buffer(prefix + std::to_string(buffers_.size()), type, access, 16);
-  storage_.push_back(type);
-  buffers_.push_back(use);
-  return use.param;
-}
-
 void Evaluator::bind(ValueId v, Index index, Val value) {
   bound_.insert_or_assign(v, std::make_pair(std::move(index), wrapped(v, value)));
 }
@@ -281,14 +252,8 @@ std::vector<Index> Evaluator::computed_at(ValueId v) const {
   return out;
 }
 
-void Evaluator::allow_reloads(ValueId v, bool scratch) {
-  reloads_.try_emplace(v, Reload{scratch, {}, {}});
-}
-
 void Evaluator::reload_at(ValueId v, Index index, Expr position) {
-  Reload& r = reloads_[v];
-  r.index = std::move(index);
-  r.position = std::move(position);
+  reloads_.insert_or_assign(v, Reload{std::move(index), std::move(position)});
 }
 
 Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
@@ -314,13 +279,12 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
   const graph::Value& value = g_.value(v);
   Result<Val> r = Val{};
   if (value.constant && value.constant->count() == 1) {
-    const Val c = scalar_constant(*value.constant, 0);
+    const Val c = scalar_constant(b_, *value.constant);
     r = lanes > 1 ? b_.splat(c, lanes) : c;
   } else if (!in_group(value.producer)) {
     r = load(v, index, lanes);
-  } else if (auto at = reloads_.find(v);
-             at != reloads_.end() && at->second.position && at->second.index == index) {
-    r = load_consecutive(v, *at->second.position, lanes);
+  } else if (auto at = reloads_.find(v); at != reloads_.end() && at->second.index == index) {
+    r = memory_.load_consecutive(v, at->second.position, lanes);
   } else {
     r = produce(v, *value.producer, index, lanes);
     if (r.ok() && may_leave_range(v, *value.producer)) r = wrapped(v, *r);
@@ -412,24 +376,6 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   return per_lane(lanes, index, [&](const Index& at) -> Result<Val> { return eval(v, at, 1); });
 }
 
-/// Lanes of one memory access, which is at most 16 bytes: the alignment of buffers.
-int Evaluator::vector_step(int buffer, int lanes) const {
-  return std::min(lanes, 16 / kernel::byte_size(storage_[static_cast<size_t>(buffer)]));
-}
-
-Val Evaluator::load_vector(int buffer, const Expr& first, int lanes) {
-  const int step = vector_step(buffer, lanes);
-  if (step == lanes) {
-    return b_.load(buffer, value(first), lanes, static_cast<uint32_t>(lanes));
-  }
-  std::vector<Val> parts;
-  for (int at = 0; at < lanes; at += step) {
-    const Val part = b_.load(buffer, value(first + Expr(at)), step, static_cast<uint32_t>(step));
-    for (int l = 0; l < step; ++l) parts.push_back(b_.extract(part, l));
-  }
-  return b_.compose(parts);
-}
-
 Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
   const graph::Value& value = g_.value(v);
   if (compute(value.dtype).ty == Ty::Void) {
@@ -437,25 +383,13 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
                        ", which has no device form");
   }
   const auto packed = group_.packed.find(v);
-  if (packed != group_.packed.end()) return load_packed(v, packed->second, index, lanes);
+  const bool is_packed = packed != group_.packed.end();
+  if (is_packed && lanes == 1)
+    return memory_.load_packed(v, packed->second, flatten(index, value.shape));
+  if (is_packed) return per_lane(lanes, index, [&](const Index& at) { return load(v, at, 1); });
   const Expr linear = flatten(index, value.shape);
-  if (lanes == 1 || !uses_lane(linear - lane())) return load_consecutive(v, linear, lanes);
+  if (lanes == 1 || !uses_lane(linear - lane())) return memory_.load_consecutive(v, linear, lanes);
   return per_lane(lanes, index, [&](const Index& at) { return load(v, at, 1); });
-}
-
-/// Loads lanes that are consecutive in memory.
-Val Evaluator::load_consecutive(ValueId v, const Expr& linear, int lanes) {
-  const DType dtype = g_.value(v).dtype;
-  const int buf = buffer(v);
-  if (lanes == 1) return from_storage(dtype, b_.load(buf, value(linear)));
-  const Expr first = with_lane(linear, 0);
-  if (first.known_divisor(g_.symbols) % lanes == 0)
-    return from_storage(dtype, load_vector(buf, first, lanes));
-  std::vector<Val> parts;
-  parts.reserve(static_cast<size_t>(lanes));
-  const Val base = value(first);
-  for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
-  return from_storage(dtype, b_.compose(parts));
 }
 
 Status Evaluator::check_order(ValueId v, const Index& index, int lanes) const {
@@ -467,32 +401,6 @@ Status Evaluator::check_order(ValueId v, const Index& index, int lanes) const {
 
 Status Evaluator::store(ValueId v, const Index& index, Val val, int lanes) {
   return store_at(v, flatten(index, g_.value(v).shape), val, lanes);
-}
-
-Status Evaluator::store_at(ValueId v, const Expr& linear, Val val, int lanes) {
-  const graph::Value& value = g_.value(v);
-  const int buf = buffer(v);
-  const Val stored = to_storage(v, val);
-  if (lanes == 1) {
-    b_.store(buf, this->value(linear), stored);
-    return {};
-  }
-  const Expr first = with_lane(linear, 0);
-  if (uses_lane(linear - lane()))
-    return internal_error("vector store of '" + value.name + "' is not consecutive");
-  if (first.known_divisor(g_.symbols) % lanes == 0) {
-    const int step = vector_step(buf, lanes);
-    for (int at = 0; at < lanes; at += step) {
-      std::vector<Val> parts;
-      for (int l = at; l < at + step; ++l) parts.push_back(b_.extract(stored, l));
-      const Val part = step == lanes ? stored : b_.compose(parts);
-      b_.store(buf, this->value(first + Expr(at)), part, static_cast<uint32_t>(step));
-    }
-    return {};
-  }
-  const Val base = this->value(first);
-  for (int l = 0; l < lanes; ++l) b_.store(buf, b_.add(base, b_.i32(l)), b_.extract(stored, l));
-  return {};
 }
 
 }  // namespace reprise::lower

@@ -2,30 +2,23 @@
 // value back through its producers to the loads. Views become index arithmetic, common
 // subexpressions are computed once, and consecutive lanes become vector loads where the index
 // proves that they are.
-//
-// Index expressions use the graph's symbols for dimensions. Symbols from kLoopSymbols on ("kernel
-// symbols") stand for loop variables and other run-time values of this kernel.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "codegen/kernel/build/builder.h"
+#include "codegen/lower/evaluate/index_code.h"
+#include "codegen/lower/evaluate/tensor_memory.h"
 #include "codegen/lower/group/group.h"
 #include "codegen/ops/row/element.h"
 
 namespace reprise::lower {
-
-using kernel::Val;
-using kernel::Value;
-using ops::Index;
-
-inline constexpr SymbolId kLoopSymbols = 1 << 24;
 
 class Evaluator {
  public:
@@ -34,31 +27,37 @@ class Evaluator {
 
   // --- index expressions ---
   /// A symbol for v, a run-time I32 value in [0, below).
-  Expr symbol(Val v, const Expr& below);
+  Expr symbol(Val v, const Expr& below) { return index_.symbol(v, below); }
   /// Gives a symbol another value, as in a second loop over the same range. The scopes in which the
   /// old value was used must have ended.
-  void set_symbol(const Expr& symbol, Val v);
+  void set_symbol(const Expr& symbol, Val v) { index_.set_symbol(symbol, v); }
   /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols alone
   /// become scalar parameters that the host computes; divisors that are 0 count as 1.
-  Value value(const Expr& e);
+  Value value(const Expr& e) { return index_.value(e); }
   /// A number over model symbols that is data: in a run, dividing by 0 is an error.
-  Value number(const Expr& e);
+  Value number(const Expr& e) { return index_.number(e); }
   /// An integer that is a parameter, so that drivers do not know it.
-  Value hidden(int32_t v) { return param(v); }
+  Value hidden(int32_t v) { return index_.param(v); }
   /// An expression over model symbols as a parameter that it shares with no other expression, so
   /// that kernels that differ in nothing else are the same kernel.
-  Value parameter(const Expr& e);
-  Expr simplify(const Expr& e) const;
+  Value parameter(const Expr& e) { return index_.parameter(e); }
+  Expr simplify(const Expr& e) const { return index_.simplify(e); }
   /// Asserts that the kernel runs only if this product of dimensions is not 0.
-  void assume_not_empty(const Expr& count);
-  Expr flatten(const Index& index, const Shape& shape) const;
-  Index unflatten(const Expr& linear, const Shape& shape);
+  void assume_not_empty(const Expr& count) { index_.assume_not_empty(count); }
+  Expr flatten(const Index& index, const Shape& shape) const {
+    return index_.flatten(index, shape);
+  }
+  Index unflatten(const Expr& linear, const Shape& shape) {
+    return index_.unflatten(linear, shape);
+  }
   /// Registers `index` as the index of an element of `shape`, so that unflatten() exactly inverts
   /// flatten() for it. unflatten() registers its results itself.
-  void add_element(const Index& index, const Shape& shape);
+  void add_element(const Index& index, const Shape& shape) { index_.add_element(index, shape); }
   /// The index in `to` with the same row-major position as `index` in `from`, if both are
   /// registered.
-  std::optional<Index> same_position(const Index& index, const Shape& from, const Shape& to) const;
+  std::optional<Index> same_position(const Index& index, const Shape& from, const Shape& to) const {
+    return index_.same_position(index, from, to);
+  }
   /// The lane of a vector evaluation, in [0, lanes). An index uses it with coefficient 1.
   Expr lane() const { return Expr::symbol(kLoopSymbols); }
 
@@ -68,7 +67,9 @@ class Evaluator {
   /// Stores an output or a scratch value. `index` must be the index at which eval() computed it.
   Status store(graph::ValueId v, const Index& index, Val value, int lanes = 1);
   /// The same at a row-major position.
-  Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
+  Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1) {
+    return memory_.store_at(v, linear, value, lanes);
+  }
   /// Unsupported unless the lanes of a vector at the index are consecutive in memory, as store()
   /// needs them.
   Status check_order(graph::ValueId v, const Index& index, int lanes) const;
@@ -79,7 +80,7 @@ class Evaluator {
   std::vector<Index> computed_at(graph::ValueId v) const;
   /// Declares that this kernel loads v after storing it, to an output or to scratch memory. Call
   /// this before the first store of v.
-  void allow_reloads(graph::ValueId v, bool scratch);
+  void allow_reloads(graph::ValueId v, bool scratch) { memory_.allow_reloads(v, scratch); }
   /// From now on, v at exactly `index` is loaded from where this invocation stored it. At every
   /// other index it is still computed, as stores of other invocations are unordered.
   void reload_at(graph::ValueId v, Index index, Expr position);
@@ -103,40 +104,30 @@ class Evaluator {
     copies_if_dynamic_ = copies;
   }
   /// Unsupported if an index needs more than 32 bits.
-  const Status& status() const { return status_; }
+  const Status& status() const { return index_.status(); }
   /// An upper bound on the iterations of all loops of an invocation together. The final check that
   /// ends a loop counts as an iteration, as it does for drivers that limit loops.
   const Expr& iterations() const { return iterations_; }
 
   // --- the kernel's parameters, in order ---
-  struct BufferUse {
-    graph::ValueId value;  // kNone: of add_scratch()
-    int param;
-    std::optional<size_t> scratch;  // index into scratch()
-    bool writes;                    // scratch memory only
-    bool packed;
-  };
+  using BufferUse = TensorMemory::BufferUse;
   /// The buffer of v. `packed`: of a weight in the form of PackedOperand. The same kernel may also
   /// read the unpacked weight from another buffer.
-  int buffer(graph::ValueId v, bool packed = false);
-  const std::vector<BufferUse>& buffers() const { return buffers_; }
+  int buffer(graph::ValueId v, bool packed = false) { return memory_.buffer(v, packed); }
+  const std::vector<BufferUse>& buffers() const { return memory_.buffers(); }
   /// A parameter for memory that the group's launches share.
-  int add_scratch(ScratchBuffer scratch, kernel::Access access);
-  const std::vector<ScratchBuffer>& scratch() const { return scratch_; }
-  const std::vector<Expr>& scalars() const { return scalars_; }
+  int add_scratch(ScratchBuffer scratch, kernel::Access access) {
+    return memory_.add_scratch(std::move(scratch), access);
+  }
+  const std::vector<ScratchBuffer>& scratch() const { return memory_.scratch(); }
+  const std::vector<Expr>& scalars() const { return index_.scalars(); }
 
   kernel::Builder& builder() { return b_; }
   const graph::Graph& graph() const { return g_; }
-  kernel::Type compute(DType t) const;
+  kernel::Type compute(DType t) const { return compute_type(t); }
 
  private:
-  int add_parameter(const std::string& prefix, kernel::Ty type, kernel::Access access,
-                    BufferUse use);
   class Context;
-  struct LoopSymbol {
-    Value value;
-    Expr below;
-  };
   struct Memo {
     graph::ValueId v;
     int lanes;
@@ -150,63 +141,26 @@ class Evaluator {
   bool reads_one_part(const graph::Node& n, const Index& index, int lanes) const;
   Result<Val> per_lane(int lanes, const Index& index,
                        const std::function<Result<Val>(const Index&)>& f);
-  int vector_step(int buffer, int lanes) const;
-  Val load_vector(int buffer, const Expr& first, int lanes);
   Result<Val> load(graph::ValueId v, const Index& index, int lanes);
-  Val load_consecutive(graph::ValueId v, const Expr& linear, int lanes);
-  Result<Val> load_packed(graph::ValueId v, const PackedForm& form, const Index& index, int lanes);
-  Val load_nibble(graph::ValueId v, const PackedForm& form, const Expr& tile, const Expr& k,
-                  const Expr& column);
-  Val from_storage(DType t, Val raw);
-  Val to_storage(graph::ValueId id, Val v);
-  DType memory_type(graph::ValueId v) const;
-  Value param(const Expr& e);
-  Value size(const Expr& e);
-  Value dividend(const Expr& e);
-  std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;
-  Value division(const Atom& a);
-  Status beyond_32_bits(const Expr& e) const;
-  Value atom_value(const Atom& a);
-  Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;
-  SymbolRange range(SymbolId id) const;
 
   const graph::Graph& g_;
   const Group& group_;
   kernel::Builder& b_;
   std::vector<const graph::Node*> nodes_;  // sorted, for in_group
-  std::vector<LoopSymbol> loop_symbols_;
+  IndexCode index_;
+  TensorMemory memory_;
   std::vector<std::unordered_map<int64_t, std::vector<Memo>>> memo_;
-  using ValueOf = std::unordered_map<Expr, Value, Expr::Hash>;
-  std::vector<ValueOf> index_memo_;  // by scope
-  ValueOf sizes_;                    // of expressions over model symbols alone
   std::map<graph::ValueId, std::pair<Index, Val>> bound_;
   struct Reload {
-    bool scratch = false;
     Index index;
-    std::optional<Expr> position;  // row-major; empty until v is stored
+    Expr position;  // row-major
   };
   std::map<graph::ValueId, Reload> reloads_;
-  std::vector<BufferUse> buffers_;
-  std::vector<ScratchBuffer> scratch_;
-  std::vector<kernel::Ty> storage_;  // by buffer parameter
-  /// Positions and indices of the same elements. For these, flatten() and unflatten() are exact
-  /// inverses, whatever simplification made of the divisions.
-  struct Unflattened {
-    Shape shape;
-    Index index;
-    Expr linear;
-  };
-  std::vector<Unflattened> unflattened_;
-  std::vector<Expr> stored_counts_;  // elements of the group's outputs: at most 2^31 in a run
-  std::set<SymbolId> positive_;      // model symbols that are not 0 where the kernel runs
-  mutable Simplifier simplifier_;    // remembers results
-  Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops
   std::optional<int64_t> loop_share_;
   int64_t copies_if_dynamic_ = 1;
-  std::vector<Expr> scalars_;
 };
 
 }  // namespace reprise::lower

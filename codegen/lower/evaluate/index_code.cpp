@@ -1,11 +1,10 @@
-// The evaluator's index expressions: the ranges of their symbols, and the code that computes them.
+#include "codegen/lower/evaluate/index_code.h"
+
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "codegen/graph/symbol_ranges.h"
-#include "codegen/lower/evaluate/evaluator.h"
 #include "codegen/lower/evaluate/index_range.h"
 
 namespace reprise::lower {
@@ -57,7 +56,30 @@ Expr with_positive_divisors(const Expr& e, const SymbolRanges& ranges) {
 
 }  // namespace
 
-SymbolRange Evaluator::range(SymbolId id) const {
+bool uses_lane(const Expr& e) {
+  if (e.largest_symbol() < kLoopSymbols) return false;
+  const std::vector<SymbolId> symbols = e.symbols();
+  return std::find(symbols.begin(), symbols.end(), kLoopSymbols) != symbols.end();
+}
+
+Expr with_lane(const Expr& e, int64_t lane) {
+  if (!uses_lane(e)) return e;
+  return e.substitute([&](SymbolId s) -> std::optional<Expr> {
+    if (s == kLoopSymbols) return Expr(lane);
+    return std::nullopt;
+  });
+}
+
+IndexCode::IndexCode(const graph::Graph& g, std::vector<Expr> stored_counts, kernel::Builder& b)
+    : g_(g),
+      b_(b),
+      stored_counts_(std::move(stored_counts)),
+      simplifier_([this](SymbolId id) { return range(id); }) {
+  loop_symbols_.push_back({Value(), Expr(4)});  // the lane
+  open_scope();
+}
+
+SymbolRange IndexCode::range(SymbolId id) const {
   SymbolRange r;
   if (id < kLoopSymbols) {
     const Symbol& s = g_.symbols[static_cast<size_t>(id)];
@@ -72,7 +94,7 @@ SymbolRange Evaluator::range(SymbolId id) const {
   return r;
 }
 
-void Evaluator::assume_not_empty(const Expr& count) {
+void IndexCode::assume_not_empty(const Expr& count) {
   if (count.terms().size() != 1 || count.constant() != 0) return;
   for (const Atom& a : count.terms()[0].atoms()) {
     if (a.kind() == Atom::Kind::Symbol) positive_.insert(a.symbol());
@@ -80,24 +102,24 @@ void Evaluator::assume_not_empty(const Expr& count) {
   simplifier_.ranges_changed();
 }
 
-Expr Evaluator::simplify(const Expr& e) const {
+Expr IndexCode::simplify(const Expr& e) const {
   return simplifier_.simplify(e);
 }
 
-Expr Evaluator::symbol(Val v, const Expr& below) {
+Expr IndexCode::symbol(Val v, const Expr& below) {
   if (below.is_const(1)) return 0;
   if (const auto c = b_.as_const(v)) return Expr(*c);
   loop_symbols_.push_back({Value(b_, v), below});
   return Expr::symbol(kLoopSymbols + static_cast<SymbolId>(loop_symbols_.size()) - 1);
 }
 
-void Evaluator::set_symbol(const Expr& symbol, Val v) {
+void IndexCode::set_symbol(const Expr& symbol, Val v) {
   if (symbol.is_const()) return;
   const std::vector<SymbolId> ids = symbol.symbols();
   loop_symbols_[static_cast<size_t>(ids[0] - kLoopSymbols)].value = Value(b_, v);
 }
 
-Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
+Expr IndexCode::flatten(const Index& index, const Shape& shape) const {
   for (const Unflattened& u : unflattened_) {
     if (u.index == index && u.shape == shape) return u.linear;
   }
@@ -109,7 +131,7 @@ Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
   return simplify(linear);
 }
 
-Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
+Index IndexCode::unflatten(const Expr& linear, const Shape& shape) {
   for (const Unflattened& u : unflattened_) {
     if (u.linear == linear && u.shape == shape) return u.index;
   }
@@ -135,14 +157,14 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
   return index;
 }
 
-void Evaluator::add_element(const Index& index, const Shape& shape) {
+void IndexCode::add_element(const Index& index, const Shape& shape) {
   const bool known =
       std::any_of(unflattened_.begin(), unflattened_.end(),
                   [&](const Unflattened& u) { return u.index == index && u.shape == shape; });
   if (!known) unflattened_.push_back({shape, index, flatten(index, shape)});
 }
 
-std::optional<Index> Evaluator::same_position(const Index& index, const Shape& from,
+std::optional<Index> IndexCode::same_position(const Index& index, const Shape& from,
                                               const Shape& to) const {
   for (const Unflattened& a : unflattened_) {
     if (a.index != index || a.shape != from) continue;
@@ -153,20 +175,20 @@ std::optional<Index> Evaluator::same_position(const Index& index, const Shape& f
   return std::nullopt;
 }
 
-Value Evaluator::param(const Expr& e) {
+Value IndexCode::param(const Expr& e) {
   for (size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == e) return b_.param(static_cast<int>(i));
   }
   return parameter(e);
 }
 
-Value Evaluator::parameter(const Expr& e) {
+Value IndexCode::parameter(const Expr& e) {
   const int index = b_.scalar("n" + std::to_string(scalars_.size()), Ty::I32);
   scalars_.push_back(e);
   return b_.param(index);
 }
 
-Status Evaluator::beyond_32_bits(const Expr& e) const {
+Status IndexCode::beyond_32_bits(const Expr& e) const {
   return unsupported("an index reaches " + e.str(g_.symbols) +
                      ", kernels compute indices in 32 bits; use smaller inputs");
 }
@@ -174,7 +196,7 @@ Status Evaluator::beyond_32_bits(const Expr& e) const {
 /// The value of e, which is about to be divided. Sums and products may wrap on the way to an index,
 /// as the index itself is within its buffer, but a dividend must not. Values that are never stored
 /// may have more than 2^31 elements.
-Value Evaluator::dividend(const Expr& e) {
+Value IndexCode::dividend(const Expr& e) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   const auto ranges = [this](SymbolId id) { return range(id); };
   if (e.bounds(ranges).max <= kMax) return value(e);
@@ -196,7 +218,7 @@ Value Evaluator::dividend(const Expr& e) {
 
 /// How many times the divisor must be added to the dividend so that the sum is not negative.
 /// Nothing if the dividend has no known lower bound.
-std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr& divisor) const {
+std::optional<Expr> IndexCode::divisors_to_add(const Expr& dividend, const Expr& divisor) const {
   const auto ranges = [this](SymbolId id) { return range(id); };
   if (dividend.bounds(ranges).min >= 0) return Expr(0);
   const std::optional<Expr> low = index_range(dividend, ranges).low;
@@ -207,7 +229,7 @@ std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr&
 
 /// Expressions round towards minus infinity, Div and Rem towards zero. They agree if the dividend
 /// is not negative. Divisors are sizes and strides, hence positive wherever the kernel runs.
-Value Evaluator::division(const Atom& a) {
+Value IndexCode::division(const Atom& a) {
   const Expr& divisor = a.rhs();
   const bool quotient = a.kind() == Atom::Kind::FloorDiv;
   const std::optional<Expr> more = divisors_to_add(a.lhs(), divisor);
@@ -223,7 +245,7 @@ Value Evaluator::division(const Atom& a) {
   return b_.sub(b_.div(x, y), value(*more));
 }
 
-Value Evaluator::atom_value(const Atom& a) {
+Value IndexCode::atom_value(const Atom& a) {
   switch (a.kind()) {
     case Atom::Kind::Symbol:
       return loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
@@ -242,25 +264,25 @@ Value Evaluator::atom_value(const Atom& a) {
 
 /// A scalar parameter. If a dim is 0, the elements whose index divides by it do not exist, but the
 /// launch may have others: the host must be able to compute the expression all the same.
-Value Evaluator::size(const Expr& e) {
+Value IndexCode::size(const Expr& e) {
   if (const auto it = sizes_.find(e); it != sizes_.end()) return it->second;
   const Value v = param(with_positive_divisors(e, graph::symbol_ranges(g_)));
   sizes_.emplace(e, v);
   return v;
 }
 
-Value Evaluator::number(const Expr& e) {
+Value IndexCode::number(const Expr& e) {
   return e.is_const() ? value(e) : param(e);
 }
 
-Value Evaluator::value(const Expr& e) {
+Value IndexCode::value(const Expr& e) {
   if (e.is_const()) {
     const bool fits = std::in_range<int32_t>(e.value());
     if (!fits) status_ = beyond_32_bits(e);
     return b_.i32(fits ? e.value() : 0);
   }
   if (!uses_loop_symbols(e)) return size(e);
-  for (const ValueOf& scope : index_memo_) {
+  for (const ValueOf& scope : memo_) {
     if (const auto it = scope.find(e); it != scope.end()) return it->second;
   }
   // Collect coefficients (over model symbols) per product of run-time atoms.
@@ -296,7 +318,7 @@ Value Evaluator::value(const Expr& e) {
     sum = sum ? b_.add(sum, v) : v;
   }
   if (!uniform.is_const(0)) sum = sum ? b_.add(sum, value(uniform)) : value(uniform);
-  index_memo_.back().emplace(e, sum);
+  memo_.back().emplace(e, sum);
   return sum;
 }
 
