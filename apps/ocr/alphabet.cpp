@@ -1,6 +1,7 @@
-// Files of alphabets. In an ONNX model, the characters are an entry of ModelProto.metadata_props,
-// of which this reads just as much as it needs: a protobuf message is a row of fields, each a
-// number, a kind and a value.
+// Alphabets and their files. In an ONNX model, the characters are an entry of
+// ModelProto.metadata_props, of which this reads just as much as it needs: a protobuf message is a
+// row of fields, each a number, a kind and a value.
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -89,6 +90,35 @@ Result<std::string> contents(const std::string& path) {
 }
 
 }  // namespace
+
+Alphabet::Alphabet(std::string lines) : lines_(std::move(lines)) {
+  characters_.emplace_back();  // the blank
+  for (size_t start = 0; start < lines_.size();) {
+    const size_t end = std::min(lines_.find('\n', start), lines_.size());
+    characters_.push_back(lines_.substr(start, end - start));
+    start = end + 1;
+  }
+  characters_.emplace_back(" ");
+}
+
+Text Alphabet::decode(std::span<const float> probabilities) const {
+  Text out;
+  size_t before = 0;
+  int count = 0;
+  for (size_t at = 0; at + classes() <= probabilities.size(); at += classes()) {
+    const auto step = probabilities.subspan(at, classes());
+    const auto best = std::max_element(step.begin(), step.end());
+    const auto label = static_cast<size_t>(best - step.begin());
+    if (label != before && label != 0) {
+      out.text += characters_[label];
+      out.score += *best;
+      ++count;
+    }
+    before = label;
+  }
+  if (count) out.score /= static_cast<float>(count);
+  return out;
+}
 
 Result<Alphabet> Alphabet::read(const std::string& path) {
   Result<std::string> text = contents(path);

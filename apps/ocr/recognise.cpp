@@ -11,35 +11,6 @@ constexpr float kMostWider = 1.3F;  // the widest line of a batch than the narro
 
 }  // namespace
 
-Alphabet::Alphabet(std::string lines) : lines_(std::move(lines)) {
-  characters_.emplace_back();  // the blank
-  for (size_t start = 0; start < lines_.size();) {
-    const size_t end = std::min(lines_.find('\n', start), lines_.size());
-    characters_.push_back(lines_.substr(start, end - start));
-    start = end + 1;
-  }
-  characters_.emplace_back(" ");
-}
-
-Text Alphabet::decode(std::span<const float> probabilities) const {
-  Text out;
-  size_t before = 0;
-  int count = 0;
-  for (size_t at = 0; at + classes() <= probabilities.size(); at += classes()) {
-    const auto step = probabilities.subspan(at, classes());
-    const auto best = std::max_element(step.begin(), step.end());
-    const auto label = static_cast<size_t>(best - step.begin());
-    if (label != before && label != 0) {
-      out.text += characters_[label];
-      out.score += *best;
-      ++count;
-    }
-    before = label;
-  }
-  if (count) out.score /= static_cast<float>(count);
-  return out;
-}
-
 Image line_of_batch(const Image& line, int widest) {
   const float ratio = static_cast<float>(line.width) / static_cast<float>(line.height);
   const int width = static_cast<int>(std::ceil(static_cast<float>(kLineHeight) * ratio));

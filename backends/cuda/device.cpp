@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "backends/cuda/facts.h"
+#include "backends/cuda/kernels.h"
 #include "backends/cuda/memory.h"
 #include "backends/cuda/recording.h"
+#include "runtime/base/parallel.h"
 
 namespace reprise::cuda {
 namespace {
@@ -180,6 +182,23 @@ bool CudaDevice::owns(const DeviceBuffer& buffer) const {
 
 Counters CudaDevice::counters() const {
   return driver_->counters.read();
+}
+
+Result<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::create_kernels(
+    std::span<const plan::KernelCode> code) {
+  RP_TRY(driver_->alive());
+  std::vector<std::unique_ptr<DeviceKernel>> kernels(code.size());
+  std::vector<Status> failures(code.size());
+  RP_TRY(in_parallel(code.size(), threads_, "kernels were built", [&](size_t i) {
+    auto kernel = CudaKernel::create(driver_, code[i]);
+    if (kernel.ok()) {
+      kernels[i] = std::move(*kernel);
+    } else {
+      failures[i] = kernel.status();
+    }
+  }));
+  for (const Status& s : failures) RP_TRY(s);
+  return kernels;
 }
 
 }  // namespace reprise::cuda

@@ -3,9 +3,7 @@
 
 #include <cstring>
 
-#include "backends/cuda/device.h"
 #include "runtime/base/cuda_entry.h"
-#include "runtime/base/parallel.h"
 #include "runtime/plan/block_layout.h"
 
 namespace reprise::cuda {
@@ -137,23 +135,6 @@ Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Dri
   kernel->workgroup_ = code.workgroup;
   ++driver->counters.kernels;
   return kernel;
-}
-
-Result<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::create_kernels(
-    std::span<const plan::KernelCode> code) {
-  RP_TRY(driver_->alive());
-  std::vector<std::unique_ptr<DeviceKernel>> kernels(code.size());
-  std::vector<Status> failures(code.size());
-  RP_TRY(in_parallel(code.size(), threads_, "kernels were built", [&](size_t i) {
-    auto kernel = CudaKernel::create(driver_, code[i]);
-    if (kernel.ok()) {
-      kernels[i] = std::move(*kernel);
-    } else {
-      failures[i] = kernel.status();
-    }
-  }));
-  for (const Status& s : failures) RP_TRY(s);
-  return kernels;
 }
 
 }  // namespace reprise::cuda

@@ -1,9 +1,351 @@
-// Submits, waits and measures; graph.cpp makes the graph.
+// The graph of a recording: one node for each launch and copy, with the edges of the commands.
+// Parameter blocks are kernel parameters, so a node keeps the bytes that it was given. Each run
+// compares them with the session's blocks and updates the nodes whose bytes or grids differ. A copy
+// moves the bytes of the run, up to the recorded size.
 #include "backends/cuda/recording.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace reprise::cuda {
+namespace {
+
+bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
+  return offset <= size && bytes <= size - offset;
+}
+
+// Whether a new executable graph may succeed after an update failed with this error.
+bool wants_new_graph(CUresult r) {
+  return r == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE || r == CUDA_ERROR_NOT_SUPPORTED ||
+         r == CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA_MEMCPY3D copy_params(const Command& c, uint64_t bytes) {
+  CUDA_MEMCPY3D p{};
+  const bool from_host = c.src->mapped() != nullptr, to_host = c.dst->mapped() != nullptr;
+  p.srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  p.dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  if (from_host) p.srcHost = static_cast<const std::byte*>(c.src->mapped()) + c.src_offset;
+  if (!from_host) p.srcDevice = c.src->address() + c.src_offset;
+  if (to_host) p.dstHost = static_cast<std::byte*>(c.dst->mapped()) + c.dst_offset;
+  if (!to_host) p.dstDevice = c.dst->address() + c.dst_offset;
+  p.WidthInBytes = bytes;  // one row, because pitches are limited to 2 GiB
+  p.Height = p.Depth = 1;
+  return p;
+}
+
+}  // namespace
+
+// Checks that parameter blocks and copies stay inside their buffers: kernels rely on the offsets,
+// and the host reads the blocks.
+Status CudaRecording::check(const RecordingDesc& desc) const {
+  const uint64_t size = desc.blocks ? desc.blocks->size() : 0;
+  for (const Command& c : desc.commands) {
+    if (c.is_dispatch()) {
+      const uint64_t bytes = static_cast<const CudaKernel*>(c.kernel)->block_bytes();
+      const bool grid = c.kind == Command::Kind::Dispatch || inside(c.indirect_offset, 12, size);
+      if (!desc.blocks || !desc.blocks->mapped() || !inside(c.block_offset, bytes, size) || !grid)
+        return internal_error("a launch's parameter block is outside its buffer");
+    }
+    if (c.kind == Command::Kind::Copy && (!inside(c.src_offset, c.bytes, c.src->size()) ||
+                                          !inside(c.dst_offset, c.bytes, c.dst->size())))
+      return internal_error("a copy leaves its buffers");
+  }
+  return {};
+}
+
+Status CudaRecording::make_launches(const RecordingDesc& desc) {
+  if (desc.blocks) blocks_ = static_cast<const std::byte*>(desc.blocks->mapped());
+  for (const Command& c : desc.commands) {
+    if (!c.is_dispatch()) continue;
+    Launch launch;
+    launch.kernel = static_cast<const CudaKernel*>(c.kernel);
+    launch.block = c.block_offset;
+    launch.fixed = c.kind == Command::Kind::Dispatch;
+    launch.indirect = c.indirect_offset;
+    if (launch.fixed) launch.grid = c.grid;
+    launches_.push_back(launch);
+  }
+  if (!launches_.empty()) sent_.assign(blocks_, blocks_ + desc.blocks->size());
+  return {};
+}
+
+Status CudaRecording::make_events() {
+  const Table& fn = driver_->fn();
+  CUevent event = nullptr;
+  RP_TRY(driver_->check(fn.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+  done_ = {driver_, event};
+  for (size_t i = 0; timestamps_ && i < 2 * launches_.size(); ++i) {
+    RP_TRY(driver_->check(fn.cuEventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate"));
+    stamps_.emplace_back(driver_, event);
+  }
+  return {};
+}
+
+Status CudaRecording::make_objects(const RecordingDesc& desc) {
+  commands_ = desc.commands;
+  once_ = desc.once;
+  timestamps_ = desc.timestamps;
+  stream_ = driver_->borrowed_stream;
+  if (!stream_) {  // a stream for this recording, so that recordings can overlap
+    RP_TRY(driver_->check(driver_->fn().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING),
+                          "cuStreamCreate"));
+    own_stream_ = {driver_, stream_};
+  }
+  RP_TRY(make_launches(desc));
+  return make_events();
+}
+
+CUDA_KERNEL_NODE_PARAMS CudaRecording::params_of(const Launch& launch, const Grid& grid,
+                                                 void** block) const {
+  const auto& group = launch.kernel->workgroup();
+  CUDA_KERNEL_NODE_PARAMS p{};
+  p.func = launch.kernel->function();
+  p.gridDimX = grid[0];
+  p.gridDimY = grid[1];
+  p.gridDimZ = grid[2];
+  p.blockDimX = group[0];
+  p.blockDimY = group[1];
+  p.blockDimZ = group[2];
+  p.kernelParams = block;
+  return p;
+}
+
+Status CudaRecording::add_kernel(Launch& launch, size_t index,
+                                 const std::vector<CUgraphNode>& after, CUgraphNode& end) {
+  const Table& fn = driver_->fn();
+  const CUgraph graph = graph_.get();
+  std::vector<CUgraphNode> before = after;
+  CUgraphNode node = nullptr;
+  if (timestamps_) {
+    RP_TRY(driver_->check(fn.cuGraphAddEventRecordNode(&node, graph, before.data(), before.size(),
+                                                       stamps_[2 * index].get()),
+                          "cuGraphAddEventRecordNode"));
+    before = {node};
+  }
+  Grid grid = grid_of(launch);
+  launch.outdated = is_empty(grid);
+  if (launch.outdated) grid = {1, 1, 1};  // a node must not be empty; it will be disabled
+  if (!launch.fixed) launch.grid = grid;
+  void* block = block_of(launch);
+  const CUDA_KERNEL_NODE_PARAMS params = params_of(launch, grid, &block);
+  RP_TRY(driver_->check(
+      fn.cuGraphAddKernelNode_v2(&launch.node, graph, before.data(), before.size(), &params),
+      "cuGraphAddKernelNode"));
+  end = launch.node;
+  if (!timestamps_) return {};
+  return driver_->check(
+      fn.cuGraphAddEventRecordNode(&end, graph, &launch.node, 1, stamps_[2 * index + 1].get()),
+      "cuGraphAddEventRecordNode");
+}
+
+void CudaRecording::limit_copy(size_t copy, uint64_t bytes) {
+  if (copy < copies_.size() && !fixed_copies_)
+    copies_[copy].wanted = std::min(bytes, commands_[copies_[copy].command].bytes);
+}
+
+Status CudaRecording::add_copy(size_t command, const std::vector<CUgraphNode>& after,
+                               CUgraphNode& node) {
+  const Table& fn = driver_->fn();
+  const Command& c = commands_[command];
+  if (c.bytes == 0) {  // an empty node, only for the order
+    copies_.push_back({command});
+    return driver_->check(fn.cuGraphAddEmptyNode(&node, graph_.get(), after.data(), after.size()),
+                          "cuGraphAddEmptyNode");
+  }
+  const CUDA_MEMCPY3D p = copy_params(c, c.bytes);
+  RP_TRY(driver_->check(fn.cuGraphAddMemcpyNode(&node, graph_.get(), after.data(), after.size(), &p,
+                                                driver_->context),
+                        "cuGraphAddMemcpyNode"));
+  copies_.push_back({command, node, c.bytes, c.bytes});
+  return {};
+}
+
+// Timed launches form a chain, so that each interval measures one kernel alone.
+Status CudaRecording::add_nodes() {
+  std::vector<CUgraphNode> nodes(commands_.size(), nullptr);  // the last node of each command
+  std::vector<CUgraphNode> after;
+  CUgraphNode last = nullptr;
+  size_t launch = 0;
+  for (size_t i = 0; i < commands_.size(); ++i) {
+    Command& c = commands_[i];
+    after.clear();
+    for (const uint32_t a : c.after) {
+      if (a >= i || !nodes[a])
+        return internal_error("a command waits for one that is not before it");
+      if (!timestamps_) after.push_back(nodes[a]);
+    }
+    if (timestamps_ && last) after.push_back(last);
+    c.after = {};
+    switch (c.kind) {
+      case Command::Kind::Dispatch:
+      case Command::Kind::DispatchIndirect:
+        RP_TRY(add_kernel(launches_[launch], launch, after, nodes[i]));
+        ++launch;
+        break;
+      case Command::Kind::Copy:
+        RP_TRY(add_copy(i, after, nodes[i]));
+        break;
+      case Command::Kind::Join:
+        RP_TRY(driver_->check(
+            driver_->fn().cuGraphAddEmptyNode(&nodes[i], graph_.get(), after.data(), after.size()),
+            "cuGraphAddEmptyNode"));
+        break;
+      case Command::Kind::Barrier:
+      case Command::Kind::HostBarrier:
+        break;
+    }
+    if (nodes[i]) last = nodes[i];
+  }
+  return {};
+}
+
+Status CudaRecording::enable(Launch& launch, bool on) {
+  if (launch.enabled == on) return {};
+  RP_TRY(driver_->check(driver_->fn().cuGraphNodeSetEnabled(exec_.get(), launch.node, on ? 1U : 0U),
+                        "cuGraphNodeSetEnabled"));
+  launch.enabled = on;
+  return {};
+}
+
+// If this fails there is no executable graph, and the next submission tries again.
+Status CudaRecording::instantiate() {
+  const Table& fn = driver_->fn();
+  exec_ = {};
+  CUgraphExec exec = nullptr;
+  RP_TRY(driver_->check(fn.cuGraphInstantiateWithFlags(&exec, graph_.get(), 0),
+                        "cuGraphInstantiateWithFlags"));
+  exec_ = {driver_, exec};
+  for (Launch& launch : launches_) launch.enabled = true;
+  for (Copy& copy : copies_) {
+    copy.bytes = commands_[copy.command].bytes;
+    copy.enabled = true;
+    if (fixed_copies_) copy.wanted = copy.bytes;
+  }
+  for (Launch& launch : launches_) {
+    Status disabled = is_empty(grid_of(launch)) ? enable(launch, false) : Status();
+    if (disabled.ok()) continue;
+    exec_ = {};
+    return disabled;
+  }
+  return {};
+}
+
+Status CudaRecording::build_graph() {
+  const Table& fn = driver_->fn();
+  CUgraph graph = nullptr;
+  RP_TRY(driver_->check(fn.cuGraphCreate(&graph, 0), "cuGraphCreate"));
+  graph_ = {driver_, graph};
+  RP_TRY(add_nodes());
+  RP_TRY(instantiate());
+  return driver_->check(fn.cuGraphUpload(exec_.get(), stream_), "cuGraphUpload");
+}
+
+// Makes a new executable graph from the source graph, with the blocks and grids of this run.
+Status CudaRecording::rebuild() {
+  exec_ = {};
+  for (Launch& launch : launches_) {
+    const Grid grid = grid_of(launch);
+    launch.outdated = is_empty(grid);
+    if (launch.outdated) continue;
+    if (!launch.fixed) launch.grid = grid;
+    void* block = block_of(launch);
+    const CUDA_KERNEL_NODE_PARAMS params = params_of(launch, grid, &block);
+    RP_TRY(driver_->check(driver_->fn().cuGraphKernelNodeSetParams_v2(launch.node, &params),
+                          "cuGraphKernelNodeSetParams"));
+  }
+  return instantiate();
+}
+
+Status CudaRecording::update_launch(Launch& launch, bool& refused) {
+  const Grid grid = grid_of(launch);
+  void* block = block_of(launch);
+  const uint64_t bytes = launch.kernel->block_bytes();
+  launch.outdated = launch.outdated || grid != launch.grid ||
+                    std::memcmp(sent_.data() + launch.block, block, bytes) != 0;
+  if (is_empty(grid)) return enable(launch, false);
+  if (launch.outdated) {
+    const CUDA_KERNEL_NODE_PARAMS params = params_of(launch, grid, &block);
+    const CUresult r =
+        driver_->fn().cuGraphExecKernelNodeSetParams_v2(exec_.get(), launch.node, &params);
+    refused = wants_new_graph(r);
+    if (refused) return {};
+    RP_TRY(driver_->check(r, "cuGraphExecKernelNodeSetParams"));
+    launch.outdated = false;
+    if (!launch.fixed) launch.grid = grid;
+    std::memcpy(sent_.data() + launch.block, block, bytes);
+  }
+  return enable(launch, true);
+}
+
+Status CudaRecording::update_nodes() {
+  bool refused = false;
+  for (Launch& launch : launches_) {
+    RP_TRY(update_launch(launch, refused));
+    if (refused) return rebuild();
+  }
+  return {};
+}
+
+// If the driver refuses an update, a new graph copies the recorded sizes.
+Status CudaRecording::update_copies() {
+  const Table& fn = driver_->fn();
+  for (Copy& copy : copies_) {
+    if (copy.bytes == copy.wanted) continue;
+    const bool on = copy.wanted != 0;
+    CUresult r = CUDA_SUCCESS;
+    const char* call = "cuGraphExecMemcpyNodeSetParams";
+    if (on) {
+      const CUDA_MEMCPY3D p = copy_params(commands_[copy.command], copy.wanted);
+      r = fn.cuGraphExecMemcpyNodeSetParams(exec_.get(), copy.node, &p, driver_->context);
+    }
+    if (r == CUDA_SUCCESS && on != copy.enabled) {
+      call = "cuGraphNodeSetEnabled";
+      r = fn.cuGraphNodeSetEnabled(exec_.get(), copy.node, on ? 1U : 0U);
+    }
+    if (wants_new_graph(r)) {
+      fixed_copies_ = true;
+      return rebuild();
+    }
+    RP_TRY(driver_->check(r, call));
+    copy.bytes = copy.wanted;
+    copy.enabled = on;
+  }
+  return {};
+}
+
+Status CudaRecording::update() {
+  RP_TRY(update_launches());
+  return update_copies();
+}
+
+Status CudaRecording::update_launches() {
+  const size_t bytes = sent_.size();
+  if (exec_.get() && in_step_ && (bytes == 0 || std::memcmp(sent_.data(), blocks_, bytes) == 0))
+    return {};
+  in_step_ = false;
+  RP_TRY(exec_.get() ? update_nodes() : rebuild());
+  if (bytes > 0)
+    std::memcpy(sent_.data(), blocks_, bytes);  // includes grids and the blocks of disabled nodes
+  in_step_ = true;
+  return {};
+}
+
+Result<std::unique_ptr<CudaRecording>> CudaRecording::create(std::shared_ptr<Driver> driver,
+                                                             const RecordingDesc& desc) {
+  RP_TRY(driver->alive());
+  RP_CUDA_SCOPE(*driver);
+  std::unique_ptr<CudaRecording> r(new CudaRecording(std::move(driver)));
+  RP_TRY(r->check(desc));
+  RP_TRY(r->make_objects(desc));
+  if (!r->once_) RP_TRY(r->build_graph());
+  AtomicCounters& counters = r->driver_->counters;
+  ++counters.recordings;
+  counters.dispatches += r->launches_.size();
+  for (const Command& c : desc.commands)
+    if (c.kind == Command::Kind::Copy) ++counters.copies;
+  return r;
+}
 
 // A run whose event reports an error counts as ended.
 CudaRecording::~CudaRecording() {

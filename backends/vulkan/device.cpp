@@ -135,8 +135,7 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
     d->vk.vkGetDeviceQueue(d->device, families.transfer, first + 1, &d->download_queue);
   RP_TRY(d->make_transfer_semaphores());
   std::unique_ptr<VulkanDevice> self(new VulkanDevice(std::move(d), options));
-  if (!self->driver_->uses_descriptors()) RP_TRY(self->make_pipeline_layout());
-  RP_TRY(self->make_pipeline_cache());
+  RP_TRY(self->kernels_.prepare());
   return self;
 }
 
@@ -159,6 +158,11 @@ Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::borrow(void* handle, uint64_
 Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::import(const ExternalMemory& memory) {
   RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, VulkanBuffer::import(driver_, memory));
   return b;
+}
+
+Result<std::vector<std::unique_ptr<DeviceKernel>>> VulkanDevice::create_kernels(
+    std::span<const plan::KernelCode> code) {
+  return kernels_.create(code);
 }
 
 Result<std::unique_ptr<Recording>> VulkanDevice::record(RecordingDesc desc) {

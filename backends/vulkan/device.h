@@ -5,16 +5,13 @@
 #include <mutex>
 #include <vector>
 
-#include "backends/vulkan/bindings.h"
 #include "backends/vulkan/driver.h"
+#include "backends/vulkan/kernels.h"
 #include "backends/vulkan/memory.h"
-#include "backends/vulkan/pipeline_cache.h"
 #include "backends/vulkan/vulkan.h"
 #include "runtime/device/backend.h"
 
 namespace reprise::vulkan {
-
-class VulkanKernel;
 
 class VulkanDevice final : public Device {
  public:
@@ -44,16 +41,7 @@ class VulkanDevice final : public Device {
 
  private:
   VulkanDevice(std::shared_ptr<Driver> driver, const BackendOptions& options)
-      : driver_(std::move(driver)), cache_dir_(options.cache_dir), threads_(options.threads) {}
-  Status make_pipeline_layout();
-  Status make_pipeline_cache();
-  void save_pipeline_cache();
-  void write_pipeline_cache(const Log& log);
-  CacheKey cache_key() const;
-  Status check_code(const plan::KernelCode& code) const;
-  Result<std::unique_ptr<VulkanKernel>> create_kernel(const plan::KernelCode& code);
-  Result<std::shared_ptr<const BindingLayout>> layout_of(const plan::KernelCode& code);
-  Result<OwnedPipeline> create_pipeline(const plan::KernelCode& code, VkPipelineLayout layout);
+      : driver_(std::move(driver)), kernels_(driver_, options) {}
   /// Copies between buffers and waits.
   Status copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
                   uint64_t dst_offset, uint64_t bytes);
@@ -64,12 +52,7 @@ class VulkanDevice final : public Device {
   void keep_staging(MemoryUse use, std::unique_ptr<VulkanBuffer> buffer);
 
   std::shared_ptr<Driver> driver_;
-  std::string cache_dir_;
-  Threads threads_;
-  BindingLayouts layouts_;
-  OwnedPipelineCache cache_;
-  std::mutex cache_mutex_;
-  uint64_t saved_hash_ = 0;  // of the cache on disk
+  Kernels kernels_;
   std::mutex staging_mutex_;
   std::unique_ptr<VulkanBuffer> for_uploads_, for_downloads_;
 };

@@ -1,8 +1,8 @@
-// Creates pipelines in parallel, with the driver's pipeline cache.
-#include <algorithm>
-#include <cstring>
+#include "backends/vulkan/kernels.h"
 
-#include "backends/vulkan/device.h"
+#include <algorithm>
+#include <utility>
+
 #include "backends/vulkan/module_form.h"
 #include "backends/vulkan/recording.h"
 #include "runtime/base/parallel.h"
@@ -17,7 +17,15 @@ constexpr size_t kSpirvHeaderWords = 5;
 
 }  // namespace
 
-Status VulkanDevice::make_pipeline_layout() {
+Kernels::Kernels(std::shared_ptr<Driver> driver, const BackendOptions& options)
+    : driver_(std::move(driver)), cache_dir_(options.cache_dir), threads_(options.threads) {}
+
+Status Kernels::prepare() {
+  if (!driver_->uses_descriptors()) RP_TRY(make_pipeline_layout());
+  return make_cache();
+}
+
+Status Kernels::make_pipeline_layout() {
   const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, 2 * sizeof(uint64_t)};
   VkPipelineLayoutCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
@@ -28,10 +36,11 @@ Status VulkanDevice::make_pipeline_layout() {
                         "vkCreatePipelineLayout");
 }
 
-CacheKey VulkanDevice::cache_key() const {
+CacheKey Kernels::cache_key() const {
   const VkPhysicalDeviceProperties& p = driver_->physical.properties;
   CacheKey key;
-  std::copy(std::begin(info().uuid), std::end(info().uuid), key.device_uuid.begin());
+  std::copy(std::begin(driver_->physical.info.uuid), std::end(driver_->physical.info.uuid),
+            key.device_uuid.begin());
   std::copy(std::begin(p.pipelineCacheUUID), std::end(p.pipelineCacheUUID),
             key.pipeline_cache_uuid.begin());
   key.vendor = p.vendorID;
@@ -40,7 +49,7 @@ CacheKey VulkanDevice::cache_key() const {
   return key;
 }
 
-Status VulkanDevice::make_pipeline_cache() {
+Status Kernels::make_cache() {
   std::vector<std::byte> data;
   if (!cache_dir_.empty()) data = load_cache(cache_dir_, cache_key(), driver_->log);
   if (!data.empty()) saved_hash_ = package::hash_bytes(data);
@@ -55,18 +64,18 @@ Status VulkanDevice::make_pipeline_cache() {
   return {};
 }
 
-void VulkanDevice::save_pipeline_cache() {
+void Kernels::save_cache_of_driver() {
   if (cache_dir_.empty()) return;
   // The application may create another session in the call that takes the message.
   std::vector<std::pair<Severity, std::string>> messages;
-  write_pipeline_cache([&](Severity severity, const std::string& message) {
+  write_cache([&](Severity severity, const std::string& message) {
     messages.emplace_back(severity, message);
   });
   for (const auto& [severity, message] : messages)
     if (driver_->log) driver_->log(severity, message);
 }
 
-void VulkanDevice::write_pipeline_cache(const Log& log) {
+void Kernels::write_cache(const Log& log) {
   const std::lock_guard lock(cache_mutex_);
   size_t n = 0;
   const auto get = driver_->vk.vkGetPipelineCacheData;
@@ -80,55 +89,57 @@ void VulkanDevice::write_pipeline_cache(const Log& log) {
   saved_hash_ = hash;
 }
 
-Status VulkanDevice::check_code(const plan::KernelCode& code) const {
-  const DeviceFacts& f = info().facts;
+Status Kernels::check_code(const plan::KernelCode& code) const {
+  const DeviceFacts& f = driver_->physical.info.facts;
   const std::string subject = "kernel '" + code.name + "'";
   if (code.spirv.size() < kSpirvHeaderWords || code.spirv[0] != kSpirvMagic)
     return invalid_model(subject + " holds no SPIR-V module");
   const uint64_t invocations = uint64_t{code.workgroup[0]} * code.workgroup[1] * code.workgroup[2];
   if (invocations > f.max_workgroup_invocations) {
     return unsupported(subject + " needs workgroups of " + std::to_string(invocations) +
-                       " invocations, " + info().id + " allows " +
+                       " invocations, " + driver_->physical.info.id + " allows " +
                        std::to_string(f.max_workgroup_invocations));
   }
   if (code.shared_bytes > f.max_shared_bytes) {
     return unsupported(subject + " needs " + std::to_string(code.shared_bytes) +
-                       " bytes of shared memory, " + info().id + " has " +
+                       " bytes of shared memory, " + driver_->physical.info.id + " has " +
                        std::to_string(f.max_shared_bytes));
   }
   const bool can_require = code.subgroup_size >= driver_->physical.min_subgroup_size &&
                            code.subgroup_size <= driver_->physical.max_subgroup_size;
   if (code.subgroup_size != 0 && !can_require && code.subgroup_size != f.subgroup_size) {
     return unsupported(subject + " needs subgroups of " + std::to_string(code.subgroup_size) +
-                       ", " + info().id + " has " + std::to_string(f.subgroup_size));
+                       ", " + driver_->physical.info.id + " has " +
+                       std::to_string(f.subgroup_size));
   }
   return {};
 }
 
 /// The layout of a kernel for this device; null if it uses addresses.
-Result<std::shared_ptr<const BindingLayout>> VulkanDevice::layout_of(const plan::KernelCode& code) {
+Result<std::shared_ptr<const BindingLayout>> Kernels::layout_of(const plan::KernelCode& code) {
   using plan::BlockLayout;
   const std::string subject = "kernel '" + code.name + "'";
   const ModuleForm form = form_of(code.spirv);
   if (!driver_->uses_descriptors()) {
     if (form.addresses) return std::shared_ptr<const BindingLayout>();
-    return unsupported(subject + " is for devices without buffer addresses, which " + info().id +
-                       " has; compile for the target vulkan");
+    return unsupported(subject + " is for devices without buffer addresses, which " +
+                       driver_->physical.info.id + " has; compile for the target vulkan");
   }
   if (form.addresses) {
-    return unsupported(subject + " uses buffer addresses, which " + info().id +
+    return unsupported(subject + " uses buffer addresses, which " + driver_->physical.info.id +
                        " does not have; compile for the target vulkan-descriptors");
   }
   const VkPhysicalDeviceLimits& limits = driver_->physical.properties.limits;
-  if (form.storage.size() > info().facts.max_storage_buffers) {
+  if (form.storage.size() > driver_->physical.info.facts.max_storage_buffers) {
     return unsupported(subject + " needs " + std::to_string(form.storage.size()) +
-                       " storage buffers, " + info().id + " allows " +
-                       std::to_string(info().facts.max_storage_buffers));
+                       " storage buffers, " + driver_->physical.info.id + " allows " +
+                       std::to_string(driver_->physical.info.facts.max_storage_buffers));
   }
   const uint32_t block = BlockLayout::size(code.n_buffers, code.n_scalars);
   if (block > limits.maxUniformBufferRange) {
     return unsupported(subject + " has parameters of " + std::to_string(block) + " bytes, " +
-                       info().id + " allows " + std::to_string(limits.maxUniformBufferRange));
+                       driver_->physical.info.id + " allows " +
+                       std::to_string(limits.maxUniformBufferRange));
   }
   const bool known =
       form.storage.empty() || (form.storage.front() >= BlockLayout::kErrorBinding &&
@@ -137,7 +148,7 @@ Result<std::shared_ptr<const BindingLayout>> VulkanDevice::layout_of(const plan:
   return layouts_.of(driver_, form.storage);
 }
 
-Result<std::unique_ptr<VulkanKernel>> VulkanDevice::create_kernel(const plan::KernelCode& code) {
+Result<std::unique_ptr<VulkanKernel>> Kernels::create_one(const plan::KernelCode& code) {
   RP_TRY(check_code(code));
   RP_ASSIGN(auto layout, layout_of(code));
   RP_ASSIGN(OwnedPipeline pipeline,
@@ -146,8 +157,8 @@ Result<std::unique_ptr<VulkanKernel>> VulkanDevice::create_kernel(const plan::Ke
                                         plan::BlockLayout::size(code.n_buffers, code.n_scalars));
 }
 
-Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code,
-                                                    VkPipelineLayout layout) {
+Result<OwnedPipeline> Kernels::create_pipeline(const plan::KernelCode& code,
+                                               VkPipelineLayout layout) {
   Driver& d = *driver_;
   VkShaderModuleCreateInfo module_info{};
   module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
@@ -184,13 +195,13 @@ Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code
   return OwnedPipeline(driver_, pipeline);
 }
 
-Result<std::vector<std::unique_ptr<DeviceKernel>>> VulkanDevice::create_kernels(
+Result<std::vector<std::unique_ptr<DeviceKernel>>> Kernels::create(
     std::span<const plan::KernelCode> code) {
   RP_TRY(driver_->alive());
   std::vector<std::unique_ptr<DeviceKernel>> kernels(code.size());
   std::vector<Status> failures(code.size());
   RP_TRY(in_parallel(code.size(), threads_, "kernels were built", [&](size_t i) {
-    auto kernel = create_kernel(code[i]);
+    auto kernel = create_one(code[i]);
     if (kernel.ok()) {
       kernels[i] = std::move(*kernel);
     } else {
@@ -198,7 +209,7 @@ Result<std::vector<std::unique_ptr<DeviceKernel>>> VulkanDevice::create_kernels(
     }
   }));
   for (const Status& s : failures) RP_TRY(s);
-  if (!code.empty()) save_pipeline_cache();
+  if (!code.empty()) save_cache_of_driver();
   return kernels;
 }
 
