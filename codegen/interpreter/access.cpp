@@ -68,6 +68,7 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   }
   row.mask = i.args.size() == 3 ? s.in[2].u32 : nullptr;
   row.instruction = s.id;
+  if (s.loop >= 0) row.iterations = values_[static_cast<size_t>(s.loop)].u32;
   const std::optional<Race> race = load ? memory_.load(row) : memory_.store(row);
   if (!race) return;
   violate(s.id, race->invocation,
@@ -129,15 +130,20 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   const SharedArray& array = k_.shared[i.imm];
   const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
-  // Positions ascend, so those that are checked come first.
-  const auto end = std::ranges::lower_bound(active.list, static_cast<uint32_t>(checked_));
-  const auto checked = static_cast<size_t>(end - active.list.begin());
-  if (load) {
-    checked_shared_access<true>(s, active.list.first(checked));
-  } else {
-    checked_shared_access<false>(s, active.list.first(checked));
+  for (auto rest = active.list; !rest.empty() && !failed_;) {
+    const uint8_t variant = variant_of_[rest[0]];
+    const auto end =
+        std::ranges::find_if(rest, [&](uint32_t n) { return variant_of_[n] != variant; });
+    const auto same = rest.first(static_cast<size_t>(end - rest.begin()));
+    rest = rest.subspan(same.size());
+    if (partial_ && (variant != 0 || !launch_.check_shared)) {
+      plain_shared_access(s, same, lanes);
+    } else if (load) {
+      checked_shared_access<true>(s, same);
+    } else {
+      checked_shared_access<false>(s, same);
+    }
   }
-  plain_shared_access(s, active.list.subspan(checked), lanes);
 }
 
 template <bool load>

@@ -16,11 +16,13 @@ bool exchanges_lanes(const Kernel& k);
 /// For each instruction, whether every invocation must execute it. For values, that is so if
 /// control flow, shared memory, or an access whose index or execution depends on data needs it; all
 /// other instructions contribute only to stores of their own subgroup. For stored or accessed
-/// elements, these are the instructions that decide which elements those are.
-std::vector<bool> needed_everywhere(const Kernel& k, Wanted wanted);
+/// elements, these are the instructions that decide which elements those are. `loads`: all loads
+/// from buffers and shared arrays are needed as well.
+std::vector<bool> needed_everywhere(const Kernel& k, Wanted wanted, bool loads);
 
-/// For each instruction, whether what these Store instructions store depends on it, or whether it
-/// is needed everywhere for values. Empty: all stores.
-std::vector<bool> needed_for(const Kernel& k, std::span<const int32_t> stores);
+/// For each instruction, whether what these stores store depends on it, or whether it is needed
+/// everywhere for values. Other stores may then read elements of locals that nothing has written.
+/// Empty: all stores.
+std::vector<bool> needed_for(const Kernel& k, std::span<const StoreOf> stores, bool loads);
 
 }  // namespace reprise::kernel

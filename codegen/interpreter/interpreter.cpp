@@ -44,7 +44,7 @@ Result<PartialOutcome> Interpreter::run() {
 
 void Interpreter::workgroups() {
   for (Local& l : locals_) {
-    std::fill(l.filled.begin(), l.filled.end(), uint8_t{0});
+    l.filled = l.unneeded;
     std::fill(l.written.begin(), l.written.end(), uint8_t{0});
   }
   for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});

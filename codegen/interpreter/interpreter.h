@@ -67,8 +67,16 @@ struct MemoryRow {
   Row value;                          // to load or to store: bits of the compute type
   const uint32_t* mask = nullptr;     // if not null, a store replaces only these bits
   int32_t instruction = 0;            // that accesses the elements
+  const uint32_t* iterations = nullptr;  // of each invocation: see StoreOf; null: 0
 
   uint32_t number(uint32_t invocation) const { return first + numbers[invocation]; }
+};
+
+/// An execution of a Store instruction.
+struct StoreOf {
+  int32_t instruction = 0;
+  uint32_t iteration = 0;  // the counter of the innermost loop around it; 0 if there is none
+  friend auto operator<=>(const StoreOf&, const StoreOf&) = default;
 };
 struct Race {
   uint32_t invocation = 0;
@@ -116,11 +124,12 @@ struct PartialLaunch {
   /// count. Ignored in kernels with matrices or with partial subgroups that exchange lanes, and
   /// unless values are wanted and all workgroups are executed together.
   std::vector<uint32_t> counted;
-  /// The Store instructions whose values count, if not all invocations do; the values of others are
-  /// undefined. Empty: all.
-  std::vector<int32_t> stores;
-  /// With the first options all invocations and stores count, which checks all accesses.
-  bool whole_first = false;
+  /// The stores whose values count, if not all invocations do; the values of others are undefined.
+  /// Empty: all.
+  std::vector<StoreOf> stores;
+  /// With the first options, all invocations execute their loads, barriers and accesses to shared
+  /// arrays, which are checked.
+  bool check_shared = false;
 };
 
 struct PartialOutcome {

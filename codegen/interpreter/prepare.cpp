@@ -61,11 +61,11 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
 
 void Interpreter::find_needed() {
   if (!partial_) return;
-  everywhere_ = needed_everywhere(k_, launch_.wanted);
+  everywhere_ = needed_everywhere(k_, launch_.wanted, launch_.check_shared);
   if (launch_.wanted != Wanted::Values) {
     needed_ = everywhere_;
-  } else if (!launch_.whole_first && !launch_.stores.empty()) {
-    needed_ = needed_for(k_, launch_.stores);
+  } else if (!launch_.stores.empty()) {
+    needed_ = needed_for(k_, launch_.stores, launch_.check_shared);
   }
 }
 
@@ -82,6 +82,7 @@ void Interpreter::allocate() {
       local.cells.u32 = local.u32.data();
     }
     local.filled.resize(l.count);
+    local.unneeded.resize(l.count);
     local.written.resize(l.count * stride_);
   }
   for (const SharedArray& s : k_.shared) {
@@ -89,6 +90,14 @@ void Interpreter::allocate() {
     shared_touches_.emplace_back(size_t{s.count} * together_ * copies_);
   }
   epochs_.resize(together_ * copies_);
+  for (size_t id = 0; id < k_.insts.size(); ++id) {
+    const Inst& i = k_.insts[id];
+    if (i.op != Op::LocalStore || is_needed(id)) continue;
+    const Inst* at = i.args.size() > 1 ? &k_.insts[static_cast<size_t>(i.args[1].id)] : nullptr;
+    std::vector<uint8_t>& unneeded = locals_[i.imm].unneeded;
+    if (at == nullptr || (at->op == Op::Const && at->imm < unneeded.size()))
+      unneeded[at == nullptr ? 0 : at->imm] = 1;
+  }
 }
 
 void Interpreter::allocate_words() {
@@ -126,19 +135,15 @@ bool Interpreter::is_partial() const {
   if (launch_.wanted != Wanted::Values) return true;
   if (launch_.counted.empty()) return false;
   if (exchanges_lanes(k_) && size_ % subgroup_size_ != 0) return false;
-  if (launch_.whole_first && first_variant_ == 0 && copies_ == 1) return false;
   return together_ >= launch_.workgroups.size();
 }
 
-std::pair<std::vector<uint32_t>, size_t> Interpreter::order_of_partial(size_t workgroups) const {
-  const auto count = static_cast<uint32_t>(workgroups * size_);
-  std::vector<uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0U);
-  if (launch_.wanted != Wanted::Values) return {std::move(order), 0};
+size_t Interpreter::put_counted_first(std::vector<uint32_t>& order) const {
+  if (launch_.wanted != Wanted::Values) return 0;
   const uint32_t unit = exchanges_lanes(k_) ? subgroup_size_ : 1;
-  std::vector<bool> counts(count / unit);
+  std::vector<bool> counts(order.size() / unit);
   for (const uint32_t n : launch_.counted)
-    if (n < count) counts[n / unit] = true;
+    if (n < order.size()) counts[n / unit] = true;
   auto counted = static_cast<size_t>(std::ranges::count(counts, true));
   // With several options, others also count until the rows of each fill whole chunks.
   for (size_t i = 0; copies_ > 1 && counted * unit % WordRows::kChunk != 0; ++i) {
@@ -146,7 +151,7 @@ std::pair<std::vector<uint32_t>, size_t> Interpreter::order_of_partial(size_t wo
     counts[i] = true;
   }
   std::stable_partition(order.begin(), order.end(), [&](uint32_t n) { return counts[n / unit]; });
-  return {std::move(order), counted * unit};
+  return counted * unit;
 }
 
 void Interpreter::place(std::span<const uint32_t> numbers, size_t variant,
@@ -163,21 +168,19 @@ void Interpreter::place(std::span<const uint32_t> numbers, size_t variant,
 
 void Interpreter::order_invocations(size_t workgroups) {
   const size_t count = workgroups * size_;
-  std::vector<uint32_t> all(count);
-  std::iota(all.begin(), all.end(), 0U);
-  auto [order, counted] = partial_ ? order_of_partial(workgroups) : std::pair(all, count);
+  std::vector<uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  const size_t counted = partial_ ? put_counted_first(order) : count;
   numbers_.clear();
   variant_of_.clear();
   group_of_.clear();
   counted_parts_.clear();
-  const auto is_whole = [&](size_t variant) { return launch_.whole_first && variant == 0; };
   for (size_t v = first_variant_; v < first_variant_ + copies_; ++v)
-    place(is_whole(v) ? all : std::span(order).first(counted), v, counted_parts_);
+    place(std::span(order).first(counted), v, counted_parts_);
   counted_ = numbers_.size();
   parts_ = counted_parts_;
   for (size_t v = first_variant_; v < first_variant_ + copies_; ++v)
-    if (!is_whole(v)) place(std::span(order).subspan(counted), v, parts_);
-  checked_ = !partial_ ? numbers_.size() : is_whole(first_variant_) ? count : 0;
+    place(std::span(order).subspan(counted), v, parts_);
   all_.resize(numbers_.size());
   std::iota(all_.begin(), all_.end(), 0U);
   if (copies_ != 1) return;
@@ -187,6 +190,7 @@ void Interpreter::order_invocations(size_t workgroups) {
 
 void Interpreter::decode() {
   steps_.resize(k_.blocks.size());
+  loops_.assign(k_.blocks.size(), -1);
   std::vector<uint32_t> uses(k_.insts.size());
   for (const Inst& i : k_.insts)
     for (const Val v : i.args) ++uses[static_cast<size_t>(v.id)];
@@ -198,6 +202,8 @@ void Interpreter::decode() {
     for (const int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
       const Inst& i = k_.insts[static_cast<size_t>(id)];
       pending.insert(pending.end(), i.blocks.begin(), i.blocks.end());
+      const int32_t loop = i.op == Op::For ? id : loops_[static_cast<size_t>(index)];
+      for (const int32_t inner : i.blocks) loops_[static_cast<size_t>(inner)] = loop;
     }
     decode_block(static_cast<size_t>(index), uses);
   }
@@ -217,6 +223,7 @@ void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) 
     if (!is_needed(static_cast<size_t>(id))) continue;
     auto step = step_of(id);
     if (!step) continue;
+    step->loop = loops_[index];
     const Inst& i = *step->inst;
     bool fused = false;
     if (is_row_of(i, ScalarOp::Mul) && uses[static_cast<size_t>(id)] == 1)

@@ -38,6 +38,7 @@ class Interpreter {
     void (Interpreter::*execute)(const Step& s, const Active& active) = nullptr;
     const Inst* inst = nullptr;
     int32_t id = 0;
+    int32_t loop = -1;  // the innermost For around it
     Row out;
     std::array<Row, 4> in;
     ScalarFn scalar = nullptr;
@@ -70,8 +71,8 @@ class Interpreter {
   /// Assigns positions in rows to all invocations. Those whose stores count come first; in kernels
   /// that exchange lanes, their whole subgroups do.
   void order_invocations(size_t workgroups);
-  /// The invocations of one execution in this order, and the number of those that count.
-  std::pair<std::vector<uint32_t>, size_t> order_of_partial(size_t workgroups) const;
+  /// Reorders the invocations of one execution. Returns the number of those that count.
+  size_t put_counted_first(std::vector<uint32_t>& order) const;
   void place(std::span<const uint32_t> numbers, size_t variant, std::vector<Part>& parts);
   size_t words(Type t) const { return size_t{t.lanes} * stride_; }
   Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
@@ -181,10 +182,10 @@ class Interpreter {
   std::vector<uint8_t> variant_of_;       // likewise: the index of its options
   std::vector<uint32_t> group_of_;        // likewise: its workgroup, counted over all executions
   size_t counted_ = 0;                    // the first positions are those whose stores count
-  size_t checked_ = 0;                    // and the first whose shared accesses are checked
   std::vector<Part> parts_;               // of all positions
   std::vector<Part> counted_parts_;       // of those whose stores count
   std::vector<std::vector<Step>> steps_;  // of each block
+  std::vector<int32_t> loops_;            // by block: the innermost For around it, or -1
   std::vector<Row> values_;               // of each instruction
   std::vector<bool> everywhere_;          // by instruction: all execute it; empty: all instructions
   std::vector<bool> needed_;              // by instruction: someone executes it; empty: all
@@ -196,8 +197,9 @@ class Interpreter {
     std::vector<uint32_t> u32;
     std::vector<uint64_t> u64;
     Row cells;
-    std::vector<uint8_t> filled;   // by element: every invocation has written it
-    std::vector<uint8_t> written;  // by element and invocation, for elements that are not filled
+    std::vector<uint8_t> unneeded;  // by element: a store to it is not executed
+    std::vector<uint8_t> filled;    // by element: every invocation has written it
+    std::vector<uint8_t> written;   // by element and invocation, for elements that are not filled
   };
   std::vector<Local> locals_;
   std::vector<std::vector<uint64_t>> shared_;  // by shared array: one workgroup after the other

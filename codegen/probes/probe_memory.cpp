@@ -102,10 +102,10 @@ void ProbeMemory::note_written(const kernel::MemoryRow& row, uint64_t offset, si
   const uint32_t invocation = row.number(n) - 1;
   const size_t element = size_of(parameters_[p.memory].dtype);
   std::vector<Written>& written = buffers_[p.memory].written;
+  const kernel::StoreOf store{row.instruction, row.iterations != nullptr ? row.iterations[n] : 0};
   const uint64_t last = std::max<uint64_t>((offset + size) / element, offset / element + 1);
   for (uint64_t i = offset / element; i < last; ++i)
-    written.push_back(
-        {invocation / invocations_, static_cast<uint32_t>(i), invocation, row.instruction});
+    written.push_back({invocation / invocations_, static_cast<uint32_t>(i), invocation, store});
 }
 
 std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
@@ -144,8 +144,8 @@ std::vector<ProbeMemory::Written> ProbeMemory::written(size_t buffer) const {
     Written* const last = kept == 0 ? nullptr : &list[kept - 1];
     if (last == nullptr || last->workgroup != w.workgroup || last->element != w.element) {
       list[kept++] = w;
-    } else if (last->instruction != w.instruction) {
-      last->instruction = Written::kSeveral;
+    } else if (last->store != w.store) {
+      last->store.instruction = Written::kSeveral;
     }
   }
   list.resize(kept);

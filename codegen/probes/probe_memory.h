@@ -51,12 +51,12 @@ class ProbeMemory final : public kernel::Memory {
   /// The end of the bytes that were accessed.
   uint64_t extent(size_t buffer) const { return buffers_[parameters_[buffer].memory].extent; }
   /// An element, in units of the parameter's dtype, and what stored to it: the workgroup by its
-  /// position in the list of workgroups, the invocation counted over all of these, and the
-  /// instruction, or kSeveral.
+  /// position in the list of workgroups, the invocation counted over all of these, and the store,
+  /// whose instruction is kSeveral if there are several.
   struct Written {
     static constexpr int32_t kSeveral = -1;
     uint32_t workgroup = 0, element = 0, invocation = 0;
-    int32_t instruction = 0;
+    kernel::StoreOf store;
   };
   /// All stores, sorted by workgroup and element, each pair once.
   std::vector<Written> written(size_t buffer) const;

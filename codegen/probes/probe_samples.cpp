@@ -14,7 +14,7 @@ using plan::Probe;
 constexpr size_t kSamples = 16;       // of each buffer
 constexpr size_t kEdges = 32;         // the most samples at the edges of workgroups
 constexpr size_t kFurtherUnits = 2;   // units with samples other than those at edges
-constexpr size_t kFurtherStores = 2;  // likewise, instructions of expensive kernels
+constexpr size_t kFurtherStores = 2;  // likewise, stores of expensive kernels
 // A tolerance is this many times the difference that rounding made between interpretations.
 constexpr double kSpreads = 4;
 
@@ -116,19 +116,19 @@ std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::
   }
   uint64_t state = all.size();
   std::set<uint32_t> units;
-  std::set<int32_t> stores;
+  std::set<kernel::StoreOf> stores;
   for (const Written& w : out) {
     units.insert(w.invocation / unit);
-    stores.insert(w.instruction);
+    stores.insert(w.store);
   }
   for (size_t i = 0; unit > 1 && i < kFurtherUnits; ++i)
     units.insert(all[splitmix64(state) % all.size()].invocation / unit);
   for (size_t i = 0; expensive && i < kFurtherStores; ++i)
-    stores.insert(all[splitmix64(state) % all.size()].instruction);
+    stores.insert(all[splitmix64(state) % all.size()].store);
   std::vector<Written> others;
   for (const Written& w : all) {
     if (unit > 1 && !units.contains(w.invocation / unit)) continue;
-    if (expensive && !stores.contains(w.instruction)) continue;
+    if (expensive && !stores.contains(w.store)) continue;
     others.push_back(w);
   }
   for (size_t tries = 0; out.size() < kSamples && tries < 4 * kSamples; ++tries)

@@ -18,13 +18,13 @@ struct ProbeOutcome {
   std::vector<std::vector<uint32_t>> at;    // by parameter: the sampled elements
   std::vector<std::vector<uint64_t>> bits;  // by parameter: their values
   std::vector<uint32_t> invocations;        // that stored samples (kernel::PartialLaunch::counted)
-  std::vector<int32_t> stores;              // likewise (kernel::PartialLaunch::stores)
+  std::vector<kernel::StoreOf> stores;      // likewise (kernel::PartialLaunch::stores)
 };
 
 /// Chooses elements to sample among those that a launch has written; sorted by element. The
 /// interpreter computes `unit` invocations together, so the samples come from few units. Those of
-/// an expensive kernel are stored by few instructions, because the interpreter computes what an
-/// instruction stores for all invocations.
+/// an expensive kernel are stored by few stores, because the interpreter computes what a store
+/// needs for all invocations.
 std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::Written>& all,
                                                  uint32_t unit, bool expensive);
 

@@ -443,17 +443,20 @@ class Prober {
       for (const auto& w : choose_samples(written, unit, done.instructions > kCheap)) {
         at.push_back(w.element);
         out.invocations.push_back(w.invocation);
-        out.stores.push_back(w.instruction);
+        out.stores.push_back(w.store);
       }
     }
     std::ranges::sort(out.invocations);
-    if (std::ranges::count(out.stores, ProbeMemory::Written::kSeveral) != 0) out.stores.clear();
+    const bool several = std::ranges::any_of(out.stores, [](const kernel::StoreOf& s) {
+      return s.instruction == ProbeMemory::Written::kSeveral;
+    });
+    if (several) out.stores.clear();
     return out;
   }
 
   /// The outcomes of the same launch as `chosen`, whose samples they take, with each of these
-  /// options. The first has no errors; with it a kernel with shared arrays is interpreted whole,
-  /// which finds races. `work` has the workgroups of `chosen`, together.
+  /// options. The first has no errors; with it accesses to shared arrays are checked for races.
+  /// `work` has the workgroups of `chosen`, together.
   Result<Outcomes> evaluate(const Setup& setup, const Work& work, size_t row,
                             const ProbeOutcome& chosen,
                             const std::vector<InterpretOptions>& variants) const {
@@ -461,7 +464,7 @@ class Prober {
     kernel::PartialLaunch launch = launch_of(setup, work, memory);
     launch.counted = chosen.invocations;
     launch.stores = chosen.stores;
-    launch.whole_first = !k_.shared.empty();
+    launch.check_shared = !k_.shared.empty();
     RP_TRY(kernel::interpret_some(k_, launch, variants).status());
     std::vector<ProbeOutcome> all;
     for (size_t v = 0; v < variants.size(); ++v) {
