@@ -107,7 +107,8 @@ void Interpreter::local_element(const Step& s, size_t index, const Active& activ
   const Row cells = local.cells.from(index * words(t));
   const Row to = load ? s.out : cells;
   const Row from = load ? cells : s.in[0];
-  for (size_t at = 0; at < words(t); at += stride_) {
+  const bool shared = to.u32 == from.u32 && to.u64 == from.u64;
+  for (size_t at = 0; at < words(t) && !shared; at += stride_) {
     if (active.whole && to.u32 != nullptr) {
       std::copy_n(from.u32 + at, active.list.size(), to.u32 + at);
     } else if (active.whole) {
@@ -173,13 +174,16 @@ void Interpreter::checked_shared_access(const Step& s, std::span<const uint32_t>
     const uint32_t epoch = epochs_[group];
     for (uint32_t l = 0; l < lanes; ++l) {
       Touch& touch = all_touches[at + l];
-      const bool fails = load && !touch.written;
-      const bool alone = load ? touch.read(n + 1, epoch) : touch.write(n + 1, epoch);
-      if (fails || !alone) {
-        const std::string element = array.name + "[" + std::to_string(indices[n] + l) + "]";
-        return violate(s.id, n,
-                       fails ? "reads " + element + " before it is written"
-                             : "races with another invocation on " + element);
+      // After several reads, further ones change nothing.
+      if (!load || !touch.is_read_by_many(epoch)) {
+        const bool fails = load && !touch.written;
+        const bool alone = load ? touch.read(n + 1, epoch) : touch.write(n + 1, epoch);
+        if (fails || !alone) {
+          const std::string element = array.name + "[" + std::to_string(indices[n] + l) + "]";
+          return violate(s.id, n,
+                         fails ? "reads " + element + " before it is written"
+                               : "races with another invocation on " + element);
+        }
       }
       if constexpr (load) {
         value.set(l * stride_ + n, all_cells[at + l]);
@@ -196,15 +200,21 @@ void Interpreter::plain_shared_access(const Step& s, std::span<const uint32_t> p
   uint64_t* const cells = shared_[s.inst->imm].data();
   const bool load = s.inst->op == Op::SharedLoad;
   const Row value = load ? s.out : s.in[1];
-  for (const uint32_t n : positions) {
-    uint64_t* const at = cells + group_of_[n] * count + s.in[0].u32[n];
-    for (uint32_t l = 0; l < lanes; ++l) {
-      if (load) {
-        value.set(l * stride_ + n, at[l]);
-      } else {
-        at[l] = value.get(l * stride_ + n);
-      }
+  const uint32_t* const indices = s.in[0].u32;
+  const auto access = [&](const auto& each_lane) {
+    for (const uint32_t n : positions) {
+      uint64_t* const at = cells + group_of_[n] * count + indices[n];
+      for (uint32_t l = 0; l < lanes; ++l) each_lane(at[l], l * stride_ + n);
     }
+  };
+  if (load && value.u32 != nullptr) {
+    access([to = value.u32](uint64_t cell, size_t i) { to[i] = static_cast<uint32_t>(cell); });
+  } else if (load) {
+    access([to = value.u64](uint64_t cell, size_t i) { to[i] = cell; });
+  } else if (value.u32 != nullptr) {
+    access([from = value.u32](uint64_t& cell, size_t i) { cell = from[i]; });
+  } else {
+    access([from = value.u64](uint64_t& cell, size_t i) { cell = from[i]; });
   }
 }
 

@@ -20,6 +20,9 @@ struct Touch {
   bool written = false;  // in any epoch
   static constexpr uint32_t kMany = 0xffffffffU;
 
+  bool is_read_by_many(uint32_t now) const {
+    return reader == kMany && writer == 0 && epoch == now;
+  }
   /// These return false if this access and an earlier one by another invocation race.
   bool read(uint32_t invocation, uint32_t now) {
     renew(now);

@@ -209,6 +209,44 @@ void Interpreter::decode() {
   }
 }
 
+/// Lets the values of loads share the words of the local if it does not change while the values are
+/// used, all in the same block.
+void Interpreter::share_locals(size_t index, const std::vector<uint32_t>& uses) {
+  const std::vector<int32_t>& list = k_.blocks[index].insts;
+  // By instruction: the place of its last use, and its uses in this block.
+  last_use_.resize(k_.insts.size());
+  uses_here_.resize(k_.insts.size());
+  for (const int32_t id : list) uses_here_[static_cast<size_t>(id)] = 0;
+  std::vector<size_t> ends(k_.locals.size(), list.size());  // the next store to each local
+  size_t barrier = list.size();                             // the next If or For
+  for (size_t place = list.size(); place-- > 0;) {
+    const auto id = static_cast<size_t>(list[place]);
+    const Inst& i = k_.insts[id];
+    const bool used_here = uses_here_[id] != 0 && uses_here_[id] == uses[id];
+    if (i.op == Op::LocalLoad && used_here) {
+      const Inst* at = i.args.empty() ? nullptr : &k_.insts[static_cast<size_t>(i.args[0].id)];
+      const bool constant =
+          at == nullptr || (at->op == Op::Const && at->imm < k_.locals[i.imm].count);
+      if (constant && last_use_[id] <= std::min(ends[i.imm], barrier)) {
+        const size_t element = at == nullptr ? 0 : at->imm;
+        values_[id] = locals_[i.imm].cells.from(element * words(i.type));
+      }
+    }
+    if (i.op == Op::LocalStore) ends[i.imm] = place;
+    if (!i.blocks.empty()) barrier = place;
+    // The words of an alias and the operands of a product that is fused with a sum are used later.
+    const bool later =
+        !i.args.empty() && (is_alias(i, type(i.args[0])) || is_row_of(i, ScalarOp::Mul));
+    const size_t used =
+        later && uses[id] != 0 ? (used_here ? last_use_[id] : list.size() + 1) : place;
+    for (const Val v : i.args) {
+      const auto operand = static_cast<size_t>(v.id);
+      last_use_[operand] = uses_here_[operand] == 0 ? used : std::max(last_use_[operand], used);
+      ++uses_here_[operand];
+    }
+  }
+}
+
 void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) {
   struct Decoded {
     Step step;
@@ -216,6 +254,7 @@ void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) 
   };
   std::vector<Decoded> decoded;
   decoded.reserve(k_.blocks[index].insts.size());
+  share_locals(index, uses);
   const bool fuses = std::ranges::all_of(
       own_variants(), [](const InterpretOptions& o) { return mul_add_function(o) != nullptr; });
   std::unordered_map<int32_t, size_t> products;  // that have a single use, in `decoded`
@@ -254,8 +293,11 @@ RowFunction Interpreter::function_of(const Inst& i, bool fused,
     if (op != ScalarOp::IDiv && op != ScalarOp::IRem)
       return row_function(op, type(i.args.back()).ty, options);
     const Inst& divisor = k_.insts[static_cast<size_t>(i.args[1].id)];
-    const bool checked = divisor.op != Op::Const || divisor.imm == 0;
-    return checked ? nullptr : division_function(op, i.type.ty);
+    const auto bits = static_cast<uint32_t>(divisor.imm);
+    const bool negative = i.type.ty == Ty::I32 && static_cast<int32_t>(bits) < 0;
+    const uint32_t magnitude = negative ? 0 - bits : bits;
+    const bool constant = divisor.op == Op::Const && magnitude != 0 && magnitude <= kMaxDivisor;
+    return constant ? division_function(op, i.type.ty) : nullptr;
   }
   if (i.op != Op::Convert) return nullptr;
   const Ty from = type(i.args[0]).ty;

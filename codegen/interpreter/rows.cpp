@@ -33,14 +33,19 @@ float flushed_real(uint32_t v) {
 
 /// Loops over chunks of a constant size, whose results nothing else can alias, so that compilers
 /// vectorise it. Unused operands point to the words of the first.
+template <size_t chunk, typename F>
+[[gnu::always_inline]] inline void over_chunk(const WordRows& rows, size_t i, const F& f) {
+  const auto [a, b, c] = rows.in;
+  std::array<uint32_t, chunk> results;
+  for (size_t n = 0; n < chunk; ++n) results[n] = f(a[i + n], b[i + n], c[i + n]);
+  std::memcpy(rows.out + i, results.data(), sizeof results);
+}
 template <typename F>
 void over_chunks(const WordRows& rows, const F& f) {
-  const auto [a, b, c] = rows.in;
-  for (size_t i = 0; i < rows.count; i += WordRows::kChunk) {
-    std::array<uint32_t, WordRows::kChunk> results;
-    for (size_t n = 0; n < WordRows::kChunk; ++n) results[n] = f(a[i + n], b[i + n], c[i + n]);
-    std::memcpy(rows.out + i, results.data(), sizeof results);
-  }
+  constexpr size_t kChunk = WordRows::kChunk;
+  size_t i = 0;
+  for (; i + 2 * kChunk <= rows.count; i += 2 * kChunk) over_chunk<2 * kChunk>(rows, i, f);
+  if (i < rows.count) over_chunk<kChunk>(rows, i, f);
 }
 
 /// A row that F computes from the bits of its operands.
@@ -72,7 +77,8 @@ template <RowFunction row>
   row(rows);
 }
 template <RowFunction row>
-[[gnu::target("avx2,avx512f,avx512vl,avx512dq"), gnu::flatten]] void row_512(const WordRows& rows) {
+[[gnu::target("avx2,avx512f,avx512vl,avx512dq,prefer-vector-width=512"), gnu::flatten]] void
+row_512(const WordRows& rows) {
   row(rows);
 }
 #endif
@@ -232,18 +238,23 @@ RowFunction floats(ScalarOp op, const InterpretOptions& options) {
   return flush ? comparisons<flushed_real>(op) : comparisons<real>(op);
 }
 
-/// Quotients of words are exact enough in double. A divisor of 0, of an inactive invocation, is
-/// taken to be 1, and so is -1, whose quotients are negated instead, as one of them overflows.
-uint32_t divide(Word a, Word b) {
-  const bool negates = b == ~Word{0};
-  const double by = negates || b == 0 ? 1.0 : static_cast<double>(whole(b));
-  const auto quotient =
-      static_cast<uint32_t>(static_cast<int32_t>(static_cast<double>(whole(a)) / by));
-  return negates ? 0 - quotient : quotient;
-}
-uint32_t divide_unsigned(Word a, Word b) {
-  const double by = b == 0 ? 1.0 : static_cast<double>(b);
-  return static_cast<uint32_t>(static_cast<double>(a) / by);
+/// A division of all words by the first divisor. `F(quotient, dividend, divisor)` is the result.
+/// The quotient of magnitudes in double, rounded by way of the reciprocal, is at most one off.
+template <typename F, bool is_signed>
+void divided_row(const WordRows& rows) {
+  const Word divisor = rows.in[1][0];
+  const bool negative = is_signed && whole(divisor) < 0;
+  const Word by = negative ? 0 - divisor : divisor;
+  const double reciprocal = 1.0 / static_cast<double>(by);
+  over_chunks(rows, [=](Word a, Word, Word) -> Word {
+    const Word sign = is_signed ? static_cast<Word>(whole(a) >> 31) : 0;
+    const Word magnitude = (a ^ sign) - sign;
+    auto quotient = static_cast<Word>(static_cast<double>(magnitude) * reciprocal);
+    const int32_t rest = whole(magnitude - quotient * by);
+    quotient += static_cast<Word>(rest >= whole(by)) - static_cast<Word>(rest < 0);
+    const Word flip = negative ? ~sign : sign;
+    return F()((quotient ^ flip) - flip, a, divisor);
+  });
 }
 
 /// Rows that are the same for signed and unsigned integers.
@@ -337,20 +348,39 @@ RowFunction convert_function(Ty from, Ty to) {
 }
 
 RowFunction division_function(ScalarOp op, Ty t) {
-  if (op == ScalarOp::IDiv && t == Ty::I32)
-    return plain([](Word a, Word b, Word) { return divide(a, b); });
-  if (op == ScalarOp::IRem && t == Ty::I32)
-    return plain([](Word a, Word b, Word) { return a - divide(a, b) * b; });
-  if (op == ScalarOp::IDiv && t == Ty::U32)
-    return plain([](Word a, Word b, Word) { return divide_unsigned(a, b); });
-  if (op == ScalarOp::IRem && t == Ty::U32)
-    return plain([](Word a, Word b, Word) { return a - divide_unsigned(a, b) * b; });
-  return nullptr;
+  constexpr auto kQuotient = [](Word quotient, Word, Word) { return quotient; };
+  constexpr auto kRest = [](Word quotient, Word a, Word b) { return a - quotient * b; };
+  using Quotient = decltype(kQuotient);
+  using Rest = decltype(kRest);
+  if (t != Ty::I32 && t != Ty::U32) return nullptr;
+  if (op == ScalarOp::IDiv)
+    return t == Ty::I32 ? fastest<divided_row<Quotient, true>>()
+                        : fastest<divided_row<Quotient, false>>();
+  return t == Ty::I32 ? fastest<divided_row<Rest, true>>() : fastest<divided_row<Rest, false>>();
 }
 
 WordRange range_of(std::span<const uint32_t> words) {
   static const RangeFunction function = fastest_range();
   return function(words);
+}
+
+PeriodicWords::PeriodicWords(std::span<const uint32_t> words)
+    : words_(words.data()),
+      period_(static_cast<uint32_t>(words.size() - kMore)),
+      shift_(31 + std::bit_width(period_)),
+      reciprocal_((uint64_t{1} << shift_) / period_ + 1) {}
+
+void PeriodicWords::load(std::span<const uint32_t> indices, size_t lanes, size_t stride,
+                         uint32_t* out) const {
+  const auto position = [&](uint32_t index) {
+    const auto quotient = static_cast<uint32_t>(index * reciprocal_ >> shift_);  // or one more
+    const uint32_t rest = index - quotient * period_;
+    return rest < period_ ? rest : rest + period_;
+  };
+  for (size_t n = 0; n < indices.size(); ++n) {
+    const uint32_t* from = words_ + position(indices[n]);
+    for (size_t l = 0; l < lanes; ++l) out[l * stride + n] = from[l];
+  }
 }
 
 RowFunction mul_add_function(const InterpretOptions& options) {

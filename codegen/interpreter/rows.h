@@ -88,13 +88,31 @@ struct WordRange {
 };
 WordRange range_of(std::span<const uint32_t> words);
 
+/// Words that repeat without end.
+class PeriodicWords {
+ public:
+  static constexpr size_t kMore = 8;  // words of the next period that `words` also has
+  explicit PeriodicWords(std::span<const uint32_t> words);
+  /// Loads the `lanes` words (at most kMore) from each index on. Word l of index n becomes
+  /// out[l * stride + n].
+  void load(std::span<const uint32_t> indices, size_t lanes, size_t stride, uint32_t* out) const;
+
+ private:
+  const uint32_t* words_;
+  uint32_t period_;
+  int shift_;
+  uint64_t reciprocal_;  // of the period, rounded up, times 2^shift_
+};
+
 /// The function that executes a scalar operation for `count` words, of active and inactive
 /// invocations alike: nothing reads the results of inactive ones. Null if only scalar_function or
 /// inexact_result can execute it. The results are the same.
 RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options);
 /// The same for convert_bits, without checking range claims, and rounding to nearest.
 RowFunction convert_function(Ty from, Ty to);
-/// The function for IDiv and IRem of I32 and U32 where no divisor is 0, or null.
+/// The function for IDiv and IRem of I32 and U32 by a divisor that all invocations share. It is not
+/// 0, and its magnitude is at most kMaxDivisor. May be null as above.
+inline constexpr uint32_t kMaxDivisor = 1U << 30U;
 RowFunction division_function(ScalarOp op, Ty t);
 /// The function for a * b, rounded, plus c: a Mul and the Add that is its only user. May be null as
 /// above.

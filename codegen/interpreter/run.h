@@ -60,6 +60,7 @@ class Interpreter {
   void decode();
   /// `uses` is the number of uses of each instruction.
   void decode_block(size_t index, const std::vector<uint32_t>& uses);
+  void share_locals(size_t index, const std::vector<uint32_t>& uses);
   std::optional<Step> step_of(int32_t id);
   static Execute execute_of(Op op);
   /// The function that executes rows of an instruction with these options, or null.
@@ -185,10 +186,11 @@ class Interpreter {
   std::vector<Part> parts_;               // of all positions
   std::vector<Part> counted_parts_;       // of those whose stores count
   std::vector<std::vector<Step>> steps_;  // of each block
-  std::vector<int32_t> loops_;            // by block: the innermost For around it, or -1
-  std::vector<Row> values_;               // of each instruction
-  std::vector<bool> everywhere_;          // by instruction: all execute it; empty: all instructions
-  std::vector<bool> needed_;              // by instruction: someone executes it; empty: all
+  std::vector<size_t> last_use_, uses_here_;  // scratch of share_locals()
+  std::vector<int32_t> loops_;                // by block: the innermost For around it, or -1
+  std::vector<Row> values_;                   // of each instruction
+  std::vector<bool> everywhere_;  // by instruction: all execute it; empty: all instructions
+  std::vector<bool> needed_;      // by instruction: someone executes it; empty: all
   std::unique_ptr<uint32_t[]> u32_;
   std::unique_ptr<uint64_t[]> u64_;
   std::vector<uint64_t> zeros_;

@@ -28,6 +28,16 @@ const std::byte* ProbeFills::page(const plan::ProbeFill& fill, uint64_t number) 
   return pages[number].get();
 }
 
+std::span<const uint32_t> ProbeFills::words(const plan::ProbeFill& fill) {
+  const std::lock_guard lock(mutex_);
+  std::vector<uint32_t>& words = words_[&fill];
+  if (words.empty()) {
+    words.resize(fill.period() / sizeof(uint32_t) + kernel::PeriodicWords::kMore);
+    fill.write(0, std::as_writable_bytes(std::span(words)));
+  }
+  return words;
+}
+
 ProbeMemory::ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
                          uint32_t invocations, size_t variants)
     : fills_(fills),
@@ -62,35 +72,34 @@ std::byte* ProbeMemory::to_write(Buffer& b, uint64_t offset, size_t variant) {
   return page.get() + offset % kPage;
 }
 
+void ProbeMemory::load_words(const kernel::MemoryRow& row, Buffer& b) {
+  if (b.words.empty()) b.words = fills_.words(*b.fill);
+  const kernel::PeriodicWords words(b.words);
+  if (row.active.whole) {
+    words.load({row.index, row.active.list.size()}, row.lanes, row.stride, row.value.u32);
+  } else {
+    for (const uint32_t n : row.active.list)
+      words.load({row.index + n, 1}, row.lanes, row.stride, row.value.u32 + n);
+  }
+}
+
 std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
   const kernel::Ty storage = parameters_[row.buffer].storage;
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
   Buffer& b = buffers_[parameters_[row.buffer].memory];
-  // A vector is aligned, so it lies within one page.
-  const auto gather = [&](const auto& bytes_at, const auto& element) {
-    kernel::each(row.active, [&](uint32_t n) {
-      const std::byte* from = bytes_at(row.index[n] * uint64_t{size}, n);
-      for (size_t l = 0; l < row.lanes; ++l) element(from + l * size, l * row.stride + n);
-    });
-  };
-  const auto load_word = [to = row.value.u32](const std::byte* from, size_t n) {
-    std::memcpy(to + n, from, sizeof(uint32_t));
-  };
-  const auto load_any = [&](const std::byte* from, size_t n) {
-    row.value.set(n, kernel::load_element(from, storage));
-  };
-  const auto before_at = [&](uint64_t offset, uint32_t) { return before(b, offset); };
-  const auto now_at = [&](uint64_t offset, uint32_t n) { return at(b, offset, row.variants[n]); };
   const bool word =
       storage == kernel::Ty::F32 || storage == kernel::Ty::U32 || storage == kernel::Ty::I32;
-  if (!b.own.empty()) {
-    gather(now_at, load_any);
-  } else if (word) {
-    gather(before_at, load_word);
-  } else {
-    gather(before_at, load_any);
-  }
   b.extent = std::max(b.extent, (row.largest + uint64_t{row.lanes}) * size);
+  if (word && b.own.empty()) {
+    load_words(row, b);
+    return std::nullopt;
+  }
+  kernel::each(row.active, [&](uint32_t n) {
+    // A vector is aligned, so it lies within one page.
+    const std::byte* from = at(b, row.index[n] * uint64_t{size}, row.variants[n]);
+    for (size_t l = 0; l < row.lanes; ++l)
+      row.value.set(l * row.stride + n, kernel::load_element(from + l * size, storage));
+  });
   return std::nullopt;
 }
 

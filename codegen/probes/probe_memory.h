@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -22,11 +23,14 @@ class ProbeFills {
   const plan::ProbeFill& of(size_t inputs, size_t parameter, DType dtype, bool only_written);
   /// A page of a buffer with the contents of `fill`, which of() has returned.
   const std::byte* page(const plan::ProbeFill& fill, uint64_t number);
+  /// A period of the contents as words, and the first words of the next one.
+  std::span<const uint32_t> words(const plan::ProbeFill& fill);
 
  private:
   std::mutex mutex_;
   std::map<std::tuple<size_t, size_t, DType, bool>, plan::ProbeFill> made_;
   std::map<const plan::ProbeFill*, std::vector<std::unique_ptr<std::byte[]>>> pages_;
+  std::map<const plan::ProbeFill*, std::vector<uint32_t>> words_;
 };
 
 class ProbeMemory final : public kernel::Memory {
@@ -67,6 +71,7 @@ class ProbeMemory final : public kernel::Memory {
   static constexpr uint64_t kPage = ProbeFills::kPage;
   struct Buffer {
     const plan::ProbeFill* fill = nullptr;
+    std::span<const uint32_t> words;      // ProbeFills::words(); empty: not needed yet
     std::vector<const std::byte*> pages;  // before the launch; null: not accessed yet
     /// By variant, the pages that it has written. Empty: none has written any.
     std::vector<std::vector<std::unique_ptr<std::byte[]>>> own;
@@ -84,6 +89,8 @@ class ProbeMemory final : public kernel::Memory {
     }
     return before(b, offset);
   }
+  /// Loads words of a buffer that nothing has been stored to.
+  void load_words(const kernel::MemoryRow& row, Buffer& b);
   std::byte* to_write(Buffer& b, uint64_t offset, size_t variant);
   void note_written(const kernel::MemoryRow& row, uint64_t offset, size_t size, uint32_t n);
 

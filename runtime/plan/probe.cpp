@@ -137,6 +137,10 @@ ProbeFill::ProbeFill(const ProbeInputs& row, size_t parameter, DType dtype, bool
   for (std::byte& b : table_) b = ~b;
 }
 
+size_t ProbeFill::period() const {
+  return kPeriod * std::max(size_, sizeof(uint32_t));
+}
+
 void ProbeFill::write(uint64_t offset, std::span<std::byte> out) const {
   auto from = static_cast<size_t>(offset / size_ % kPeriod) * size_;
   for (size_t done = 0; done < out.size();) {

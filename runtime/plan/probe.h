@@ -80,6 +80,8 @@ class ProbeFill {
   ProbeFill(const ProbeInputs& row, size_t parameter, DType dtype, bool only_written);
   /// Writes the contents from byte `offset` on, a multiple of the element's size, to `out`.
   void write(uint64_t offset, std::span<std::byte> out) const;
+  /// The contents repeat after this many bytes, a multiple of the element's size and of 4.
+  size_t period() const;
 
  private:
   size_t size_;
