@@ -393,7 +393,33 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
 
 // --- Subgroups
 
+/// A shuffle whose operand is the same constant for all lanes. False if it is not of that kind, or
+/// if not all invocations are active.
+bool Interpreter::constant_shuffle(const Step& s, const Active& active) {
+  if (s.inst->args.size() != 2 || s.in[0].u32 == nullptr || !active.whole) return false;
+  const Inst& operand = k_.insts[static_cast<size_t>(s.inst->args[1].id)];
+  const bool exclusive = static_cast<SubgroupOp>(s.inst->imm) == SubgroupOp::ShuffleXor;
+  const size_t size = subgroup_size_;
+  const bool valid =
+      operand.op == Op::Const && operand.imm < size && active.list.size() % size == 0;
+  if (!valid || (exclusive && !std::has_single_bit(size))) return false;
+  const size_t by = operand.imm;
+  for (size_t l = 0; l < s.inst->type.lanes; ++l) {
+    const uint32_t* in = s.in[0].u32 + l * stride_;
+    uint32_t* out = s.out.u32 + l * stride_;
+    for (size_t first = 0; first < active.list.size(); first += size) {
+      if (exclusive) {
+        for (size_t n = 0; n < size; ++n) out[first + n] = in[first + (n ^ by)];
+      } else {
+        std::fill_n(out + first, size, in[first + by]);
+      }
+    }
+  }
+  return true;
+}
+
 void Interpreter::subgroup(const Step& s, const Active& active) {
+  if (constant_shuffle(s, active)) return;
   // Workgroups that are executed together consist of whole subgroups.
   for (size_t first = 0; first < active.list.size();) {
     const uint32_t end = (active.list[first] / subgroup_size_ + 1) * subgroup_size_;

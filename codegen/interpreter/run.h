@@ -159,6 +159,7 @@ class Interpreter {
 
   // --- Subgroups
   void subgroup(const Step& s, const Active& active);
+  bool constant_shuffle(const Step& s, const Active& active);
   void reduce(const Step& s, size_t l, std::span<const uint32_t> lanes);
   void shuffle(const Step& s, size_t l, std::span<const uint32_t> lanes);
 
