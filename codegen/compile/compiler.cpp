@@ -13,6 +13,7 @@
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/ops/row/dims.h"
+#include "codegen/ops/row/made_constants.h"
 #include "codegen/options/progress.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
@@ -120,6 +121,7 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
   CompileReport& out = report != nullptr ? *report : unused;
   out = {};
   package::Package p;
+  const ops::MadeConstants shared;
   CompileContext context(g, p, options, parsed, out);
   p.model_name = g.name;
   p.metadata = g.metadata;

@@ -17,8 +17,10 @@ graph::ValueId repeat_blocks(OpBuilder& c, graph::ValueId v, int64_t axis, int64
 HostTensor unpacked(const HostTensor& packed, int64_t rows, int64_t columns, int64_t row_bytes,
                     int64_t bits);
 
-/// A matrix of unpacked numbers as the weight of a GEMM: transposed, in 4 bits where they fit. If
-/// there are no zero points, the numbers are less their middle.
-HostTensor weight_columns(const HostTensor& numbers, int64_t bits, bool has_zeros);
+/// A matrix of packed numbers as the weight of a GEMM: unpacked and transposed, in 4 bits where
+/// they fit. If there are no zero points, the numbers are less their middle. Graphs of a
+/// compilation share it (codegen/ops/row/made_constants.h).
+HostTensor weight_columns(const HostTensor& packed, int64_t rows, int64_t columns,
+                          int64_t row_bytes, int64_t bits, bool has_zeros);
 
 }  // namespace reprise::ops

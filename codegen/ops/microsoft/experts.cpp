@@ -86,8 +86,8 @@ BlockAxes block_axes(Composer& c) {
 V rows_of_columns(Composer& c, int64_t bits) {
   const graph::Value& v = c.rewriter().input(0);
   const int64_t rows = v.contents()->dims()[0], bytes = v.contents()->dims()[1];
-  const HostTensor numbers = unpacked(*v.contents(), rows, bytes * 8 / bits, bytes, bits);
-  const V columns = c.constant(weight_columns(numbers, bits, c.has(3)));
+  const V columns =
+      c.constant(weight_columns(*v.contents(), rows, bytes * 8 / bits, bytes, bits, c.has(3)));
   const V chosen = c.model("Gather", {columns, c.in(1)}, attributes({{"axis", 1}}));
   std::vector<int64_t> last_first;
   for (int64_t i = 1; i < std::ssize(c.shape(chosen)); ++i) last_first.push_back(i);

@@ -6,6 +6,7 @@
 #include "codegen/ops/math/quantized.h"
 #include "codegen/ops/microsoft/microsoft.h"
 #include "codegen/ops/row/families.h"
+#include "codegen/ops/row/made_constants.h"
 #include "codegen/ops/row/support.h"
 #include "runtime/base/low_bit.h"
 
@@ -46,11 +47,18 @@ HostTensor transposed(const HostTensor& m, DType to, uint8_t zero) {
 
 }  // namespace
 
-HostTensor weight_columns(const HostTensor& numbers, int64_t bits, bool has_zeros) {
-  const bool nibbles = bits == 4;
-  if (has_zeros) return transposed(numbers, nibbles ? DType::U4 : DType::U8, 0);
-  const auto middle = static_cast<uint8_t>(1U << (bits - 1));
-  return transposed(numbers, nibbles ? DType::I4 : DType::I8, middle);
+HostTensor weight_columns(const HostTensor& packed, int64_t rows, int64_t columns,
+                          int64_t row_bytes, int64_t bits, bool has_zeros) {
+  std::string key = "columns";
+  for (const int64_t v : {rows, columns, row_bytes, bits, int64_t{has_zeros}})
+    key += " " + std::to_string(v);
+  return MadeConstants::get(packed, key, [&] {
+    const HostTensor numbers = unpacked(packed, rows, columns, row_bytes, bits);
+    const bool nibbles = bits == 4;
+    if (has_zeros) return transposed(numbers, nibbles ? DType::U4 : DType::U8, 0);
+    const auto middle = static_cast<uint8_t>(1U << (bits - 1));
+    return transposed(numbers, nibbles ? DType::I4 : DType::I8, middle);
+  });
 }
 
 namespace {
@@ -332,29 +340,30 @@ V regrouped(OpBuilder& c, const Packing& p, V q, V scales) {
 /// The weight [K, N], whose numbers are in blocks along K with integer zero points. In memory, a
 /// number has a byte; packed operands of 4 bits have half of one. Scales lie along N as well, so
 /// that kernels load those of neighbouring columns at once.
-V blocked_weight(OpBuilder& c, const Packing& p, const HostTensor& numbers, V scales) {
+V blocked_weight(OpBuilder& c, const Packing& p, V scales) {
   Rewriter& rw = c.rewriter();
   AttrMap a;
   a.set("axis", int64_t{0});
   a.set("block_size", p.block);
-  std::vector<V> inputs{c.constant(weight_columns(numbers, p.bits, c.has(kZeroPoints))),
+  const bool has_zeros = c.has(kZeroPoints);
+  std::vector<V> inputs{c.constant(weight_columns(*rw.input(kPacked).contents(), p.n, p.k,
+                                                  p.blocks() * p.block_bytes(), p.bits, has_zeros)),
                         c.transpose(scales, {1, 0})};
-  if (c.has(kZeroPoints)) {
-    const HostTensor zeros =
-        unpacked(*rw.input(kZeroPoints).contents(), p.n, p.blocks(), p.zero_bytes(), p.bits);
-    inputs.push_back(c.constant(weight_columns(zeros, p.bits, true)));
+  if (has_zeros) {
+    inputs.push_back(c.constant(weight_columns(*rw.input(kZeroPoints).contents(), p.n, p.blocks(),
+                                               p.zero_bytes(), p.bits, true)));
   }
   return c.op("DequantizeLinear", std::move(inputs), std::move(a));
 }
 
 /// The weight [K, N] as numbers of the scale's dtype.
 V weight(OpBuilder& c, const Packing& p) {
+  const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
+  const bool blocked = !c.has(kZeroPoints) || c.dtype(c.in(kZeroPoints)) == DType::U8;
+  if (!c.has(kGroups) && blocked) return blocked_weight(c, p, scales);
   const HostTensor numbers = unpacked(*c.rewriter().input(kPacked).contents(), p.n, p.k,
                                       p.blocks() * p.block_bytes(), p.bits);
-  const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
   if (c.has(kGroups)) return c.transpose(regrouped(c, p, c.constant(numbers), scales), {1, 0});
-  if (!c.has(kZeroPoints) || c.dtype(c.in(kZeroPoints)) == DType::U8)
-    return blocked_weight(c, p, numbers, scales);
   const V zeros = c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
   const DType t = accumulate_dtype(c.dtype(scales));
   const V zero = c.cast(repeat_blocks(c, zeros, 1, p.block, p.k), t);
