@@ -40,6 +40,36 @@ std::string layers(size_t count, int64_t rows) {
   return m.bytes();
 }
 
+/// Layers of weights of 4 bits. Each has 2048 x `columns` numbers.
+std::string layers_of_4_bits(size_t count, int64_t columns) {
+  constexpr int64_t kRows = 2048, kBlock = 32;
+  OnnxWriter m;
+  m.input("x", DType::F32, {1, kRows}).output("y", DType::F32, {1, columns});
+  std::string from = "x";
+  for (size_t i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    HostTensor w(DType::U8, {columns, kRows / kBlock, kBlock / 2});
+    for (size_t e = 0; e < w.bytes().size(); ++e)
+      w.mutable_bytes()[e] = static_cast<std::byte>((e * 2654435761U >> 7U) + i);
+    m.initializer("w" + n, w);
+    m.initializer("scales" + n, HostTensor(DType::F32, {columns * kRows / kBlock}));
+    OnnxWriter::NodeOptions options{.domain = "com.microsoft"};
+    options.attrs.set("K", kRows);
+    options.attrs.set("N", columns);
+    options.attrs.set("bits", int64_t{4});
+    options.attrs.set("block_size", kBlock);
+    m.node("MatMulNBits", {"x", "w" + n, "scales" + n}, {"m" + n}, options);
+    if (i == 0) {
+      from = "m0";
+      continue;
+    }
+    const std::string to = i + 1 == count ? "y" : "s" + n;
+    m.node("Add", {from, "m" + n}, {to});
+    from = to;
+  }
+  return m.bytes();
+}
+
 /// The most memory that the command line had, in bytes.
 uint64_t peak_of(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program("reprise"));
@@ -111,6 +141,25 @@ TEST_F(LargeModels, SmallOnesAreKeptInMemory) {
   const auto compiled = compile_file(model_, {});
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   for (const HostTensor& w : compiled->weights) EXPECT_FALSE(w.bytes().empty());
+}
+
+/// Numbers of 4 bits have a byte each while the model is compiled, and are unpacked once: for the
+/// host and for devices together.
+TEST_F(LargeModels, HaveWeightsOfFewBitsInMemoryOnce) {
+  constexpr size_t kLayers = 16;
+  constexpr uint64_t kWeights = kLayers * 2048 * 4096 / 2;
+  write_file(dir_ / "small.onnx", layers_of_4_bits(kLayers, 8));
+  write_file(model_, layers_of_4_bits(kLayers, 4096));
+  const auto peak = [&](const std::string& name) {
+    return peak_of({"compile", name + ".onnx", "-o", name + ".rpk", "--no-probes"});
+  };
+  const uint64_t small = peak((dir_ / "small").string());
+  const uint64_t large = peak((dir_ / "m").string());
+  std::printf("%zu MB of weights, peak %zu MB, of a small model %zu MB\n",
+              static_cast<size_t>(kWeights >> 20), static_cast<size_t>(large >> 20),
+              static_cast<size_t>(small >> 20));
+  // Two as bytes, one and an eighth for the scales in the model, and what the compiler reads.
+  EXPECT_LE(large, small + 48 * kWeights / 10);
 }
 
 /// On a driver whose memory is that of the process, the weights are there once.
