@@ -62,7 +62,8 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   row.variants = variant_of_.data();
   row.stride = stride_;
   row.value = load ? s.out : s.in[1];
-  if (row.value.is_null()) {  // what the kernel stores is not wanted
+  if (load && !used_.empty() && !used_[static_cast<size_t>(s.id)]) row.value = {};
+  if (!load && row.value.is_null()) {  // what the kernel stores is not wanted
     zeros_.resize(row.lanes * stride_);
     row.value.u64 = zeros_.data();
   }

@@ -112,6 +112,9 @@ class Demand {
         need(i.args[0].id);
         if (i.args.size() == 3) need(i.args[2].id);
         without_value_.push_back(id);
+      } else if (wanted_ == Wanted::Accessed && i.op == Op::Load) {
+        need(i.args[0].id);
+        without_value_.push_back(id);
       } else if (is_root(i, conditional)) {
         need(id);
       }
@@ -141,7 +144,6 @@ class Demand {
       case Op::Load:
         if (loads_) return true;
         if (wanted_ == Wanted::Stored) return false;
-        if (wanted_ == Wanted::Accessed) return true;
         [[fallthrough]];
       case Op::Store:
         return conditional || depends_[static_cast<size_t>(i.args[0].id)];
@@ -170,7 +172,7 @@ class Demand {
   // through another parameter of the same memory only before it stores
   // (codegen/kernel/ir/semantics.md).
   std::vector<std::vector<int32_t>> buffer_stores_;
-  std::vector<int32_t> without_value_;  // stores whose element is needed, but not what they store
+  std::vector<int32_t> without_value_;  // accesses whose element is needed, not the value
   std::vector<std::pair<int32_t, bool>> pending_;
 };
 

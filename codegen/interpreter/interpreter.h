@@ -64,9 +64,9 @@ struct MemoryRow {
   const uint32_t* numbers = nullptr;  // of each invocation, relative to `first`
   const uint8_t* variants = nullptr;  // of each invocation: the index of its options
   size_t stride = 0;                  // words between the lanes of `value`
-  Row value;                          // to load or to store: bits of the compute type
-  const uint32_t* mask = nullptr;     // if not null, a store replaces only these bits
-  int32_t instruction = 0;            // that accesses the elements
+  Row value;  // to load or to store: bits of the compute type; null: only where it loads matters
+  const uint32_t* mask = nullptr;        // if not null, a store replaces only these bits
+  int32_t instruction = 0;               // that accesses the elements
   const uint32_t* iterations = nullptr;  // of each invocation: see StoreOf; null: 0
 
   uint32_t number(uint32_t invocation) const { return first + numbers[invocation]; }

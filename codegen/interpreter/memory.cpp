@@ -114,7 +114,8 @@ std::optional<Race> BufferMemory::load(const MemoryRow& row) {
       bool alone = true;
       for (Touch& t : touches(v, index)) alone = t.read(row.number(n), 0) && alone;
       if (!alone) return Race{n, index};
-      row.value.set(l * row.stride + n, load_element(v.data + index * v.size, v.storage));
+      if (!row.value.is_null())
+        row.value.set(l * row.stride + n, load_element(v.data + index * v.size, v.storage));
     }
   }
   return std::nullopt;

@@ -64,6 +64,12 @@ void Interpreter::find_needed() {
   everywhere_ = needed_everywhere(k_, launch_.wanted, launch_.check_shared);
   if (launch_.wanted != Wanted::Values) {
     needed_ = everywhere_;
+    used_.resize(k_.insts.size());
+    for (size_t id = 0; id < k_.insts.size(); ++id) {
+      const Inst& i = k_.insts[id];
+      for (size_t a = 0; a < i.args.size() && needed_[id]; ++a)
+        if (i.op != Op::Store || a != 1) used_[static_cast<size_t>(i.args[a].id)] = true;
+    }
   } else if (!launch_.stores.empty()) {
     needed_ = needed_for(k_, launch_.stores, launch_.check_shared);
   }

@@ -370,18 +370,43 @@ PeriodicWords::PeriodicWords(std::span<const uint32_t> words)
       shift_(31 + std::bit_width(period_)),
       reciprocal_((uint64_t{1} << shift_) / period_ + 1) {}
 
-void PeriodicWords::load(std::span<const uint32_t> indices, size_t lanes, size_t stride,
-                         uint32_t* out) const {
+inline void PeriodicWords::load_any(std::span<const uint32_t> indices, size_t lanes, size_t stride,
+                                    uint32_t* out) const {
+  constexpr size_t kChunk = 2 * WordRows::kChunk;
   const auto position = [&](uint32_t index) {
     const auto quotient = static_cast<uint32_t>(index * reciprocal_ >> shift_);  // or one more
     const uint32_t rest = index - quotient * period_;
     return rest < period_ ? rest : rest + period_;
   };
-  for (size_t n = 0; n < indices.size(); ++n) {
+  size_t n = 0;
+  for (; n + kChunk <= indices.size(); n += kChunk) {
+    std::array<uint32_t, kChunk> places, loaded;
+    for (size_t i = 0; i < kChunk; ++i) places[i] = position(indices[n + i]);
+    for (size_t l = 0; l < lanes; ++l) {
+      for (size_t i = 0; i < kChunk; ++i) loaded[i] = words_[places[i] + l];
+      std::memcpy(out + l * stride + n, loaded.data(), sizeof loaded);
+    }
+  }
+  for (; n < indices.size(); ++n) {
     const uint32_t* from = words_ + position(indices[n]);
     for (size_t l = 0; l < lanes; ++l) out[l * stride + n] = from[l];
   }
 }
+
+void PeriodicWords::load(std::span<const uint32_t> indices, size_t lanes, size_t stride,
+                         uint32_t* out) const {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return load_256(indices, lanes, stride, out);
+#endif
+  load_any(indices, lanes, stride, out);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2"), gnu::flatten]] void PeriodicWords::load_256(
+    std::span<const uint32_t> indices, size_t lanes, size_t stride, uint32_t* out) const {
+  load_any(indices, lanes, stride, out);
+}
+#endif
 
 RowFunction mul_add_function(const InterpretOptions& options) {
   if (options.flush_subnormals) {

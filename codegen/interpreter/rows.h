@@ -98,6 +98,12 @@ class PeriodicWords {
   void load(std::span<const uint32_t> indices, size_t lanes, size_t stride, uint32_t* out) const;
 
  private:
+  void load_any(std::span<const uint32_t> indices, size_t lanes, size_t stride,
+                uint32_t* out) const;
+#if defined(__x86_64__)
+  void load_256(std::span<const uint32_t> indices, size_t lanes, size_t stride,
+                uint32_t* out) const;
+#endif
   const uint32_t* words_;
   uint32_t period_;
   int shift_;

@@ -192,6 +192,7 @@ class Interpreter {
   std::vector<Row> values_;                   // of each instruction
   std::vector<bool> everywhere_;  // by instruction: all execute it; empty: all instructions
   std::vector<bool> needed_;      // by instruction: someone executes it; empty: all
+  std::vector<bool> used_;        // by instruction, unless values are wanted: someone uses it
   std::unique_ptr<uint32_t[]> u32_;
   std::unique_ptr<uint64_t[]> u64_;
   std::vector<uint64_t> zeros_;

@@ -90,6 +90,7 @@ std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
   const bool word =
       storage == kernel::Ty::F32 || storage == kernel::Ty::U32 || storage == kernel::Ty::I32;
   b.extent = std::max(b.extent, (row.largest + uint64_t{row.lanes}) * size);
+  if (row.value.is_null()) return std::nullopt;
   if (word && b.own.empty()) {
     load_words(row, b);
     return std::nullopt;
