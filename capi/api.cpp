@@ -220,6 +220,17 @@ const char* reprise_version(void) {
   return REPRISE_VERSION;
 }
 
+const char* reprise_error_node(const reprise_error* error, size_t index) {
+  if (!error || error->status == REPRISE_OK) return nullptr;
+  const char* const end = error->message + sizeof(error->message);
+  const char* at = error->message;
+  for (size_t i = 0; i <= index; ++i) {
+    at = std::find(at, end, '\0');
+    if (end - at < 2 || *++at == '\0') return nullptr;
+  }
+  return at;
+}
+
 uint32_t reprise_abi_version(void) {
   return REPRISE_ABI_VERSION;
 }

@@ -71,6 +71,7 @@ constexpr reprise_functions kTable{
     reprise_package_symbol,
     reprise_package_metadata,
     reprise_vulkan_wanted_features,
+    reprise_error_node,
 };
 
 }  // namespace

@@ -29,12 +29,23 @@ void copy_text(char* out, size_t capacity, std::string_view text) {
 }
 
 // Allocates no memory, because it also reports that there is none.
-reprise_status report(Code code, std::string_view message, reprise_error* error) noexcept {
+reprise_status report(Code code, std::string_view message, reprise_error* error,
+                      std::span<const std::string> nodes) noexcept {
+  constexpr size_t kMostForNodes = 1000;
   const auto status = static_cast<reprise_status>(code);
-  if (error) {
-    error->status = status;
-    copy_text(error->message, sizeof(error->message), message);
+  if (!error) return status;
+  error->status = status;
+  size_t bytes = 1, count = 0;  // of those that fit
+  for (; count < nodes.size() && bytes + nodes[count].size() + 1 <= kMostForNodes; ++count)
+    bytes += nodes[count].size() + 1;
+  copy_text(error->message, sizeof(error->message) - bytes, message);
+  char* end = error->message + std::strlen(error->message) + 1;
+  for (const std::string& name : nodes.first(count)) {
+    if (name.empty()) continue;
+    copy_text(end, name.size() + 1, name);
+    end += std::strlen(end) + 1;
   }
+  *end = 0;
   return status;
 }
 

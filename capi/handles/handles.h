@@ -83,15 +83,17 @@ void free_handle(T* handle) noexcept {
 
 /// Copies as much of the text as fits, and terminates it with a zero byte.
 void copy_text(char* out, size_t capacity, std::string_view text);
-/// Fills `error`, which may be null, and returns the status for the code.
-reprise_status report(Code code, std::string_view message, reprise_error* error) noexcept;
+/// Fills `error`, which may be null, and returns the status for the code. The names of the nodes
+/// follow the message in its array, each with a terminating zero, and end with an empty one.
+reprise_status report(Code code, std::string_view message, reprise_error* error,
+                      std::span<const std::string> nodes = {}) noexcept;
 
 /// Runs `body`, which returns a Status, and reports its result. Exceptions become errors.
 template <typename F>
 reprise_status guarded(reprise_error* error, F&& body) noexcept {
   try {
     const Status s = body();
-    return report(s.code(), s.message(), error);
+    return report(s.code(), s.message(), error, s.nodes());
   } catch (const std::bad_alloc&) {
     return report(Code::OutOfMemory, "out of host memory", error);
   } catch (const std::exception& e) {

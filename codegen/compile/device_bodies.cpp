@@ -252,7 +252,8 @@ Status DeviceBodies::require_no_host(const lower::Fusion& fusion) const {
     }
     return unsupported("fullgraph: node '" + n.name + "' (" + n.op +
                        ") would run on the host: " + (use ? use->reason : group.host_reason) +
-                       "; compile without --fullgraph to allow it");
+                       "; compile without --fullgraph to allow it")
+        .about(n.origins);
   }
   return {};
 }

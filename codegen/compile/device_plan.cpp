@@ -136,7 +136,7 @@ class DevicePlanBuilder {
       return add_chosen(group, *reader, std::move(chosen));
     }
     if (packed.status().code() != Code::Unsupported)
-      return packed.status().with_context(described(group));
+      return packed.status().with_context(described(group)).about(origins_of(group));
     return add_chosen(group, group, std::move(chosen));
   }
 
@@ -150,7 +150,7 @@ class DevicePlanBuilder {
       Status added = kernels_.add(step, *std::move(pending_[step]));
       if (added.ok()) continue;
       *failed = group;
-      return added;
+      return added.about(origins_of(*group));
     }
     RP_ASSIGN(const std::vector<uint32_t> merged, kernels_.merge());
     RP_TRY(kernels_.emit(failed));
@@ -171,7 +171,8 @@ class DevicePlanBuilder {
     const auto start = Clock::now();
     auto chosen = lower_chosen(context_, group, target_, number);
     context_.times.lower += ms_since(start);
-    if (!chosen.ok()) return chosen.status().with_context(described(group));
+    if (!chosen.ok())
+      return chosen.status().with_context(described(group)).about(origins_of(group));
     return chosen;
   }
 

@@ -16,7 +16,14 @@ using graph::ValueId;
 Status require_host_kernel(const Node& n) {
   if (ops::find(n) != nullptr && (!n.subgraphs.empty() || host::find(n.op) != nullptr)) return {};
   return unsupported("node '" + n.name + "' (" + n.op +
-                     ") has neither a device nor a host kernel; replace the operator in the model");
+                     ") has neither a device nor a host kernel; replace the operator in the model")
+      .about(n.origins);
+}
+
+/// The node of the model, of which a pass may have made several.
+const std::string& model_node_of(const Node& n) {
+  const bool own = std::ranges::find(n.origins, n.name) != n.origins.end();
+  return own || n.origins.empty() ? n.name : n.origins.front();
 }
 
 }  // namespace
@@ -26,7 +33,7 @@ Result<plan::HostCall> host_call(const Node& n, PlanBuffers& buffers, BodyStore&
   RP_TRY(require_host_kernel(n));
   plan::HostCall call;
   call.op = n.op;
-  call.node = n.name;
+  call.node = model_node_of(n);
   call.opset = n.opset;
   call.attrs = n.attrs;
   call.reason = std::move(reason);

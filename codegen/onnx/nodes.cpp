@@ -33,7 +33,7 @@ Status Nodes::add_all(Scope& scope, const NodeList& nodes) {
     const wire::Node& n = nodes[order[i]];
     const auto& before = scope.graph->nodes();
     const graph::Node* const last = before.empty() ? nullptr : before.back().get();
-    status = add(scope, n);
+    status = add(scope, n).about(scope.frame->prefix + name_of_node(n));
     if (!status.ok()) status = import_.refusals.refuse(scope, n, status, last);
     if (status.ok() && depth == 1)
       status = import_.forks.end_after(scope, nodes, std::span(order).subspan(i + 1));

@@ -17,7 +17,7 @@ Status without_node(const Status& s) {
   const std::string& message = s.message();
   const size_t end = message.find("): ");
   if (!message.starts_with("node '") || end == std::string::npos) return s;
-  return {s.code(), message.substr(end + 3)};
+  return s.reworded(s.code(), message.substr(end + 3));
 }
 
 /// Errors that concern the model alone. After others, an import cannot go on.

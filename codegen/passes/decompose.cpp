@@ -57,7 +57,9 @@ Status decompose_where(graph::Graph& g, bool (*chosen)(const graph::Node&)) {
     const bool first = it == nodes.begin();
     const auto before = first ? it : std::prev(it);
     ops::Rewriter rw(g, *n);
-    RP_ASSIGN(const bool replaced, def->decompose(rw));
+    const Result<bool> decomposed = def->decompose(rw);
+    if (!decomposed.ok()) return decomposed.status().about(n->origins);
+    const bool replaced = *decomposed;
     if (!replaced) {
       ++it;
       continue;

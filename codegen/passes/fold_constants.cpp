@@ -84,7 +84,9 @@ Status fold_constants(graph::Graph& g) {
     }
     auto results = kernel(call);
     if (!results.ok())
-      return results.status().with_context("node '" + n->name + "' (" + n->op + ")");
+      return results.status()
+          .with_context("node '" + n->name + "' (" + n->op + ")")
+          .about(n->origins);
     for (size_t i = 0; i < n->outputs.size(); ++i) {
       const graph::ValueId out = n->outputs[i];
       if (out == graph::kNone) continue;
@@ -93,7 +95,8 @@ Status fold_constants(graph::Graph& g) {
       if (t.dtype() != g.value(out).dtype) {
         return internal_error("node '" + n->name + "' (" + n->op + "): folded to " +
                               std::string(name_of(t.dtype())) + ", inferred " +
-                              std::string(name_of(g.value(out).dtype)));
+                              std::string(name_of(g.value(out).dtype)))
+            .about(n->origins);
       }
       g.replace_uses(out, g.add_constant(g.value(out).name, t));
     }

@@ -42,7 +42,9 @@ Status split_weights(PassContext& context) {
     std::string note = note_of(g, *n, most);
     ops::Rewriter rw(g, *n);
     // A kernel may read a little more than the weight has: tiles are filled up.
-    RP_ASSIGN(const bool replaced, def->split(rw, most - most / 16));
+    const auto split = def->split(rw, most - most / 16);
+    if (!split.ok()) return split.status().about(n->origins);
+    const bool replaced = *split;
     if (!replaced) continue;
     g.erase_node(n);
     g.notes.push_back(std::move(note));

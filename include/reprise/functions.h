@@ -134,6 +134,7 @@ typedef struct reprise_functions {
   reprise_status (*package_metadata)(const reprise_package* package, size_t index,
                                      const char** name, const char** value, reprise_error* error);
   reprise_status (*vulkan_wanted_features)(reprise_vulkan_device* device, reprise_error* error);
+  const char* (*error_node)(const reprise_error* error, size_t index);
   /** @} */
 } reprise_functions;
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "reprise/types.h"
 
@@ -18,7 +19,17 @@ inline namespace api {
 struct Error {
   reprise_status status = REPRISE_OK;  ///< REPRISE_OK: there is no error
   std::string message;                 ///< for people; empty if there is no error
+  /// The nodes of the model that the error concerns; none if it concerns none.
+  std::vector<std::string> nodes = {};
 };
+
+/// The error that a function has filled.
+inline Error error_of(const reprise_error& e) {
+  Error out{e.status, e.message};
+  for (size_t i = 0; const char* name = reprise_error_node(&e, i); ++i)
+    out.nodes.emplace_back(name);
+  return out;
+}
 
 /// A value, or the error that says why there is none. Test it before you use the value.
 template <typename T>
@@ -27,7 +38,7 @@ class Result {
   /// A value.
   Result(T value) : value_(std::move(value)) {}
   /// An error of the C interface.
-  Result(const reprise_error& e) : error_{e.status, e.message} {}
+  Result(const reprise_error& e) : error_(error_of(e)) {}
   /// An error.
   Result(Error e) : error_(std::move(e)) {}
   /// Whether there is a value.
@@ -52,7 +63,7 @@ template <typename F>
 Error outcome(F&& call) {
   reprise_error e{};
   if (call(&e) == REPRISE_OK) return {};
-  return {e.status, e.message};
+  return error_of(e);
 }
 
 /// Frees a handle with its function.

@@ -62,7 +62,9 @@ typedef enum reprise_status {
  * that succeeds, with REPRISE_OK and an empty message. */
 typedef struct reprise_error {
   reprise_status status; /**< what the function returned */
-  char message[2036];    /**< names what is wrong, for people; null-terminated, truncated to fit */
+  /** Names what is wrong, for people; null-terminated, truncated to fit. What follows in the array
+   * is for reprise_error_node. */
+  char message[2036];
 } reprise_error;
 
 /** Element types. The numbers never change.
@@ -154,6 +156,11 @@ typedef struct reprise_executor {
 
 /** Returns the bytes of one element, or 0 for strings and for an unknown dtype. */
 REPRISE_API size_t reprise_dtype_size(reprise_dtype dtype);
+/** Returns the name of a node of the model that an error concerns, or null if it concerns no more
+ * than `index` nodes. Several are those that one kernel computes. The name lives as long as the
+ * struct, which a function of the library has filled. Programs decide by the status and the nodes;
+ * the message is for people. */
+REPRISE_API const char* reprise_error_node(const reprise_error* error, size_t index);
 /** Returns the version, such as "0.1.0", which lives as long as the process. */
 REPRISE_API const char* reprise_version(void);
 /** Returns the REPRISE_ABI_VERSION that the library was built with. */

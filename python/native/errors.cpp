@@ -57,7 +57,13 @@ void raise(const std::exception_ptr& thrown, void* /*payload*/) {
     std::rethrow_exception(thrown);
   } catch (const StatusError& e) {
     const nb::object kind = nb::module_::import_("reprise.errors").attr(class_of(e.status()));
-    PyErr_SetString(kind.ptr(), e.what());
+    const nb::object error = kind(e.what());
+    if (!e.status().nodes().empty()) {
+      nb::list nodes;
+      for (const std::string& name : e.status().nodes()) nodes.append(name.c_str());
+      error.attr("nodes") = nb::tuple(nodes);
+    }
+    PyErr_SetObject(kind.ptr(), error.ptr());
   }
 }
 

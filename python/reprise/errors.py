@@ -13,6 +13,9 @@ from collections.abc import Iterator
 class Error(Exception):
     """The base of all exceptions of this package."""
 
+    #: The names of the model's nodes that the error concerns; empty if it concerns none.
+    nodes: tuple[str, ...] = ()
+
 
 class UsageError(Error, ValueError):
     """The caller asked for something that does not exist: an option, a device, a freed tensor."""

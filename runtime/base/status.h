@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cassert>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace reprise {
 
@@ -34,7 +37,7 @@ constexpr bool is_device_failure(Code code) {
 }
 
 /// Success, or a code with a message. The message names the node, tensor or file and says what was
-/// expected and what was found.
+/// expected and what was found. It is for people: programs read the code and the nodes.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -43,14 +46,38 @@ class [[nodiscard]] Status {
   explicit operator bool() const { return ok(); }
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
+  /// The names of the model's nodes that the error concerns: several if a kernel computes them
+  /// together, none if the error concerns no node. Valid while this object is.
+  std::span<const std::string> nodes() const {
+    return nodes_ ? std::span<const std::string>(*nodes_) : std::span<const std::string>();
+  }
   /// Returns the same error with "context: " in front of the message; success stays success.
   Status with_context(const std::string& context) const {
-    return ok() ? *this : Status(code_, context + ": " + message_);
+    return ok() ? *this : reworded(code_, context + ": " + message_);
+  }
+  /// Returns an error of the same nodes.
+  Status reworded(Code code, std::string message) const {
+    Status s(code, std::move(message));
+    s.nodes_ = nodes_;
+    return s;
+  }
+  /// Returns the same error with these nodes, unless it has some: the innermost caller knows best.
+  Status about(std::vector<std::string> nodes) const {
+    if (ok() || nodes_ || nodes.empty()) return *this;
+    Status s = *this;
+    s.nodes_ = std::make_shared<const std::vector<std::string>>(std::move(nodes));
+    return s;
+  }
+  Status about(std::string node) const {
+    return ok() || nodes_ || node.empty() ? *this
+                                          : about(std::vector<std::string>{std::move(node)});
   }
 
  private:
   Code code_ = Code::Ok;
   std::string message_;
+  std::shared_ptr<const std::vector<std::string>>
+      nodes_;  // null for most: success allocates nothing
 };
 
 /// A value, or the Status that says why there is none.

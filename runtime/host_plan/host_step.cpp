@@ -53,9 +53,10 @@ Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan
                                             std::span<const HostTensor* const> inputs,
                                             const std::vector<int64_t>& symbols) {
   const host::Kernel kernel = host::find(call.op);
-  if (!kernel) return host::require(call.op).with_context(describe_call(call));
+  if (!kernel)
+    return host::require(call.op).with_context(describe_call(call)).about(call.node);
   auto attrs = eval_attrs(call.attrs, symbols);
-  if (!attrs.ok()) return attrs.status().with_context(describe_call(call));
+  if (!attrs.ok()) return attrs.status().with_context(describe_call(call)).about(call.node);
   host::Call c{.op = call.op,
                .opset = call.opset,
                .attrs = *attrs,
@@ -82,7 +83,7 @@ Result<std::vector<HostTensor>> run_host_call(const HostCaller& caller, const pl
                      ? run_control_flow({call, inputs, symbols, caller.bodies,
                                          run_of_call(caller.plan, call, caller.run)})
                      : call_kernel(caller, call, inputs, symbols);
-  if (!results.ok()) return results.status().with_context(subject);
+  if (!results.ok()) return results.status().with_context(subject).about(call.node);
   RP_TRY(check_results(caller.plan, caller.io, call, *results, symbols));
   return results;
 }
@@ -92,12 +93,14 @@ Status check_results(const plan::Plan& plan, const plan::Interface& io, const pl
   const std::string subject = describe_call(call);
   if (results.size() < call.outputs.size()) {
     return internal_error(subject + ": the host kernel returned " + std::to_string(results.size()) +
-                          " outputs of " + std::to_string(call.outputs.size()));
+                          " outputs of " + std::to_string(call.outputs.size()))
+        .about(call.node);
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].is_none()) continue;
     RP_TRY(blame_items(plan, call, check_result(plan, io, call.outputs[i], results[i], symbols))
-               .with_context(subject));
+               .with_context(subject)
+               .about(call.node));
   }
   return plan::check_guards(io, symbols);
 }

@@ -121,7 +121,7 @@ Status unexpected_dim(const Interface& io, const std::string& where, const Expr&
       std::string size = describe_size(io, dim, symbols);
       if (!size.empty()) size.insert(0, " (").append(")");
       message.append(", but node '").append(guard.node).append("' needs ").append(wanted);
-      return invalid_input(message.append(size));
+      return invalid_input(message.append(size)).about(guard.node);
     }
   }
   return internal_error(message.append(", the plan expects ").append(wanted));
@@ -219,11 +219,12 @@ Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::strin
   bool empty = false;
   for (size_t i = 0; i < 3; ++i) {
     auto v = launch.grid[i].eval(symbols);
-    if (!v.ok()) return v.status().with_context(name);
+    if (!v.ok()) return v.status().with_context(name).about(launch.nodes);
     if (*v > limits.max_grid[i]) {
       return unsupported(name + " needs " + std::to_string(*v) + " workgroups in dimension " +
                          std::to_string(i) + ", the device allows " +
-                         std::to_string(limits.max_grid[i]) + "; use smaller inputs");
+                         std::to_string(limits.max_grid[i]) + "; use smaller inputs")
+          .about(launch.nodes);
     }
     empty = empty || *v <= 0;
     grid[i] = static_cast<uint32_t>(std::max<int64_t>(*v, 0));
@@ -259,7 +260,8 @@ Status check_loops(const Plan& plan, const Launch& launch, std::span<const int64
                      (n.ok() ? std::to_string(*n) : n.status().message()) +
                      " iterations) than the driver executes (" +
                      std::to_string(limits.max_loop_iterations) + "); " + shorter +
-                     ", or use smaller inputs or another device");
+                     ", or use smaller inputs or another device")
+      .about(launch.nodes);
 }
 
 }  // namespace
@@ -279,10 +281,12 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
     auto v = launch.scalars[i].eval(symbols);
     if (!v.ok() && writes_nothing(plan, launch, symbols)) v = 0;
-    if (!v.ok()) return v.status().with_context(describe_launch(plan, launch));
+    if (!v.ok())
+      return v.status().with_context(describe_launch(plan, launch)).about(launch.nodes);
     if (*v > std::numeric_limits<int32_t>::max() || *v < std::numeric_limits<int32_t>::min()) {
       return unsupported(describe_launch(plan, launch) + ": the size " + std::to_string(*v) +
-                         " does not fit 32 bits; use smaller inputs");
+                         " does not fit 32 bits; use smaller inputs")
+          .about(launch.nodes);
     }
     const uint64_t at = table.block[step] + BlockLayout::scalar_offset(launch.buffers.size(), i);
     store_bytes(blocks.data() + at, static_cast<int32_t>(*v));

@@ -123,9 +123,10 @@ Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
     const std::string first =
         "node '" + guard.node + "': " + side(io, guard.a, guard.a_is, a, symbols);
     if (guard.b.is_const() && guard.b_is.empty())
-      return invalid_input(first + "; " + need_of_first(guard.kind, b));
+      return invalid_input(first + "; " + need_of_first(guard.kind, b)).about(guard.node);
     return invalid_input(first + ", and " + side(io, guard.b, guard.b_is, b, symbols) + "; " +
-                         need(guard.kind));
+                         need(guard.kind))
+        .about(guard.node);
   }
   return {};
 }

@@ -47,7 +47,8 @@ Status RunExecutor::check_error_word() {
                            : nullptr;
   if (launch == nullptr) return kernel_error(word & 0xff, "launch " + std::to_string(step), {});
   return kernel_error(word & 0xff, plan::describe_launch(*shared_.plan, *launch),
-                      wide_tensors(*shared_.plan, *launch));
+                      wide_tensors(*shared_.plan, *launch))
+      .about(launch->nodes);
 }
 
 void RunExecutor::wait_failed(Recording& recording) {

@@ -24,7 +24,7 @@ class Verifier {
       RP_TRY(constant(v));
       defined_[v] = true;
     }
-    for (const auto& n : g_.nodes()) RP_TRY(node(*n).with_context(text(*n)));
+    for (const auto& n : g_.nodes()) RP_TRY(node(*n).with_context(text(*n)).about(n->origins));
     RP_TRY(outputs());
     return uses();
   }

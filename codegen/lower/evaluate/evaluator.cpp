@@ -87,7 +87,8 @@ class Evaluator::Context final : public ops::ElementContext {
   const Index& index() const override { return index_; }
   Result<Val> input(size_t i, const Index& index) override {
     if (i >= n_.inputs.size() || n_.inputs[i] == graph::kNone) {
-      return internal_error("node '" + n_.name + "': its definition reads a missing input");
+      return internal_error("node '" + n_.name + "': its definition reads a missing input")
+          .about(n_.origins);
     }
     Index simple;
     simple.reserve(index.size());
@@ -340,7 +341,8 @@ bool Evaluator::reads_one_part(const graph::Node& n, const Index& index, int lan
 
 Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& index, int lanes) {
   const ops::OpDef* def = def_of(n);
-  if (def == nullptr) return internal_error("node '" + n.name + "' has no definition");
+  if (def == nullptr)
+    return internal_error("node '" + n.name + "' has no definition").about(n.origins);
   if (def->lowering == ops::Lowering::Scalar) {
     auto operand_index = [&](size_t i) {
       const Shape& shape = g_.value(n.inputs[i]).shape;
@@ -356,11 +358,12 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
       return b_.scalar_op(*def->row, args);
     }
     Context ctx(*this, n, 0, index, lanes);
-    RP_TRY(def->element(ctx).with_context("node '" + n.name + "'"));
+    RP_TRY(def->element(ctx).with_context("node '" + n.name + "'").about(n.origins));
     return ctx.result();
   }
   if (def->element == nullptr) {
-    return unsupported("node '" + n.name + "' (" + n.op + ") has no device form");
+    return unsupported("node '" + n.name + "' (" + n.op + ") has no device form")
+        .about(n.origins);
   }
   size_t output = 0;
   while (output + 1 < n.outputs.size() && n.outputs[output] != v) ++output;
@@ -368,7 +371,7 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   const bool one_part = lanes > 1 && reads_one_part(n, index, lanes);
   if (view || lanes == 1 || one_part) {
     Context ctx(*this, n, output, index, lanes);
-    RP_TRY(def->element(ctx).with_context("node '" + n.name + "'"));
+    RP_TRY(def->element(ctx).with_context("node '" + n.name + "'").about(n.origins));
     const Val result = ctx.result();
     if (!ctx.asked_lane() || one_part)
       return b_.type(result).lanes < lanes ? b_.splat(result, lanes) : result;

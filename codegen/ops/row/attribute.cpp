@@ -32,7 +32,8 @@ const AttrDecl* Attributes::find(std::string_view name) const {
 void Attributes::report(std::string_view name, const char* what) const {
   if (fault_ == nullptr || !fault_->ok()) return;
   *fault_ = internal_error("node '" + node_.name + "' (" + node_.op + "): attribute '" +
-                           std::string(name) + "' " + what);
+                           std::string(name) + "' " + what)
+                .about(node_.origins);
 }
 
 template <typename T, typename Default>

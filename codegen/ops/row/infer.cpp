@@ -94,7 +94,7 @@ std::optional<std::vector<int64_t>> InferContext::constant_ints(size_t i) const 
 }
 
 Status InferContext::error(Code code, const std::string& message) const {
-  return {code, "node '" + n_.name + "' (" + n_.op + "): " + message};
+  return Status(code, "node '" + n_.name + "' (" + n_.op + "): " + message).about(n_.origins);
 }
 
 void InferContext::set_output(size_t i, DType dtype, Shape shape) {

@@ -142,7 +142,8 @@ Status Rewriter::replace(size_t i, graph::ValueId v) {
     return internal_error("node '" + n_.name + "' (" + n_.op +
                           "): the decomposition has the dtype " +
                           std::string(name_of(g_.value(v).dtype)) + ", expected " +
-                          std::string(name_of(g_.value(old).dtype)));
+                          std::string(name_of(g_.value(old).dtype)))
+        .about(n_.origins);
   }
   graph::Node* producer = g_.value(v).producer;
   const bool emitted_here = producer != nullptr && producer != &n_ && !g_.is_output(v) &&

@@ -200,7 +200,7 @@ Status BodyRunner::call(uint32_t step, CurrentRun& run) {
   const Status done = host::control_flow_of(call.op) == host::ControlFlow::If
                           ? run_branch(call, host, run)
                           : LoopRun(*this, step, call, host, run).run();
-  return done.with_context(describe_call(call));
+  return done.with_context(describe_call(call)).about(call.node);
 }
 
 Status BodyRunner::run_branch(const plan::HostCall& call, const HostRun& host, CurrentRun& run) {
