@@ -127,7 +127,7 @@ target_include_directories(reprise_compiler_so PRIVATE ${CMAKE_BINARY_DIR}/gener
 add_dependencies(reprise_compiler_so reprise_backends)  # which makes reprise_build_id.h
 set_source_files_properties(${PROJECT_SOURCE_DIR}/capi/compiler/handle_table.cpp PROPERTIES
                             OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/generated/reprise_build_id.h)
-reprise_shared_library(reprise_compiler_so reprise_codegen HEADERS compiler.h)
+reprise_shared_library(reprise_compiler_so reprise_codegen HEADERS compiler.h graph.h)
 target_link_libraries(reprise_compiler_so PUBLIC reprise_so)
 # An archive may be unpacked anywhere, and a program may open the compiler by its path alone.
 if(APPLE)

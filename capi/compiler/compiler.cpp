@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "capi/compiler/graph.h"
 #include "capi/handles/handles.h"
 #include "codegen/autotune/autotune.h"
 #include "codegen/compile/compile_model.h"
@@ -199,6 +200,23 @@ constexpr reprise_compiler_functions kTable{
     reprise_compile_memory,
     reprise_tune_file,
     reprise_tune_memory,
+    reprise_graph_create,
+    reprise_graph_free,
+    reprise_graph_symbol,
+    reprise_graph_guard,
+    reprise_graph_input,
+    reprise_graph_constant,
+    reprise_graph_state,
+    reprise_graph_next_state,
+    reprise_graph_output,
+    reprise_graph_add_node,
+    reprise_graph_sizes,
+    reprise_graph_begin_body,
+    reprise_graph_body_input,
+    reprise_graph_end_body,
+    reprise_graph_type,
+    reprise_graph_verify,
+    reprise_compile_graph,
 };
 
 }  // namespace
@@ -223,6 +241,21 @@ reprise_status reprise_compile_memory(const void* onnx, size_t bytes,
     if ((!onnx && bytes > 0) || !out) return {Code::Usage, "onnx or out is null"};
     RP_ASSIGN(const reprise_compile_options read, read_options(options));
     RP_ASSIGN(auto package, compile_model({static_cast<const std::byte*>(onnx), bytes}, read));
+    *out = handle_of(std::make_shared<const package::Package>(std::move(package)));
+    return {};
+  });
+}
+
+reprise_status reprise_compile_graph(reprise_graph* graph, const reprise_compile_options* options,
+                                     reprise_package** out, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_TRY(Handles::check());
+    if (!out) return {Code::Usage, "out is null"};
+    RP_ASSIGN(const std::shared_ptr<reprise_graph> held, find_handle(graph));
+    RP_ASSIGN(const reprise_compile_options read, read_options(options));
+    RP_ASSIGN(const CompileOptions o, to_options(read));
+    RP_TRY(held->finish());
+    RP_ASSIGN(auto package, compile_built(*held->built, o));
     *out = handle_of(std::make_shared<const package::Package>(std::move(package)));
     return {};
   });

@@ -11,6 +11,10 @@
 
 namespace reprise {
 
+namespace builder {
+struct BuiltGraph;
+}  // namespace builder
+
 /// Compiles an ONNX model in memory, in which external data is an error.
 Result<package::Package> compile_bytes(std::span<const std::byte> model,
                                        const CompileOptions& options,
@@ -20,6 +24,12 @@ Result<package::Package> compile_bytes(std::span<const std::byte> model,
 Result<package::Package> compile_supported_bytes(std::span<const std::byte> model,
                                                  const CompileOptions& options,
                                                  CompileReport& report);
+
+/// Compiles a graph of the builder, which stays as it is. The graph says what its inputs and states
+/// are: options that fix shapes, values or optional inputs of a model file are Code::Usage.
+Result<package::Package> compile_built(const builder::BuiltGraph& model,
+                                       const CompileOptions& options,
+                                       CompileReport* report = nullptr);
 
 /// Compiles one model with the given options: compile_file() or compile_bytes(). `report` may be
 /// null.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/builder/graph_builder.h"
 #include "codegen/compile/compile_context.h"
 #include "codegen/compile/compile_model.h"
 #include "codegen/compile/host_plan.h"
@@ -234,6 +235,27 @@ Result<package::Package> compile_file(const std::string& path, const CompileOpti
 Result<package::Package> compile_bytes(std::span<const std::byte> model,
                                        const CompileOptions& options, CompileReport* report) {
   return import_and_compile({nullptr, model}, options, report, nullptr);
+}
+
+Result<package::Package> compile_built(const builder::BuiltGraph& model,
+                                       const CompileOptions& options, CompileReport* report) {
+  if (!model.graph) return Status(Code::Usage, "the graph was compiled or finished before");
+  const auto refused = [](const char* option, const char* instead) {
+    return Status(Code::Usage,
+                  std::string(option) + " are options of model files; a built graph " + instead);
+  };
+  if (!options.shapes.empty()) return refused("shapes", "has the dims that input() was given");
+  if (!options.values.empty()) return refused("values", "has constants");
+  if (!options.optional_inputs.empty())
+    return refused("optional inputs", "has inputs, constants and states");
+  CompileOptions own = options;
+  for (const builder::BuiltGraph::State& s : model.states)
+    own.states.push_back({s.input, s.output, s.initial});
+  std::unique_ptr<graph::Graph> graph = model.graph->clone();
+  SizeRanges ranges = options.ranges;
+  std::erase_if(ranges, [&](const auto& r) { return is_image_size(options.images, r.first); });
+  RP_TRY(graph::apply_ranges(*graph, ranges));
+  return compile(std::move(graph), own, report);
 }
 
 Result<package::Package> compile_supported(const std::string& path, const CompileOptions& options,

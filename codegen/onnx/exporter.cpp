@@ -6,7 +6,6 @@
 #include "codegen/onnx/file/attributes.h"
 #include "codegen/onnx/onnx_minimal.pb.h"
 #include "codegen/ops/row/support.h"
-#include "runtime/base/low_bit.h"
 
 namespace reprise::onnx {
 
@@ -19,65 +18,6 @@ using graph::ValueId;
 
 constexpr int64_t kIrVersion = 10;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // protobuf's limit
-
-void set_tensor(const HostTensor& t, const std::string& name, wire::Tensor& to) {
-  to.set_name(name);
-  to.set_data_type(static_cast<int32_t>(ops::dtype_to_onnx(t.dtype())));
-  for (const int64_t d : t.dims()) to.add_dims(d);
-  if (t.dtype() == DType::String) {
-    for (const std::string& s : t.strings()) to.add_string_data(s);
-  } else if (is_low_bit(t.dtype())) {
-    std::vector<std::byte> packed(packed_size(t.dtype(), static_cast<uint64_t>(t.count())));
-    pack_elements(t.dtype(), t.bytes(), packed);
-    to.set_raw_data(packed.data(), packed.size());
-  } else {
-    to.set_raw_data(t.bytes().data(), t.bytes().size());
-  }
-}
-
-class SetAttribute {
- public:
-  explicit SetAttribute(wire::Attribute& to) : to_(to) {}
-
-  Status operator()(int64_t v) {
-    to_.set_i(v);
-    return type(AttrType::Int);
-  }
-  Status operator()(float v) {
-    to_.set_f(v);
-    return type(AttrType::Float);
-  }
-  Status operator()(const std::string& v) {
-    to_.set_s(v);
-    return type(AttrType::String);
-  }
-  Status operator()(const std::vector<int64_t>& v) {
-    for (const int64_t x : v) to_.add_ints(x);
-    return type(AttrType::Ints);
-  }
-  Status operator()(const std::vector<float>& v) {
-    for (const float x : v) to_.add_floats(x);
-    return type(AttrType::Floats);
-  }
-  Status operator()(const std::vector<std::string>& v) {
-    for (const std::string& x : v) to_.add_strings(x);
-    return type(AttrType::Strings);
-  }
-  Status operator()(const HostTensor& v) {
-    set_tensor(v, {}, *to_.mutable_t());
-    return type(AttrType::Tensor);
-  }
-  Status operator()(const std::vector<Expr>&) {
-    return unsupported("attribute '" + to_.name() + "' is an expression of sizes");
-  }
-
- private:
-  Status type(AttrType t) {
-    to_.set_type(static_cast<int32_t>(t));
-    return {};
-  }
-  wire::Attribute& to_;
-};
 
 /// What the graphs of a model share.
 struct Shared {
@@ -121,8 +61,7 @@ class GraphWriter {
     for (const ValueId v : n.outputs) node.add_output(name(v));
     for (const auto& [attribute, value] : n.attrs) {
       wire::Attribute& a = *node.add_attribute();
-      a.set_name(attribute);
-      RP_TRY(std::visit(SetAttribute(a), value));
+      RP_TRY(set_attribute(attribute, value, a));
     }
     for (const auto& [label, body] : n.subgraphs) {
       wire::Attribute& a = *node.add_attribute();

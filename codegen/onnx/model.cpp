@@ -20,6 +20,20 @@ std::string canonical_domain(const std::string& domain) {
   return domain == "ai.onnx" ? std::string() : domain;
 }
 
+Status check_default_opset(int64_t version) {
+  if (version < kOldestOpset) {
+    return unsupported("opset " + std::to_string(version) + " is older than " +
+                       std::to_string(kOldestOpset) +
+                       ", the oldest supported; convert the model with onnx.version_converter");
+  }
+  if (version > kNewestOpset) {
+    return unsupported("opset " + std::to_string(version) + " is newer than " +
+                       std::to_string(kNewestOpset) +
+                       ", the newest supported; export the model for an older opset");
+  }
+  return {};
+}
+
 Result<std::map<std::string, int64_t>> read_opsets(
     const google::protobuf::RepeatedPtrField<wire::OpsetImport>& imports) {
   std::map<std::string, int64_t> opsets;
@@ -30,17 +44,7 @@ Result<std::map<std::string, int64_t>> read_opsets(
       return invalid_model("domain " + shown(domain) + " is imported at versions " +
                            std::to_string(it->second) + " and " + std::to_string(o.version()));
     }
-    if (!domain.empty()) continue;
-    if (o.version() < kOldestOpset) {
-      return unsupported("opset " + std::to_string(o.version()) + " is older than " +
-                         std::to_string(kOldestOpset) +
-                         ", the oldest supported; convert the model with onnx.version_converter");
-    }
-    if (o.version() > kNewestOpset) {
-      return unsupported("opset " + std::to_string(o.version()) + " is newer than " +
-                         std::to_string(kNewestOpset) +
-                         ", the newest supported; export the model for an older opset");
-    }
+    if (domain.empty()) RP_TRY(check_default_opset(o.version()));
   }
   return opsets;
 }

@@ -52,6 +52,8 @@ class Model {
 
 /// "domain" as the registry spells it: the default domain is "".
 std::string canonical_domain(const std::string& domain);
+/// Unsupported if this is no version of the default domain that the importer knows.
+Status check_default_opset(int64_t version);
 Result<std::map<std::string, int64_t>> read_opsets(
     const google::protobuf::RepeatedPtrField<wire::OpsetImport>& imports);
 

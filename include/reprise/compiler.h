@@ -7,6 +7,9 @@
 
 /* NOLINTBEGIN(modernize-*): this is C */
 
+/* IWYU pragma: begin_exports */
+#include "reprise/graph.h"
+/* IWYU pragma: end_exports */
 #include "reprise/reprise.h"
 
 #ifdef __cplusplus
@@ -116,6 +119,13 @@ REPRISE_API reprise_status reprise_compile_memory(const void* onnx, size_t bytes
                                                   const reprise_compile_options* options,
                                                   reprise_package** out, reprise_error* error);
 
+/** Does the same with a graph that was built. The first call ends the graph, which takes no more
+ * calls that add to it then, but can be compiled again. Options that concern a model file,
+ * `shapes`, `values` and `optional_inputs`, are REPRISE_USAGE; `refused` is not called. */
+REPRISE_API reprise_status reprise_compile_graph(reprise_graph* graph,
+                                                 const reprise_compile_options* options,
+                                                 reprise_package** out, reprise_error* error);
+
 /** How reprise_tune_file and reprise_tune_memory measure. */
 typedef struct reprise_tune_options {
   size_t struct_size;     /**< as its initialiser sets it */
@@ -170,6 +180,38 @@ typedef struct reprise_compiler_functions {
                                 const reprise_compile_options* options,
                                 const reprise_tune_options* tuning, reprise_package** out,
                                 reprise_error* error);
+  reprise_status (*graph_create)(const reprise_graph_options* options, reprise_graph** out,
+                                 reprise_error* error);
+  void (*graph_free)(reprise_graph* graph);
+  reprise_status (*graph_symbol)(reprise_graph* graph, const char* name, int64_t min, int64_t max,
+                                 int64_t divisor, reprise_error* error);
+  reprise_status (*graph_guard)(reprise_graph* graph, const char* left, const char* relation,
+                                const char* right, const char* what, reprise_error* error);
+  reprise_status (*graph_input)(reprise_graph* graph, const char* name, reprise_dtype dtype,
+                                const char* const* dims, size_t rank, int32_t* value,
+                                reprise_error* error);
+  reprise_status (*graph_constant)(reprise_graph* graph, const reprise_tensor* tensor,
+                                   int32_t borrow, int32_t* value, reprise_error* error);
+  reprise_status (*graph_state)(reprise_graph* graph, const reprise_tensor* initial, int32_t* value,
+                                reprise_error* error);
+  reprise_status (*graph_next_state)(reprise_graph* graph, int32_t state, int32_t next,
+                                     const char* name, reprise_error* error);
+  reprise_status (*graph_output)(reprise_graph* graph, const char* name, int32_t value,
+                                 reprise_error* error);
+  reprise_status (*graph_add_node)(reprise_graph* graph, const reprise_graph_node* node,
+                                   int32_t* outputs, reprise_error* error);
+  reprise_status (*graph_sizes)(reprise_graph* graph, const char* const* sizes, size_t count,
+                                int32_t scalar, int32_t* value, reprise_error* error);
+  reprise_status (*graph_begin_body)(reprise_graph* graph, const char* name, reprise_error* error);
+  reprise_status (*graph_body_input)(reprise_graph* graph, const char* name, int32_t* value,
+                                     reprise_error* error);
+  reprise_status (*graph_end_body)(reprise_graph* graph, const int32_t* outputs,
+                                   size_t output_count, int32_t* body, reprise_error* error);
+  reprise_status (*graph_type)(const reprise_graph* graph, int32_t value, char* text,
+                               size_t capacity, reprise_error* error);
+  reprise_status (*graph_verify)(const reprise_graph* graph, reprise_error* error);
+  reprise_status (*compile_graph)(reprise_graph* graph, const reprise_compile_options* options,
+                                  reprise_package** out, reprise_error* error);
   /** @} */
 } reprise_compiler_functions;
 

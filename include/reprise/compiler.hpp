@@ -6,6 +6,7 @@
 #include <string>
 
 #include "reprise/compiler.h"
+#include "reprise/graph.hpp"
 #include "reprise/reprise.hpp"
 
 namespace reprise {
@@ -26,6 +27,15 @@ inline Result<Package> compile_memory(const void* onnx, size_t bytes,
   reprise_error e{};
   reprise_package* p = nullptr;
   if (reprise_compile_memory(onnx, bytes, options, &p, &e) != REPRISE_OK) return e;
+  return Package(p);
+}
+
+/// Does the same with a graph that was built, which takes no more calls that add to it then.
+inline Result<Package> compile_graph(const Graph& graph,
+                                     const reprise_compile_options* options = nullptr) {
+  reprise_error e{};
+  reprise_package* p = nullptr;
+  if (reprise_compile_graph(graph.get(), options, &p, &e) != REPRISE_OK) return e;
   return Package(p);
 }
 

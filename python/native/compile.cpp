@@ -17,6 +17,7 @@
 #include "python/native/arrays.h"
 #include "python/native/dtypes.h"
 #include "python/native/errors.h"
+#include "python/native/graph_builder.h"
 #include "python/native/package.h"
 
 namespace nb = nanobind;
@@ -180,6 +181,12 @@ Package compile_path(const std::string& path, const Settings& s) {
                       s);
 }
 
+Package compile_graph(const builder::BuiltGraph& graph, const Settings& s) {
+  return compile_with([&graph](const CompileOptions& o,
+                               CompileReport* report) { return compile_built(graph, o, report); },
+                      s);
+}
+
 }  // namespace
 
 void bind_compiler(nb::module_& m) {
@@ -210,6 +217,7 @@ void bind_compiler(nb::module_& m) {
       .def_rw("progress", &Settings::progress, nb::arg().none());
   m.def("compile_bytes", compile_memory, nb::arg("model"), nb::arg("settings"));
   m.def("compile_file", compile_path, nb::arg("path"), nb::arg("settings"));
+  m.def("compile_graph", compile_graph, nb::arg("graph"), nb::arg("settings"));
   m.def("pass_names", &pass_names, "The names that `disabled_passes` takes, in order.");
 }
 

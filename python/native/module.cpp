@@ -7,6 +7,7 @@
 #include "python/native/arrays.h"
 #include "python/native/device.h"
 #include "python/native/errors.h"
+#include "python/native/graph_builder.h"
 #include "python/native/package.h"
 #include "python/native/session.h"
 #include "python/native/tensor.h"
@@ -39,6 +40,7 @@ NB_MODULE(_native, m) {
   bind_memory_sample(m);
   bind_devices(m);
   bind_packages(m);
+  bind_graph_builder(m);
   bind_compiler(m);
   bind_tensors(m);
   bind_sessions(m);

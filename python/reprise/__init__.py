@@ -18,9 +18,14 @@ from ._compile import compile
 from ._devices import DeviceList, devices, open_device
 from ._explain import Explanation, HostNode, KeptNode, Launch, Unfused
 from ._native import (
+    BuiltGraph,
     Device,
     DeviceInfo,
+    GraphBody,
+    GraphBuilder,
+    GraphValue,
     RunTimes,
+    Size,
     Slot,
     Tensor,
     pass_names,
@@ -51,6 +56,7 @@ __version__ = version()
 """The version, such as '0.1.0'."""
 
 __all__ = [
+    "BuiltGraph",
     "Cancelled",
     "CorruptPackage",
     "Device",
@@ -62,6 +68,9 @@ __all__ = [
     "Explanation",
     "FileError",
     "FileMissing",
+    "GraphBody",
+    "GraphBuilder",
+    "GraphValue",
     "HostNode",
     "IncompatiblePackage",
     "IndexOutOfRange",
@@ -74,6 +83,7 @@ __all__ = [
     "Package",
     "RunTimes",
     "Session",
+    "Size",
     "Slot",
     "Tensor",
     "Timeout",

@@ -19,7 +19,16 @@ class ModelProto(Protocol):
     def SerializeToString(self) -> bytes: ...
 
 
-Model = str | os.PathLike[str] | bytes | bytearray | memoryview | ModelProto
+Model = (
+    str
+    | os.PathLike[str]
+    | bytes
+    | bytearray
+    | memoryview
+    | ModelProto
+    | _native.GraphBuilder
+    | _native.BuiltGraph
+)
 
 
 def compile(
@@ -45,13 +54,14 @@ def compile(
     nvrtc: str | os.PathLike[str] | None = None,
     progress: bool | Progress | None = None,
 ) -> Package:
-    """Compiles an ONNX model.
+    """Compiles a model: an ONNX model, or a graph that was built.
 
     The GIL is released meanwhile.
 
     Args:
         model: the path of an .onnx file, its contents, or an onnx.ModelProto. Only a file may have
-            external data. A path that ends with .rpk is a compiled package, which is opened.
+            external data. A path that ends with .rpk is a compiled package, which is opened. Or a
+            GraphBuilder, whose graph this finishes, or a BuiltGraph.
         device: compile only for this device ('vulkan:0', 'cuda:0', 'host', 'auto' or a Device).
         targets: the devices to compile for without having them: 'vulkan', one of its variants,
             'cuda:sm_90' and so on. By default 'vulkan'. Not together with `device`.
@@ -143,6 +153,10 @@ def _compile(model: Model, settings: _native._Settings) -> _native.Package:
     if isinstance(model, str | os.PathLike):
         with file_errors(model):
             return _native.compile_file(os.fspath(model), settings)
+    if isinstance(model, _native.GraphBuilder):
+        model = model.finish()
+    if isinstance(model, _native.BuiltGraph):
+        return _native.compile_graph(model, settings)
     if not isinstance(model, bytes | bytearray | memoryview):
         if not hasattr(model, "SerializeToString"):
             raise TypeError(

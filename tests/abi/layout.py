@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HEADERS = ("types.h", "device.h", "session.h", "compiler.h", "functions.h")
+HEADERS = ("types.h", "device.h", "session.h", "graph.h", "compiler.h", "functions.h")
 # Tables of functions, with the headers whose functions they have.
 TABLES = {
     "reprise_functions": ("types.h", "device.h", "session.h"),
-    "reprise_compiler_functions": ("compiler.h",),
+    "reprise_compiler_functions": ("compiler.h", "graph.h"),
 }
 
 
@@ -55,9 +55,14 @@ def members_of(body: str) -> dict[str, str]:
     return names
 
 
-def parse(folder: Path, headers: Sequence[str] = HEADERS) -> Interface:
+def headers_of(folder: Path) -> list[str]:
+    """Returns the headers that an include folder has; versions may add some."""
+    return [h for h in HEADERS if (folder / "reprise" / h).exists()]
+
+
+def parse(folder: Path, headers: Sequence[str] | None = None) -> Interface:
     out = Interface()
-    for header in headers:
+    for header in headers_of(folder) if headers is None else headers:
         text = (folder / "reprise" / header).read_text(encoding="utf-8")
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
         for body, name in re.findall(
@@ -84,7 +89,7 @@ def parse(folder: Path, headers: Sequence[str] = HEADERS) -> Interface:
 
 
 def measure(cc: str, folder: Path, interface: Interface) -> None:
-    lines = [f'#include "reprise/{h}"' for h in HEADERS]
+    lines = [f'#include "reprise/{h}"' for h in headers_of(folder)]
     lines += ["#include <stdio.h>", "int main(void) {"]
     for struct, members in interface.structs.items():
         lines.append(f'printf("size {struct} 0 %zu\\n", sizeof({struct}));')

@@ -30,7 +30,7 @@ ${excerpt}  if (error.status != REPRISE_OK) return fprintf(stderr, \"%s\\n\", er
 }
 ")
 file(READ ${SOURCE_DIR}/docs/embedding.md embedding)
-foreach(program minimal frame game image lend)
+foreach(program minimal frame game image lend graph)
   set(file ${WORK_DIR}/${program}.cpp)
   if(program STREQUAL minimal)
     set(file ${WORK_DIR}/minimal.c)

@@ -9,7 +9,7 @@ file(GLOB fuzz_sources CONFIGURE_DEPENDS fuzz/lib/*.cpp)
 add_library(reprise_fuzz_graphs STATIC ${fuzz_sources})
 reprise_compile_fast(reprise_fuzz_graphs)
 target_link_libraries(reprise_fuzz_graphs
-  PUBLIC reprise_codegen reprise_backends reprise_test_kernels reprise_test_support
+  PUBLIC reprise_codegen reprise_backends reprise_test_kernels reprise_test_rebuild reprise_test_support
   PRIVATE reprise_warnings)
 add_executable(reprise_fuzz fuzz/main/main.cpp)
 target_link_libraries(reprise_fuzz PRIVATE reprise_fuzz_graphs Threads::Threads reprise_warnings)

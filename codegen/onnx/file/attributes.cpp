@@ -119,4 +119,57 @@ Result<HostTensor> constant_of(const std::string& name, const wire::Attribute& a
   }
 }
 
+namespace {
+
+class SetAttribute {
+ public:
+  explicit SetAttribute(wire::Attribute& to) : to_(to) {}
+
+  Status operator()(int64_t v) {
+    to_.set_i(v);
+    return type(AttrType::Int);
+  }
+  Status operator()(float v) {
+    to_.set_f(v);
+    return type(AttrType::Float);
+  }
+  Status operator()(const std::string& v) {
+    to_.set_s(v);
+    return type(AttrType::String);
+  }
+  Status operator()(const std::vector<int64_t>& v) {
+    for (const int64_t x : v) to_.add_ints(x);
+    return type(AttrType::Ints);
+  }
+  Status operator()(const std::vector<float>& v) {
+    for (const float x : v) to_.add_floats(x);
+    return type(AttrType::Floats);
+  }
+  Status operator()(const std::vector<std::string>& v) {
+    for (const std::string& x : v) to_.add_strings(x);
+    return type(AttrType::Strings);
+  }
+  Status operator()(const HostTensor& v) {
+    set_tensor(v, {}, *to_.mutable_t());
+    return type(AttrType::Tensor);
+  }
+  Status operator()(const std::vector<Expr>&) {
+    return unsupported("attribute '" + to_.name() + "' is an expression of sizes");
+  }
+
+ private:
+  Status type(AttrType t) {
+    to_.set_type(static_cast<int32_t>(t));
+    return {};
+  }
+  wire::Attribute& to_;
+};
+
+}  // namespace
+
+Status set_attribute(const std::string& name, const Attr& value, wire::Attribute& to) {
+  to.set_name(name);
+  return std::visit(SetAttribute(to), value);
+}
+
 }  // namespace reprise::onnx

@@ -30,6 +30,8 @@ AttrType type_of(const wire::Attribute& a);
 /// Graphs and other types that an Attr cannot hold are errors. Messages name the attribute.
 Result<Attr> to_attr(const wire::Attribute& a, const std::shared_ptr<const void>& owner,
                      ExternalData& external);
+/// The reverse. Unsupported for expressions of sizes, which ONNX lacks.
+Status set_attribute(const std::string& name, const Attr& value, wire::Attribute& to);
 /// The tensor of attribute `name` of a Constant node (value, value_ints, ...). The own name of `a`
 /// is ignored, as `a` may be an attribute of a function call.
 Result<HostTensor> constant_of(const std::string& name, const wire::Attribute& a,

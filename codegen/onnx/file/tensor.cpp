@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 
+#include "codegen/ops/row/support.h"
 #include "runtime/base/low_bit.h"
 
 namespace reprise::onnx {
@@ -295,6 +296,21 @@ Result<HostTensor> to_host(const wire::Tensor& t, const std::shared_ptr<const vo
 Result<HostTensor> to_host(const wire::SparseTensor& t, const std::shared_ptr<const void>& owner,
                            ExternalData& external) {
   return named(t, t.values().name(), owner, external);
+}
+
+void set_tensor(const HostTensor& t, const std::string& name, wire::Tensor& to) {
+  to.set_name(name);
+  to.set_data_type(static_cast<int32_t>(ops::dtype_to_onnx(t.dtype())));
+  for (const int64_t d : t.dims()) to.add_dims(d);
+  if (t.dtype() == DType::String) {
+    for (const std::string& s : t.strings()) to.add_string_data(s);
+  } else if (is_low_bit(t.dtype())) {
+    std::vector<std::byte> packed(packed_size(t.dtype(), static_cast<uint64_t>(t.count())));
+    pack_elements(t.dtype(), t.bytes(), packed);
+    to.set_raw_data(packed.data(), packed.size());
+  } else {
+    to.set_raw_data(t.bytes().data(), t.bytes().size());
+  }
 }
 
 }  // namespace reprise::onnx

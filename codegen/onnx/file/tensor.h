@@ -14,6 +14,8 @@ Result<DType> dtype_of(int32_t data_type);
 /// Messages name the tensor.
 Result<HostTensor> to_host(const wire::Tensor& t, const std::shared_ptr<const void>& owner,
                            ExternalData& external);
+/// The reverse: writes the tensor and its name. Copies its bytes.
+void set_tensor(const HostTensor& t, const std::string& name, wire::Tensor& to);
 /// Expands to a dense tensor.
 Result<HostTensor> to_host(const wire::SparseTensor& t, const std::shared_ptr<const void>& owner,
                            ExternalData& external);

@@ -17,6 +17,7 @@
 #include "runtime/session/session.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/random_source.h"
+#include "tests/support/rebuild.h"
 
 namespace reprise::fuzz {
 
@@ -93,6 +94,7 @@ std::string Config::str() const {
   if (schedule != 0) out += " schedule=" + std::to_string(schedule);
   if (isolate) out += " isolate=1";
   if (!replay) out += " replay=0";
+  if (built) out += " built=1";
   if (descriptors != 0) out += " descriptors=" + std::to_string(descriptors);
   if (precision != DType::F32) out += " precision=" + precision_name(precision);
   return out;
@@ -117,16 +119,17 @@ Result<Config> Config::parse(const std::string& text) {
       c.isolate = value == "1";
     } else if (name == "replay") {
       c.replay = value != "0";
+    } else if (name == "built") {
+      c.built = value == "1";
     } else if (name == "descriptors") {
       c.descriptors = value == "2" ? 2 : value == "1" ? 1 : 0;
     } else if (name == "precision") {
       RP_ASSIGN(c.precision, parse_precision(value));
     } else {
-      return Status(
-          Code::Usage,
-          "'" + word +
-              "' is none of device, variant, disable, schedule, isolate, replay, descriptors and "
-              "precision");
+      return Status(Code::Usage, "'" + word +
+                                     "' is none of device, variant, disable, schedule, isolate, "
+                                     "replay, built, descriptors "
+                                     "and precision");
     }
   }
   return c;
@@ -272,6 +275,7 @@ std::vector<Config> Checker::choose(const Program& p, const CheckOptions& option
       varied.precision = rng.chance(0.7) ? DType::F16 : DType::BF16;
       break;
   }
+  varied.built = rng.chance(0.3);
   out.push_back(varied);
   return out;
 }
@@ -424,6 +428,15 @@ Status check_order(const plan::Plan& p) {
   return {};
 }
 
+/// Compiles the program as it is, or built once more.
+Result<package::Package> compiled(const graph::Graph& model, const Config& config,
+                                  const CompileOptions& options, Verdict& v) {
+  if (!config.built) return compile(model.clone(), options);
+  RP_ASSIGN(builder::BuiltGraph built, test::rebuild(model));
+  v.count("built");
+  return compile(std::move(built.graph), options);
+}
+
 }  // namespace
 
 Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
@@ -438,7 +451,7 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
     before = std::move(after);
     if (inject) inject(pass, g);
   };
-  RP_ASSIGN(package::Package package, compile(c.model->clone(), options));
+  RP_ASSIGN(package::Package package, compiled(*c.model, config, options, v));
   if (package.variants.size() == 1) {
     for (const plan::Step& step : package.variants[0].plan.steps) {
       const auto* launch = std::get_if<plan::Launch>(&step.what);
