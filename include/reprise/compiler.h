@@ -166,7 +166,7 @@ typedef struct reprise_compiler_functions {
   size_t struct_size; /**< the library's, which may be smaller or larger than the caller's */
   uint32_t abi;       /**< the version that was asked for */
   uint32_t reserved;  /**< zero */
-  /** The function of compiler.h with "reprise_" before this name. */
+  /** The function of compiler.h or graph.h with "reprise_" before this name. */
   /** @{ */
   reprise_status (*compile_file)(const char* onnx_path, const reprise_compile_options* options,
                                  reprise_package** out, reprise_error* error);

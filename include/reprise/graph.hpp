@@ -24,7 +24,9 @@ class Graph {
     if (reprise_graph_create(options, &g, &e) != REPRISE_OK) return e;
     return Graph(g);
   }
+  /// Takes over a graph of the C interface.
   explicit Graph(reprise_graph* graph) : graph_(graph) {}
+  /// The graph in the C interface, which this object owns.
   reprise_graph* get() const { return graph_.get(); }
 
   /// Declares a size that runs decide.

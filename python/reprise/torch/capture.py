@@ -40,6 +40,7 @@ from . import phases
 from .decompositions import decompositions, traced_forms
 from .errors import PYTORCH, Unsupported
 from .lowering import Names, lower
+from .model import Model
 from .optimizers import Rule, Tensors, clipped
 from .partition import listed_reasons
 from .results import fake_value
@@ -71,20 +72,22 @@ class Group:
 
 @dataclass
 class Captured:
-    """A training step as an ONNX model.
+    """A training step as a model.
 
     `states` are the names of inputs that sessions keep; the next value of each is the output with
     the suffix NEXT. `inputs` are the positions of the caller's tensors by name of the input. `trace`
-    is the graph, and `names` those of its arguments. `admits` tells whether it is right for arguments of other shapes.
+    is the graph, and `names` those of its arguments. `admits` tells whether it is right for arguments
+    of other shapes. `owners` has the FX node of each node of the model.
     """
 
-    model: Callable[[Tensors], bytes]
+    model: Callable[[Tensors], Model]
     states: list[str]
     inputs: dict[str, int]
     rates: dict[str, int]
     trace: GraphModule
     names: list[str]
     admits: Callable[[Sequence[tuple[int, ...]]], bool]
+    owners: dict[str, str]
 
     @property
     def pairs(self) -> dict[str, str]:
@@ -665,4 +668,5 @@ def capture(
         gm,
         names,
         tracer.guards(),
+        lowered.owners,
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
-import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +24,7 @@ from .errors import MISFITS, Unsupported
 from .freezing import Frozen
 from .lowering import Lowered, lower, source_of
 from .partition import PREFIX, cut, unsupported
-from .region import Region
+from .region import Region, owners_of
 from .results import TensorSpec
 
 log = logging.getLogger("reprise.torch")
@@ -163,30 +162,39 @@ def _region(
 ) -> Region:
     if not any(isinstance(r, TensorSpec) for r in lowered.results):
         return Region(lowered, None)  # all results are arguments or views of them
-    with entry.timed("compiled"):
-        program = job.engine.compile(lowered.model)
+    try:
+        with entry.timed("compiled"):
+            program = job.engine.compile(lowered.model)
+    except CompileError as error:
+        error.nodes = owners_of(lowered.owners, error.nodes)
+        raise
     log.info("the %s graph: %s", job.kind, phases.listed(entry.seconds))
     entry.regions.append(program)
     return Region(lowered, program, static)
 
 
 def _blamed(gm: GraphModule, error: Exception) -> dict[str, str]:
-    """Returns the FX node that a refusal of the compiler names."""
+    """Returns the FX nodes that a refusal of the compiler concerns."""
     if not isinstance(error, CompileError):
         return {}
-    names = [n.name for n in _named(gm, str(error))]
-    return {max(names, key=len): f"the compiler refuses it: {error}"} if names else {}
+    reason = f"the compiler refuses it: {error}"
+    return {n.name: reason for n in _culprits(gm, error.nodes)}
 
 
 def _blamed_in_run(gm: GraphModule, error: RunRefused) -> dict[str, str]:
-    """Returns the FX nodes whose kernel a device refuses to run.
+    """Returns the FX nodes whose kernel a device refuses to run."""
+    reason = f"the device refuses it: {error}"
+    return {n.name: reason for n in _culprits(gm, error.nodes)}
+
+
+def _culprits(gm: GraphModule, names: Sequence[str]) -> list[Node]:
+    """Returns the nodes of a kernel that are to be left out, given the names of all.
 
     Loops are those of reductions, products and the like, which elementwise operators and views have
     joined; the latter are left out only if the kernel consists of them.
     """
-    nodes = _named(gm, str(error))
-    loops = [n for n in nodes if not _is_injective(n)]
-    return {n.name: f"the device refuses it: {error}" for n in loops or nodes}
+    nodes = _named(gm, names)
+    return [n for n in nodes if not _is_injective(n)] or nodes
 
 
 def _is_injective(node: Node) -> bool:
@@ -197,21 +205,17 @@ def _is_injective(node: Node) -> bool:
 
 
 def note_sources(gm: GraphModule, error: reprise.Error) -> None:
-    """Adds the user's lines of the nodes that a message names, which a traceback shows."""
+    """Adds the user's lines of the nodes that an error concerns, which a traceback shows."""
     with contextlib.suppress(Exception):  # the error itself is what matters
-        quoted = " ".join(re.findall("'([^']*)'", str(error)))
-        sources = {source_of(n): None for n in _named(gm, quoted)}
+        sources = {source_of(n): None for n in _named(gm, error.nodes)}
         for source in sources:
             if source:
                 error.add_note(f"from {source}")
 
 
-def _named(gm: GraphModule, message: str) -> list[Node]:
-    """Returns the nodes whose names a message has."""
-    words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", message))
-    for word in list(words):
-        words.add(re.sub(r"_v$", "", word))
-    return [n for n in gm.graph.nodes if n.op == "call_function" and n.name in words]
+def _named(gm: GraphModule, names: Sequence[str]) -> list[Node]:
+    """Returns the operators of these names, in the order of the graph."""
+    return [n for n in gm.graph.nodes if n.op == "call_function" and n.name in names]
 
 
 def _partitioned(

@@ -34,6 +34,11 @@ def elem_type(dtype: torch.dtype) -> int:
     return number
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """Returns the name that Reprise has for a dtype."""
+    return str(dtype).removeprefix("torch.")
+
+
 def raw_bytes(value: torch.Tensor) -> bytes:
     """Returns the elements of a tensor in C order."""
     flat = value.detach().cpu().contiguous().reshape(-1)

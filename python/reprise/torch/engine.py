@@ -15,17 +15,26 @@ import torch
 import reprise
 
 from . import cache, phases, profiling
+from .model import Model
 from .options import Options
 from .residents import Resident, Residents
 from .tally import counters
 
 
 class CompileError(Exception):
-    """The compiler refuses a model. The message names the node."""
+    """The compiler refuses a model. `nodes` are those of the model that the error concerns."""
+
+    def __init__(self, message: str, nodes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.nodes = tuple(nodes)
 
 
 class RunRefused(Exception):
-    """A device cannot run a program with these inputs. The message names the node."""
+    """A device cannot run a program with these inputs. `nodes` are as those of a CompileError."""
+
+    def __init__(self, message: str, nodes: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.nodes = tuple(nodes)
 
 
 @dataclass
@@ -64,8 +73,8 @@ class Engine(Protocol):
 
     weights: str
 
-    def compile(self, model: bytes) -> Program:
-        """Compiles an ONNX model, or raises CompileError."""
+    def compile(self, model: Model) -> Program:
+        """Compiles a model, or raises CompileError."""
 
 
 class _PackageProgram:
@@ -88,7 +97,7 @@ class _PackageProgram:
                     self._session.run_raw(inputs, outputs)
                 self._has_run = True
         except reprise.Unsupported as error:
-            raise RunRefused(str(error)) from error
+            raise RunRefused(str(error), error.nodes) from error
 
     @functools.cached_property
     def _timed(self) -> reprise.Session:
@@ -139,9 +148,9 @@ class PackageEngine:
                 package, self.device, mode=self.session_mode, timestamps=timestamps
             )
 
-    def package(self, model: bytes, states: Mapping[str, str]) -> reprise.Package:
+    def package(self, model: Model, states: Mapping[str, str]) -> reprise.Package:
         """Returns the package of a model with states, from disk or newly compiled."""
-        key = self._key(model + repr(sorted(states.items())).encode())
+        key = self._key(model.digest + repr(sorted(states.items())).encode())
         with phases.phase("loaded"):
             package = self._shelf.find(key)
         if package is not None:
@@ -150,21 +159,21 @@ class PackageEngine:
         return self._made(model, key, states)
 
     def _made(
-        self, model: bytes, key: bytes, states: Mapping[str, str] | None = None
+        self, model: Model, key: bytes, states: Mapping[str, str] | None = None
     ) -> reprise.Package:
         """Compiles a package, and keeps it on disk."""
         with phases.phase("compiled"):
-            package = reprise.compile(
-                model, device=self.device, mode=self.session_mode, precision=self.precision,
-                states=states, progress=phases.progress(),
+            package = model.compile(
+                states, device=self.device, mode=self.session_mode, precision=self.precision,
+                progress=phases.progress(),
             )  # fmt: skip
             counters.compiled += 1
             self._shelf.keep(key, package)
         return package
 
-    def compile(self, model: bytes) -> Program:
+    def compile(self, model: Model) -> Program:
         """Returns a program from memory or disk, or compiles it."""
-        key = self._key(model)
+        key = self._key(model.digest)
         with self._lock:
             found = self._programs.get(key)
             if found is not None:
@@ -180,20 +189,20 @@ class PackageEngine:
             reprise.InvalidModel,
             reprise.InternalError,
         ) as error:
-            raise CompileError(str(error)) from error
+            raise CompileError(str(error), error.nodes) from error
         with self._lock:
             self._programs[key] = program
             while len(self._programs) > _MAX_PROGRAMS:
                 self._programs.popitem(last=False)
         return program
 
-    def _key(self, model: bytes) -> bytes:
+    def _key(self, digest: bytes) -> bytes:
         device = self.device.info
         parts = (
             cache.build_id(), self.session_mode, self._options.precision, device.id, device.name,
             device.driver,
         )  # fmt: skip
-        return hashlib.sha256(repr(parts).encode() + model).digest()
+        return hashlib.sha256(repr(parts).encode() + digest).digest()
 
     def _from_disk(self, key: bytes) -> Program | None:
         with phases.phase("loaded"):

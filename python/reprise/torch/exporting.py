@@ -333,15 +333,11 @@ def export_model(
     outputs = {name: name + NEXT for name in interface.states}
     if lowered.seed is not None:
         outputs[lowered.seed] = SEED + NEXT
-    package = reprise.compile(
-        with_values(lowered.model, states),
-        targets=targets,
-        precision=precision,
-        states=outputs,
-        ranges=_ranges(
-            program, sizes, [s for s, at in lowered.symbols.items() if at[1] >= 0]
-        ),
+    limits = _ranges(
+        program, sizes, [s for s, at in lowered.symbols.items() if at[1] >= 0]
     )
+    built = with_values(lowered.model, states).with_limits(limits)
+    package = built.compile(outputs, targets=targets, precision=precision)
     if path is not None:
         package.save(path)
     return package

@@ -1,4 +1,4 @@
-"""Builds the ONNX graph of one compiled region: values, nodes, constants and symbolic sizes."""
+"""Collects the graph of one compiled region: values, nodes, constants and symbolic sizes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ from typing import TYPE_CHECKING, Any
 import sympy  # type: ignore[import-untyped]
 import torch
 
-from . import proto
 from .dtypes import elem_type, raw_bytes
 from .errors import Unsupported
-from .symbols import SHIFT, Linear, Size, expression, linear, static
+from .model import (
+    Attribute,
+    Body,
+    Constant,
+    Dim,
+    Input,
+    Model,
+    Node,
+    SizeNode,
+    is_expressible,
+)
+from .symbols import SHIFT, Size, expression, linear, static
 
 if TYPE_CHECKING:
     from .checks import Check
 
-#: The newest version of ai.onnx whose operators rows use.
-OPSET = 26
-_DOMAINS = {"": OPSET, "com.microsoft": 1}
 #: The operators of ONNX for those of floats in expressions of sizes.
 _FLOAT_OPERATORS = {
     "Add": "Add", "Mul": "Mul", "FloatTrueDiv": "Div", "IntTrueDiv": "Div", "Pow": "Pow",
@@ -35,8 +42,6 @@ _RELATIONS = {
     "StrictGreaterThan": "Greater", "GreaterThan": "GreaterOrEqual", "StrictLessThan": "Less",
     "LessThan": "LessOrEqual", "Equality": "Equal",
 }  # fmt: skip
-#: What expressions of sizes in declared dims consist of.
-_EXPRESSIBLE = (sympy.Add, sympy.Mul, sympy.Symbol, sympy.Integer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,26 +87,26 @@ class Graph:
     operator in the FX graph, and `fake` is the fake tensor of its first operand.
     """
 
-    nodes: list[bytes] = field(default_factory=list)
-    initializers: list[bytes] = field(default_factory=list)
-    inputs: list[bytes] = field(default_factory=list)
-    outputs: list[bytes] = field(default_factory=list)
+    nodes: list[Node | SizeNode] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    inputs: list[Input] = field(default_factory=list)
+    outputs: list[tuple[str, str]] = field(default_factory=list)
+    #: The FX nodes that the nodes of the model compute.
+    owners: dict[str, str] = field(default_factory=dict)
     outs: list[Meta] = field(default_factory=list)
     name: str = "graph"
     target: str = ""
     fake: Any = None
     _names: set[str] = field(default_factory=set)
     _constants: dict[bytes, Value] = field(default_factory=dict)
-    #: The input and axis that give a symbol its value, and the size of that dim.
-    _symbols: dict[sympy.Symbol, tuple[Value, int, Linear]] = field(
-        default_factory=dict
-    )
+    #: The symbols that inputs have as dims.
+    _symbols: set[sympy.Symbol] = field(default_factory=set)
     #: The values of expressions of sizes, and of numbers that are elements of tensors.
     _sizes: dict[sympy.Expr, Value] = field(default_factory=dict)
-    #: Inputs that follow those of arguments: a symbol that no argument has as a dim becomes an
+    #: Inputs that follow those of arguments: a symbol that no argument has as a dim is one of an
     #: empty tensor with dims [symbol, 0], and None is the seed of random numbers.
     extra_inputs: list[sympy.Symbol | None] = field(default_factory=list)
-    #: Symbols that may be negative: such a dim is larger by SHIFT.
+    #: Symbols that may be negative: the dim is SHIFT + symbol.
     signed: set[sympy.Symbol] = field(default_factory=set)
     #: Assertions that are made after each run.
     checks: list[Check] = field(default_factory=list)
@@ -134,34 +139,25 @@ class Graph:
     def add_input(self, name: str, dtype: torch.dtype, dims: Sequence[Size]) -> Value:
         """Adds an input. Its symbolic dims give later nodes the values of their symbols."""
         value = Value(self.unique(name), dtype, tuple(dims))
-        declared: list[proto.Dim] = []
+        declared: list[Dim] = []
         for axis, dim in enumerate(dims):
             expr = expression(dim)
-            if expr.is_Integer:
-                declared.append(int(expr))
-                continue
             form = linear(expr) if self.exported or expr.is_Symbol else None
             if form is not None:
-                self._symbols.setdefault(form.symbol, (value, axis, form))
-            declared.append(
-                self._declared(expr) or self.unique(f"{value.name}_dim{axis}")
-            )
-        self.inputs.append(proto.value_info(value.name, elem_type(dtype), declared))
+                self._symbols.add(form.symbol)
+            known = expr.is_Integer or expr.is_Symbol or self._is_declared(expr)
+            declared.append(expr if known else self.unique(f"{value.name}_dim{axis}"))
+        elem_type(dtype)
+        self.inputs.append(Input(value.name, dtype, tuple(declared)))
         return value
 
-    def _declared(self, size: sympy.Expr) -> str:
-        """Returns how the model declares a size that only a run knows; "" if it has no name.
+    def _is_declared(self, size: sympy.Expr) -> bool:
+        """Returns whether the model declares a dim as an expression.
 
-        An exported model has expressions of sizes that this input or one before it has.
+        An exported model has those of sizes that this input or one before it has.
         """
-        if size.is_Symbol:
-            return self.size_names.get(size, str(size))
-        if not self.exported or not size.free_symbols <= self._symbols.keys():
-            return ""
-        if not all(isinstance(p, _EXPRESSIBLE) for p in sympy.preorder_traversal(size)):
-            return ""
-        names = {s: sympy.Symbol(self.size_names.get(s, str(s))) for s in self._symbols}
-        return str(size.xreplace(names))
+        known = self.exported and size.free_symbols <= self._symbols
+        return known and is_expressible(size)
 
     def seed_words(self) -> tuple[Value, Value]:
         """Returns two words for random numbers, as uint32.
@@ -194,21 +190,16 @@ class Graph:
     def add_output(self, value: Value, name: str | None = None) -> str:
         """Makes a value an output, under a name of its own."""
         name = self.unique(name or "output")
-        self._emit("Identity", (value.name,), (name,), "", {})
-        dims = [
-            int(e)
-            if (e := expression(d)).is_Integer
-            else self.unique(f"{name}_dim{axis}")
-            for axis, d in enumerate(value.shape)
-        ]
-        self.outputs.append(proto.value_info(name, elem_type(value.dtype), dims))
+        self._emit("Identity", (value.name,), (name,), {})
+        self.outputs.append((name, name))
         return name
 
-    def model(self) -> bytes:
-        """Returns the ModelProto."""
-        return proto.model(
-            self.nodes, self.initializers, self.inputs, self.outputs, _DOMAINS
-        )
+    def model(self) -> Model:
+        """Returns what was collected."""
+        return Model(
+            tuple(self.inputs), tuple(self.constants), tuple(self.nodes),
+            tuple(self.outputs), dict(self.size_names), {s: -SHIFT for s in self.signed},
+        )  # fmt: skip
 
     # Nodes
 
@@ -217,12 +208,11 @@ class Graph:
         op: str,
         inputs: Iterable[str],
         outputs: Iterable[str],
-        domain: str,
-        attributes: dict[str, proto.Attribute],
+        attributes: dict[str, Attribute],
     ) -> None:
-        encoded = [proto.attribute(k, v) for k, v in attributes.items()]
         name = self.unique(self.name)
-        self.nodes.append(proto.node(op, inputs, outputs, name, domain, encoded))
+        self.owners[name] = self.name
+        self.nodes.append(Node(op, tuple(inputs), tuple(outputs), name, attributes))
 
     def op(
         self,
@@ -230,7 +220,7 @@ class Graph:
         *inputs: Value | None,
         dtype: torch.dtype | None = None,
         dims: Sequence[Size] | None = None,
-        **attributes: proto.Attribute,
+        **attributes: Attribute,
     ) -> Value:
         """Adds a node with one result. Its dtype is that of the first input unless it is given."""
         if dtype is None:
@@ -240,7 +230,7 @@ class Graph:
             self.unique(f"{self.name}_v"), dtype, None if dims is None else tuple(dims)
         )
         names = ["" if i is None else i.name for i in inputs]
-        self._emit(op, names, (out.name,), "", attributes)
+        self._emit(op, names, (out.name,), attributes)
         return out
 
     def ops(
@@ -248,16 +238,16 @@ class Graph:
         op: str,
         inputs: Sequence[Value | None],
         dtypes: Sequence[torch.dtype],
-        **attributes: proto.Attribute,
+        **attributes: Attribute,
     ) -> list[Value]:
         """Adds a node with several results, whose dtypes are given."""
         outs = [Value(self.unique(f"{self.name}_v"), d) for d in dtypes]
         names = ["" if i is None else i.name for i in inputs]
-        self._emit(op, names, [o.name for o in outs], "", attributes)
+        self._emit(op, names, [o.name for o in outs], attributes)
         return outs
 
     @contextlib.contextmanager
-    def _inside(self) -> Iterator[list[bytes]]:
+    def _inside(self) -> Iterator[list[Node | SizeNode]]:
         """In this block, nodes go to a list of their own, and are not known to those outside it."""
         outer = (self.nodes, self._sizes, self._seed_words, self._iterations)
         self.nodes, self._sizes = [], dict(self._sizes)
@@ -271,7 +261,7 @@ class Graph:
         """Gives the results of a body names of their own."""
         names = [self.unique("result") for _ in values]
         for value, name in zip(values, names, strict=True):
-            self._emit("Identity", (value.name,), (name,), "", {})
+            self._emit("Identity", (value.name,), (name,), {})
         return names
 
     def loop(
@@ -291,15 +281,8 @@ class Graph:
             condition, results = body(number, given)
             ends = [going if condition is None else condition, *results]
             names = self._named_results(ends)
-        inputs = [
-            proto.value_info(v.name, elem_type(v.dtype), () if v in (number, going) else None)
-            for v in (number, going, *given)
-        ]  # fmt: skip
-        outputs = [
-            proto.value_info(n, elem_type(v.dtype), () if v is ends[0] else None)
-            for n, v in zip(names, ends, strict=True)
-        ]
-        inside = proto.graph(nodes, [], inputs, outputs, names[0])
+        inputs = tuple(v.name for v in (number, going, *given))
+        inside = Body(names[0], inputs, tuple(nodes), tuple(names))
         return self.ops(
             "Loop", [count, start, *carried], [r.dtype for r in results], body=inside
         )
@@ -313,13 +296,8 @@ class Graph:
             with self._inside() as nodes:
                 results = list(branch())
                 names = self._named_results(results)
-            outputs = [
-                proto.value_info(n, elem_type(v.dtype), None)
-                for n, v in zip(names, results, strict=True)
-            ]
-            bodies.append(
-                proto.graph(nodes, [], [], outputs, self.unique(f"{self.name}_branch"))
-            )
+            name = self.unique(f"{self.name}_branch")
+            bodies.append(Body(name, (), tuple(nodes), tuple(names)))
         return self.ops(
             "If", [condition], [r.dtype for r in results], then_branch=bodies[0], else_branch=bodies[1]
         )  # fmt: skip
@@ -336,7 +314,8 @@ class Graph:
         found = self._constants.get(key)
         if found is None:
             found = Value(self.unique("constant"), value.dtype, dims)
-            self.initializers.append(proto.tensor(found.name, number, dims, raw))
+            digest = hashlib.sha256(raw).hexdigest()
+            self.constants.append(Constant(found.name, value.dtype, dims, raw, digest))
             self._constants[key] = found
         return found
 
@@ -372,6 +351,9 @@ class Graph:
         """Returns sizes as a list of int64, a constant if all are known."""
         if all(static(d) for d in dims):
             return self.ints([int(d) for d in dims])
+        exprs = [expression(d) for d in dims]
+        if all(self._is_size(e) for e in exprs):
+            return self._sizes_node(exprs, False)
         parts = [
             self.ints([int(d)])
             if static(d)
@@ -380,24 +362,31 @@ class Graph:
         ]
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
 
-    def _symbol(self, symbol: sympy.Symbol) -> Value:
-        if symbol not in self._symbols:
-            name = f"size_{symbol}"
-            self.extra_inputs.append(symbol)
-            value = Value(self.unique(name), torch.float32)
-            dim = f"{symbol}_shifted" if symbol in self.signed else str(symbol)
-            self.inputs.append(proto.value_info(value.name, 1, [dim, 0]))
-            self._symbols[symbol] = (value, 0, Linear(symbol))
-        value, axis, form = self._symbols[symbol]
-        shape = self.op("Shape", value, dtype=torch.int64)
-        found = self.op("Gather", shape, self.constant(torch.tensor(axis)), axis=0)
-        if symbol in self.signed:
-            found = self.op("Sub", found, self.constant(torch.tensor(SHIFT)))
-        if form.offset != 0:
-            found = self.op("Sub", found, self.constant(torch.tensor(form.offset)))
-        if form.scale != 1:
-            found = self.op("Div", found, self.constant(torch.tensor(form.scale)))
-        return found
+    def _need(self, symbol: sympy.Symbol) -> None:
+        """Makes sure that an input has the symbol as a dim."""
+        if symbol in self._symbols:
+            return
+        self._symbols.add(symbol)
+        self.extra_inputs.append(symbol)
+        dim = symbol + SHIFT if symbol in self.signed else symbol
+        dims = (dim, sympy.Integer(0))
+        self.inputs.append(Input(self.unique(f"size_{symbol}"), torch.float32, dims))
+
+    def _is_size(self, expr: sympy.Expr) -> bool:
+        """Returns whether inputs alone decide an expression, and the builder has sizes like it.
+
+        Numbers that are elements of tensors are no sizes.
+        """
+        numbers = self._sizes.keys() - self._symbols
+        return is_expressible(expr) and expr.free_symbols.isdisjoint(numbers)
+
+    def _sizes_node(self, exprs: Sequence[sympy.Expr], scalar: bool) -> Value:
+        for symbol in sorted({s for e in exprs for s in e.free_symbols}, key=str):
+            self._need(symbol)
+        dims = () if scalar else (len(exprs),)
+        value = Value(self.unique("sizes"), torch.int64, dims)
+        self.nodes.append(SizeNode(value.name, tuple(exprs), scalar))
+        return value
 
     def size_of(self, expr: sympy.Expr) -> Value:
         """Returns the value of an expression of sizes as a 0-d int64 tensor."""
@@ -409,8 +398,8 @@ class Graph:
     def _new_expression(self, expr: sympy.Expr) -> Value:
         if expr.is_Integer:
             return self.constant(torch.tensor(int(expr)))
-        if expr.is_Symbol:
-            return self._symbol(expr)
+        if self._is_size(expr):
+            return self._sizes_node([expr], True)
         name = type(expr).__name__
         if name == "Pow" and expr.args[1].is_Integer and expr.args[1] > 0:
             return self._fold("Mul", [self.size_of(expr.args[0])] * int(expr.args[1]))

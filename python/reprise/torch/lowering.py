@@ -1,4 +1,4 @@
-"""Turns a functional FX graph of ATen operators into an ONNX model."""
+"""Turns a functional FX graph of ATen operators into a model."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from .complexes import PARTS, Complex
 from .dtypes import elem_type
 from .errors import PYTORCH, Unsupported
 from .graph import Graph, Meta, Value
+from .model import Model
 from .results import (
     Result,
     SizeResult,
@@ -43,19 +44,20 @@ from .symbols import expression, find_symbols, signed_symbols, static, symbols_o
 
 @dataclass
 class Lowered:
-    """An ONNX model with what the caller needs to run it.
+    """A model with what the caller needs to run it.
 
     `inputs` are the positions of arguments that become inputs, with their specs; `symbols` says
     where a run finds the value of each symbol: argument and axis, or axis -1 for a SymInt.
     `extra` lists the inputs that follow those of arguments: a symbol stands for an empty tensor
     with dims [symbol, 0], None for the seed of random numbers. Where the symbol may be negative, as
-    `signed` says, that dim is larger by SHIFT.
+    `signed` says, that dim is SHIFT + symbol. `owners` has the FX node of each node of the model.
     `results` has one entry for each result of the FX graph: the spec of an output, the number of
     the argument that is returned, a view, a size, or None. These are `listed`; tensors that several
     views share, and those that `checks` read, follow.
     """
 
-    model: bytes
+    model: Model
+    owners: dict[str, str]
     inputs: list[tuple[int, TensorSpec]]
     results: list[Result]
     symbols: dict[sympy.Symbol, tuple[int, int]]
@@ -363,7 +365,8 @@ def lower(
             )
     extra = graph.extra_inputs
     return Lowered(
-        graph.model(), inputs, results, symbols, extra, graph.signed, checks, count, seed
+        graph.model(), graph.owners, inputs, results, symbols, extra, graph.signed, checks, count,
+        seed,
     )  # fmt: skip
 
 

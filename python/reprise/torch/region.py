@@ -5,10 +5,12 @@ Everything here happens in each call, so what is known beforehand is prepared wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+
+import reprise
 
 from .engine import Program, RunRefused
 from .lowering import Lowered
@@ -79,6 +81,7 @@ class Region(torch.nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.program = program
+        self._owners = lowered.owners
         symbols = list(lowered.symbols)
         self._symbols = [_symbol(*lowered.symbols[s]) for s in symbols]
         self._readers: list[tuple[int, _Reader]] = []
@@ -150,9 +153,18 @@ class Region(torch.nn.Module):
         def run(inputs: list[Any]) -> None:
             for place, value in others:
                 inputs[place] = value
-            program.run(inputs, written)
+            try:
+                program.run(inputs, written)
+            except (reprise.Error, RunRefused) as error:
+                error.nodes = owners_of(self._owners, error.nodes)
+                raise
 
         self._statics.run(arguments, len(others), run)
+
+
+def owners_of(owners: Mapping[str, str], nodes: Sequence[str]) -> tuple[str, ...]:
+    """Returns the FX nodes that nodes of a model compute."""
+    return tuple(dict.fromkeys(owners[n] for n in nodes if n in owners))
 
 
 #: Makes a result from the arguments, the values of symbols and the outputs of the program.

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-from . import proto
-from .dtypes import elem_type, raw_bytes
+from .model import Model
 
 #: The next value of a state is the output with this suffix.
 NEXT = ".next"
@@ -25,12 +24,6 @@ def restored(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.view_as_complex(value) if dtype.is_complex else value
 
 
-def with_values(model: bytes, values: Mapping[str, torch.Tensor]) -> bytes:
-    """Returns a model in which inputs have these initial values."""
-    forms = {name: stored(value) for name, value in values.items()}
-    # Fields of a protobuf message that are repeated may be appended to it.
-    parts = [
-        proto.initializer(proto.tensor(n, elem_type(v.dtype), v.shape, raw_bytes(v)))
-        for n, v in forms.items()
-    ]
-    return model + b"".join(parts)
+def with_values(model: Model, values: Mapping[str, torch.Tensor]) -> Model:
+    """Returns a model in which states have these first values."""
+    return model.with_values({name: stored(value) for name, value in values.items()})

@@ -35,6 +35,7 @@ from .dtypes import ELEM_TYPES
 from .engine import PackageEngine, open_engine
 from .optimizers import Rule, Tensors, rules_of
 from .options import Options
+from .region import owners_of
 from .settings import Settings
 from .states import SEED, restored, stored
 
@@ -265,6 +266,7 @@ class TrainStep:
     ) -> reprise.Error:
         """Returns an error of a step with the user's lines and the index that it is about."""
         captured = program.captured
+        error.nodes = owners_of(captured.owners, error.nodes)
         note_sources(captured.trace, error)
         names = dict(
             zip(
@@ -369,11 +371,8 @@ class TrainStep:
         self._check(given)
         captured = self._capture(given, fixed=True)
         model = captured.model(self._values(captured))
-        package = reprise.compile(
-            model,
-            targets=targets,
-            precision=self._engine.precision,
-            states=captured.pairs,
+        package = model.compile(
+            captured.pairs, targets=targets, precision=self._engine.precision
         )
         if path is not None:
             package.save(path)

@@ -146,14 +146,14 @@ class Refusals(unittest.TestCase):
         def function(x: torch.Tensor) -> torch.Tensor:
             return torch.tan(torch.sin(x.cumsum(0)) @ x) + 1
 
-        refused = {"tan": "'tan' is too long", "mm": "'mm' is too long"}
+        refused = {"tan": "it is too long", "mm": "it is too long"}
         real = engine._PackageProgram.run
 
         def run_or_refuse(program, inputs, outputs):  # type: ignore[no-untyped-def]
             names = str(program.kernels().names).lower()
             for operator, reason in refused.items():
                 if operator.replace("mm", "matmul") in names:
-                    raise engine.RunRefused(reason)
+                    raise engine.RunRefused(reason, [operator])
             real(program, inputs, outputs)
 
         x = torch.rand(4, 4)
@@ -163,6 +163,30 @@ class Refusals(unittest.TestCase):
         self.assertEqual(set(reasons), {"aten.tan.default", "aten.mm.default"})
         for operator, reason in reasons.items():
             self.assertIn("is too long", reason, operator)
+
+    def test_the_words_of_a_message_decide_nothing(self) -> None:
+        """The same refusals with other messages cut a graph at the same places."""
+
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return torch.tan(torch.sin(x.cumsum(0)) @ x) + 1
+
+        def refuse(words: str) -> list[str]:
+            compiled = engine.reprise.compile
+
+            def compile_or_refuse(graph, **options):  # type: ignore[no-untyped-def]
+                if "MatMul" in str(graph):
+                    error = Unsupported(words)
+                    error.nodes = ("mm",)
+                    raise error
+                return compiled(graph, **options)
+
+            torch._dynamo.reset()
+            with mock.patch.object(engine.reprise, "compile", compile_or_refuse):
+                found = explain(function, torch.rand(4, 4), options=self.options)
+            return [f.operator for f in found.fallbacks]
+
+        for words in ("node 'tan' is wrong", "sin cumsum 'add' tan", ""):
+            self.assertEqual(refuse(words), ["aten.mm.default"], words)
 
     def test_a_refusal_without_a_name_leaves_the_graph_to_pytorch(self) -> None:
         def refuse(program, inputs, outputs):  # type: ignore[no-untyped-def]

@@ -137,11 +137,11 @@ class Graphs(unittest.TestCase):
     def test_what_a_device_refuses(self) -> None:
         """The graph is loaded when a run is refused, and PyTorch runs the node that is named."""
         again = self.loaded(self.stored(shapes, torch.randn(5, 3)))
-        run, refusals = engine._PackageProgram.run, ["node 'cat'"]
+        run, refusals = engine._PackageProgram.run, ["cat"]
 
         def refused_once(program: Any, *arguments: Any) -> None:
             if refusals:
-                raise engine.RunRefused(refusals.pop())
+                raise engine.RunRefused("it is too long", [refusals.pop()])
             run(program, *arguments)
 
         with (

@@ -1,7 +1,6 @@
-"""Writes ONNX models as protobuf bytes.
+"""Writes ONNX models as protobuf bytes, by the public field numbers of the messages.
 
-The few messages of ONNX that a computation needs are encoded here by their public field numbers, so
-that the backend depends on neither `onnx` nor `protobuf`.
+ort_engine.py runs the backend's models with ONNX Runtime, which takes nothing else.
 """
 
 from __future__ import annotations
@@ -56,11 +55,6 @@ def tensor(name: str, elem_type: int, dims: Iterable[int], raw: bytes) -> bytes:
     return b"".join([*parts, _number(2, elem_type), _data(8, name), _data(9, raw)])
 
 
-def initializer(encoded: bytes) -> bytes:
-    """Returns what adds a TensorProto to the graph's initialisers when it follows a ModelProto."""
-    return _data(7, _data(5, encoded))
-
-
 def attribute(name: str, value: Attribute) -> bytes:
     """Returns an AttributeProto whose type follows from the Python type of `value`.
 
@@ -108,6 +102,11 @@ def value_info(name: str, elem_type: int, dims: Iterable[Dim] | None) -> bytes:
         )
         tensor_type += _data(2, shape)
     return _data(1, name) + _data(2, _data(1, tensor_type))
+
+
+def output_info(name: str) -> bytes:
+    """Returns a ValueInfoProto without a type, which a runtime infers."""
+    return _data(1, name)
 
 
 def graph(
