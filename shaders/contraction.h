@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "codegen/target/target_facts.h"
+#include "runtime/plan/packing.h"
+#include "shaders/operand.h"
 #include "shaders/result_tile.h"
 
 namespace reprise::shaders {
@@ -42,6 +44,10 @@ class Gemm {
   virtual ~Gemm() = default;
   virtual kernel::Builder& builder() = 0;
 
+  /// What is known of the operands, in kernels that ask. Elements that are loaded by the plain form
+  /// must exist: it does not clamp, nor zero what is past the end of K.
+  virtual Operand a() { return {}; }
+  virtual Operand b() { return {}; }
   /// Whether neighbouring elements in memory differ in k: those of A (else in m), of B (else in n).
   virtual bool a_along_k() const = 0;
   virtual bool b_along_k() const = 0;
@@ -128,6 +134,11 @@ class Schedule {
   virtual std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const = 0;
   /// Writes the code that computes one tile.
   virtual Status write(const TileWork& work) const = 0;
+  /// The form in which write() reads a B that is a weight, whose elements have so many bits if they
+  /// are fewer than 8, else 0. The Gemm loads elements of any form; one that is not the default's
+  /// costs it more instructions, so a schedule that chooses one copies or loads it itself. Its
+  /// first axis is the batch, the others are K and N in the order of `b`.
+  virtual plan::Packing packing(const plan::MatrixShape& b, int64_t bits, const Tile& tile) const;
 };
 
 /// All schedules.
@@ -141,6 +152,8 @@ Status add_schedules(std::span<const Schedule* const> more);
 std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 
 // --- shared by schedules ---
+/// The default of Schedule::packing(): the columns of a tile lie side by side.
+plan::Packing columns_in_tiles(const plan::MatrixShape& b, int64_t bits, const Tile& tile);
 /// Estimated time on a GPU of `steps` dependent steps, in each of which every one of a workgroup's
 /// `invocations` does `work`. The unit of `work` is a multiply-add.
 double gpu_time(double workgroups, double invocations, double steps, double work);

@@ -59,6 +59,14 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
   return all;
 }
 
+plan::Packing columns_in_tiles(const plan::MatrixShape& b, int64_t bits, const Tile& tile) {
+  return bits != 0 ? plan::in_tiles_of_nibbles(b, tile.columns) : plan::in_tiles(b, tile.columns);
+}
+
+plan::Packing Schedule::packing(const plan::MatrixShape& b, int64_t bits, const Tile& tile) const {
+  return columns_in_tiles(b, bits, tile);
+}
+
 Result<BlockScale> Gemm::load_b_scale(const Column&, Value, int64_t) {
   return internal_error("B has no scales");
 }

@@ -57,10 +57,10 @@ Result<plan::Plan> host_plan_of(CompileContext& context) {
 int64_t bytes_of(const plan::Plan& p, const plan::Buffer& b) {
   const Expr count = element_count(b.shape);
   if (!count.is_const()) return -1;
-  const bool nibbles =
-      b.kind == plan::BufferKind::Weight &&
-      p.weights[static_cast<size_t>(b.index)].packing == plan::Weight::Packing::Nibbles;
-  return nibbles ? count.value() / 2 : count.value() * static_cast<int64_t>(size_of(b.dtype));
+  const int64_t bits =
+      b.kind == plan::BufferKind::Weight ? p.weights[static_cast<size_t>(b.index)].packing.bits : 0;
+  return bits != 0 ? count.value() * bits / 8
+                   : count.value() * static_cast<int64_t>(size_of(b.dtype));
 }
 
 std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {

@@ -63,19 +63,13 @@ plan::BufferId PlanBuffers::of(ValueId v) {
 }
 
 plan::BufferId PlanBuffers::packed(ValueId v, const lower::PackedOperand& form) {
-  const auto key = std::make_tuple(v, form.batch, form.k, form.n, form.tile_n, form.transposed);
+  const auto key = std::pair(v, form.packing);
   if (auto it = packed_.find(key); it != packed_.end()) return it->second;
   const graph::Value& value = g_.value(v);
   plan::Weight w;
   w.name = value.name;
   w.segment = weights_.add_elements(*value.constant);
-  w.packing = lower::is_packed_in_nibbles(g_, v) ? plan::Weight::Packing::Nibbles
-                                                 : plan::Weight::Packing::Tiles;
-  w.batch = form.batch;
-  w.k = form.k;
-  w.n = form.n;
-  w.tile_n = form.tile_n;
-  w.transposed = form.transposed;
+  w.packing = form.packing;
   p_.weights.push_back(std::move(w));
   const plan::BufferId id = p_.buffers.push_back({value.name, plan::BufferKind::Weight,
                                                   static_cast<int32_t>(p_.weights.size()) - 1,

@@ -32,8 +32,7 @@ class PlanBuffers {
   WeightStore& weights_;
   std::vector<bool> known_from_inputs_;  // by symbol
   std::map<graph::ValueId, plan::BufferId> by_value_;
-  std::map<std::tuple<graph::ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId>
-      packed_;
+  std::map<std::pair<graph::ValueId, plan::Packing>, plan::BufferId> packed_;
 };
 
 }  // namespace reprise

@@ -373,6 +373,16 @@ class Decoder : private MetadataReader {
     return list(from.samples(), to.samples, samples);
   }
 
+  Status packing(const fb::Packing& from, plan::Packing& to) {
+    RP_TRY(numbers(from.dims(), to.dims));
+    to.bits = from.bits();
+    if (!from.parts()) return {};
+    RP_TRY(spend(uint64_t{from.parts()->size()} * sizeof(plan::Packing::Part)));
+    for (const fb::PackingPart* part : *from.parts())
+      to.parts.push_back({part->axis(), part->size(), part->step()});
+    return {};
+  }
+
   Status plan(const fb::Plan& from, plan::Plan& to) {
     const auto buffer = [this](const fb::Buffer& f, plan::Buffer& t) {
       t.kind = static_cast<plan::BufferKind>(f.kind());
@@ -384,12 +394,7 @@ class Decoder : private MetadataReader {
     RP_TRY(list(from.buffers(), to.buffers, buffer));
     RP_TRY(list(from.weights(), to.weights, [this](const fb::PlanWeight& f, plan::Weight& t) {
       t.segment = f.segment();
-      t.packing = static_cast<plan::Weight::Packing>(f.packing());
-      t.batch = f.batch();
-      t.k = f.k();
-      t.n = f.n();
-      t.tile_n = f.tile_n();
-      t.transposed = f.transposed();
+      if (f.packing()) RP_TRY(packing(*f.packing(), t.packing));
       return string(f.name(), t.name);
     }));
     RP_TRY(list(from.kernels(), to.kernels,

@@ -19,8 +19,10 @@ Status check_weight(const Package& p, const plan::Plan& plan, const plan::Buffer
   const HostTensor& raw = p.weights[w.segment];
   const auto count = checked_element_count(static_dims(b.shape), b.dtype);
   if (!count.ok()) return count.status().with_context(where);
-  const bool tiles = w.packing != plan::Weight::Packing::Raw;
-  if (raw.dtype() != b.dtype || raw.count() != *count || (tiles && w.batch * w.k * w.n != *count)) {
+  int64_t packed = 1;
+  for (const int64_t dim : w.packing.dims) packed *= dim;
+  if (raw.dtype() != b.dtype || raw.count() != *count ||
+      (!w.packing.is_raw() && packed != *count)) {
     return corrupt_package(where + ": the plan expects " + describe(b.dtype, static_dims(b.shape)) +
                            ", segment " + std::to_string(w.segment) + " is " +
                            describe(raw.dtype(), raw.dims()));

@@ -323,6 +323,14 @@ class Serializer {
     return offset;
   }
 
+  Offset<fb::Packing> packing(const plan::Packing& p) {
+    if (p.is_raw()) return {};
+    std::vector<fb::PackingPart> parts;
+    for (const auto& part : p.parts) parts.emplace_back(part.axis, part.size, part.step);
+    const auto dims = b_.CreateVector(p.dims);
+    return fb::CreatePacking(b_, dims, b_.CreateVectorOfStructs(parts), p.bits);
+  }
+
   Offset<fb::Plan> plan(const plan::Plan& p) {
     const auto buffers = tables<fb::Buffer>(p.buffers, [this](const plan::Buffer& x) {
       const auto name = string(x.name);
@@ -330,8 +338,8 @@ class Serializer {
                               static_cast<uint8_t>(x.dtype), exprs(x.shape));
     });
     const auto weights = tables<fb::PlanWeight>(p.weights, [this](const plan::Weight& w) {
-      return fb::CreatePlanWeight(b_, string(w.name), w.segment, static_cast<uint8_t>(w.packing),
-                                  w.batch, w.k, w.n, w.tile_n, w.transposed);
+      const auto name = string(w.name);
+      return fb::CreatePlanWeight(b_, name, w.segment, packing(w.packing));
     });
     const auto kernels =
         tables<fb::Kernel>(p.kernels, [this](const plan::KernelCode& k) { return kernel(k); });

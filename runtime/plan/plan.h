@@ -16,6 +16,7 @@
 #include "runtime/expr/symbols.h"
 #include "runtime/facts/device_facts.h"
 #include "runtime/operators/attrs.h"
+#include "runtime/plan/packing.h"
 
 namespace reprise::plan {
 
@@ -78,17 +79,7 @@ struct Interface {
 struct Weight {
   std::string name;      // of the initialiser
   uint32_t segment = 0;  // index of the raw tensor in the package
-  enum class Packing : uint8_t { Raw, Tiles, Nibbles } packing = Packing::Raw;
-  // For Tiles: the raw weight is a [batch, K, N] matrix in which N is contiguous, or K if
-  // `transposed`. It is packed as [batch][n / tile_n][k][tile_n]; zeros fill the last tile of N.
-  // For Nibbles: the same of 4-bit integers, whose elements have half a byte each:
-  // [batch][n / tile_n][k / 8][tile_n / 4][4][8]. The last axis is a word, from the lowest bits on
-  // [2 values of k][4 columns]; zeros fill K as well. tile_n is a multiple of 4.
-  int64_t batch = 1, k = 0, n = 0;
-  uint32_t tile_n = 0;
-  bool transposed = false;
-  /// `element` is the size of an element in bytes.
-  uint64_t packed_bytes(uint64_t raw_bytes, size_t element) const;
+  Packing packing = {};
 };
 
 /// A kernel as a driver takes it.

@@ -95,11 +95,7 @@ class Printer {
   void weight(size_t i, const Weight& w) {
     text_ += "weight " + std::to_string(i) + " " + quote(w.name) + " segment " +
              std::to_string(w.segment);
-    if (w.packing != Weight::Packing::Raw) {
-      text_ += w.packing == Weight::Packing::Tiles ? " tiles [" : " nibbles [";
-      text_ += std::to_string(w.batch) + ", " + std::to_string(w.k) + ", " + std::to_string(w.n) +
-               "]" + (w.transposed ? " transposed" : "") + " by " + std::to_string(w.tile_n);
-    }
+    if (!w.packing.is_raw()) text_ += " packed " + w.packing.str();
     text_ += "\n";
   }
 

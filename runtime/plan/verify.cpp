@@ -231,21 +231,7 @@ class Verifier {
 
   static Status weight(const Weight& w) {
     const std::string where = "weight '" + w.name + "'";
-    if (w.packing > Weight::Packing::Nibbles) {
-      return malformed(where,
-                       "packing " + number(static_cast<int64_t>(w.packing)) + " does not exist");
-    }
-    if (w.packing == Weight::Packing::Raw) return {};
-    const bool split = w.packing == Weight::Packing::Nibbles && w.tile_n % 4 != 0;
-    if (w.batch < 1 || w.k < 1 || w.n < 1 || w.tile_n < 1 || w.tile_n > 4096 || split) {
-      return malformed(where, "its tiles have impossible sizes");
-    }
-    int64_t count = 0;
-    if (__builtin_mul_overflow(w.batch, w.k, &count) ||
-        __builtin_mul_overflow(count, w.n, &count) || count > kMostElements) {
-      return malformed(where, "its tiles are too large");
-    }
-    return {};
+    return w.packing.check().with_context(where);
   }
 
   static Status kernel(const KernelCode& k) {
@@ -449,14 +435,6 @@ class Verifier {
 };
 
 }  // namespace
-
-uint64_t Weight::packed_bytes(uint64_t raw_bytes, size_t element) const {
-  if (packing == Packing::Raw) return align_up(raw_bytes, 4);
-  const uint64_t columns = align_up(static_cast<uint64_t>(n), tile_n);
-  const uint64_t vectors = static_cast<uint64_t>(batch) * columns;
-  if (packing == Packing::Nibbles) return vectors * align_up(static_cast<uint64_t>(k), 8) / 2;
-  return align_up(vectors * static_cast<uint64_t>(k) * element, 4);
-}
 
 Status verify_spirv(std::span<const uint32_t> words) {
   constexpr uint32_t kSpirvMagic = 0x07230203;

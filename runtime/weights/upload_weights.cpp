@@ -5,6 +5,7 @@
 
 #include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
+#include "runtime/weights/packer.h"
 #include "runtime/weights/weights.h"
 
 namespace reprise {
@@ -47,9 +48,9 @@ Result<uint64_t> bytes_on_device(const package::Package& package, const plan::We
   }
   const HostTensor& raw = package.weights[w.segment];
   RP_TRY(check_recipe(w, raw));
-  const uint64_t bytes = align_up(
-      plan::readable_bytes(w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()))),
-      plan::kBufferAlignment);
+  const uint64_t bytes = align_up(plan::readable_bytes(w.packing.packed_bytes(
+                                      package::weight_bytes(raw), size_of(raw.dtype()))),
+                                  plan::kBufferAlignment);
   if (bytes <= most) return bytes;
   return unsupported("weight '" + w.name + "' (" + describe(raw.dtype(), raw.dims()) + ") needs " +
                      std::to_string(bytes) + " bytes, the device allows buffers of " +
@@ -85,15 +86,9 @@ Result<std::vector<Pool>> make_pools(const package::Package& package, const plan
 void append_key(const plan::Weight& w, const HostTensor& raw, const package::PieceHash& hash,
                 std::string& key) {
   const std::array<uint64_t, 2> keyed = hash.keyed();
-  const std::array<uint64_t, 9> parts{static_cast<uint64_t>(w.packing),
-                                      static_cast<uint64_t>(w.batch),
-                                      static_cast<uint64_t>(w.k),
-                                      static_cast<uint64_t>(w.n),
-                                      uint64_t{w.tile_n} << 1 | (w.transposed ? 1 : 0),
-                                      static_cast<uint64_t>(raw.dtype()),
-                                      package::weight_bytes(raw),
-                                      keyed[0],
-                                      keyed[1]};
+  const std::array<uint64_t, 4> parts{static_cast<uint64_t>(raw.dtype()),
+                                      package::weight_bytes(raw), keyed[0], keyed[1]};
+  key += w.packing.str() + ";";
   key.append(reinterpret_cast<const char*>(parts.data()), sizeof parts);
 }
 
@@ -103,10 +98,10 @@ class Uploader {
  public:
   explicit Uploader(Device& device) : device_(device) {}
 
-  /// The next weight, of which add() gets all pieces in order.
+  /// The next weight, of which add() gets all pieces in order. They begin at multiples of unit().
   Status begin(const plan::Weight& w, const HostTensor& raw, const DeviceWeights::Place& place) {
-    const uint64_t bytes = w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()));
-    packer_.emplace(w, raw);
+    const uint64_t bytes = w.packing.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()));
+    packer_.emplace(w.packing, size_of(raw.dtype()));
     place_ = place;
     if (place.buffer->mapped()) {
       out_ = {static_cast<std::byte*>(place.buffer->mapped()) + place.offset, bytes};
@@ -119,12 +114,13 @@ class Uploader {
       begin_ = place.offset;
     }
     // Pieces of large weights are transferred as they come, if nothing changes them.
-    direct_ = bytes > kBlockBytes && w.packing == plan::Weight::Packing::Raw;
+    direct_ = bytes > kBlockBytes && w.packing.is_raw();
     if (direct_) return {};
     block_.resize(place.offset - begin_ + bytes);
     out_ = std::span(block_).last(bytes);
     return {};
   }
+  uint64_t unit() const { return packer_->unit(); }
   Status add(uint64_t offset, std::span<const std::byte> piece) {
     if (!place_.buffer->mapped() && direct_)
       return device_.upload(*place_.buffer, place_.offset + offset, piece);
@@ -191,7 +187,7 @@ Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package
     const HostTensor& raw = package.weights[w.segment];
     package::PieceHash hash;
     RP_TRY(uploader.begin(w, raw, {made->get(), m.offset}).with_context("weight '" + w.name + "'"));
-    RP_TRY(read_weight(package, w, WeightPacker::unit(w, raw), scratch,
+    RP_TRY(read_weight(package, w, uploader.unit(), scratch,
                        [&](uint64_t offset, std::span<const std::byte> piece) {
                          hash.add(piece);
                          return uploader.add(offset, piece);

@@ -56,23 +56,7 @@ class HostWeights {
 Result<HostTensor> load_weight(const package::Package& package, const plan::Weight& weight);
 /// Checks that the weight's recipe fits the raw tensor.
 Status check_recipe(const plan::Weight& weight, const HostTensor& raw);
-/// Packs a weight by its recipe from pieces of its raw bytes.
-class WeightPacker {
- public:
-  /// The recipe must fit; `raw` needs no bytes.
-  WeightPacker(const plan::Weight& weight, const HostTensor& raw)
-      : w_(weight), element_(size_of(raw.dtype())) {}
-  /// Pieces must begin at multiples of so many bytes.
-  static uint64_t unit(const plan::Weight& weight, const HostTensor& raw);
-  /// Writes what follows from the piece at byte `offset` to `out`, the whole packed weight.
-  void add(uint64_t offset, std::span<const std::byte> piece, std::span<std::byte> out) const;
-
- private:
-  const plan::Weight& w_;
-  uint64_t element_;
-};
-
-/// Packs `raw` by the weight's recipe. `out` must have Weight::packed_bytes() bytes.
+/// Packs `raw` by the weight's recipe. `out` must have Packing::packed_bytes() bytes.
 Status pack_weight(const plan::Weight& weight, const HostTensor& raw, std::span<std::byte> out);
 
 }  // namespace reprise

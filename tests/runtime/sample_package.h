@@ -26,10 +26,7 @@ inline plan::Plan sample_device_plan() {
                make_buffer("picked", BufferKind::Growable, -1, {found, 32})};
   plan::Weight tiles;
   tiles.name = "w";
-  tiles.packing = plan::Weight::Packing::Tiles;
-  tiles.k = 64;
-  tiles.n = 512;
-  tiles.tile_n = 24;
+  tiles.packing = plan::in_tiles({1, 64, 512}, 24);
   plan::Weight bias;
   bias.name = "bias";
   bias.segment = 1;

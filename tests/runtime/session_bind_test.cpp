@@ -160,24 +160,20 @@ TEST(Bind, BytesAreRoundedAndBounded) {
 TEST(Weights, TilesArePaddedWithZeros) {
   plan::Weight w;
   w.name = "w";
-  w.packing = plan::Weight::Packing::Tiles;
-  w.batch = 1;
-  w.k = 2;
-  w.n = 3;
-  w.tile_n = 2;
+  w.packing = plan::in_tiles({1, 2, 3}, 2);
   const HostTensor rows =
       HostTensor::from(DType::F32, {2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6});
   std::vector<float> packed(8, -1);
-  ASSERT_EQ(w.packed_bytes(rows.bytes().size(), 4), packed.size() * sizeof(float));
+  ASSERT_EQ(w.packing.packed_bytes(rows.bytes().size(), 4), packed.size() * sizeof(float));
   ASSERT_TRUE(pack_weight(w, rows, std::as_writable_bytes(std::span(packed))).ok());
   EXPECT_EQ(packed, (std::vector<float>{1, 2, 4, 5, 3, 0, 6, 0}));
   // The same matrix stored as [n, k].
-  w.transposed = true;
+  w.packing = plan::in_tiles({1, 2, 3, true}, 2);
   const HostTensor columns =
       HostTensor::from(DType::F32, {3, 2}, std::vector<float>{1, 4, 2, 5, 3, 6});
   ASSERT_TRUE(pack_weight(w, columns, std::as_writable_bytes(std::span(packed))).ok());
   EXPECT_EQ(packed, (std::vector<float>{1, 2, 4, 5, 3, 0, 6, 0}));
-  w.k = 3;
+  w.packing = plan::in_tiles({1, 3, 3, true}, 2);
   const Status bad = pack_weight(w, rows, std::as_writable_bytes(std::span(packed)));
   EXPECT_EQ(bad.code(), Code::CorruptPackage);
   EXPECT_NE(bad.message().find("'w'"), std::string::npos);
@@ -186,21 +182,18 @@ TEST(Weights, TilesArePaddedWithZeros) {
 TEST(Weights, IntegersOfFourBitsSharePackedWords) {
   plan::Weight w;
   w.name = "w";
-  w.packing = plan::Weight::Packing::Nibbles;
-  w.k = 3;
-  w.n = 5;
-  w.tile_n = 4;
+  w.packing = plan::in_tiles_of_nibbles({1, 3, 5}, 4);
   // The upper bits of an element do not count.
   const HostTensor rows = HostTensor::from(
       DType::U4, {3, 5}, std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xFD, 14, 15});
   std::vector<uint32_t> packed(8, 7);
-  ASSERT_EQ(w.packed_bytes(rows.bytes().size(), 1), packed.size() * sizeof(uint32_t));
+  ASSERT_EQ(w.packing.packed_bytes(rows.bytes().size(), 1), packed.size() * sizeof(uint32_t));
   ASSERT_TRUE(pack_weight(w, rows, std::as_writable_bytes(std::span(packed))).ok());
   EXPECT_EQ(packed, (std::vector<uint32_t>{0x98764321, 0xEDCB, 0, 0, 0xA0005, 0xF, 0, 0}));
-  w.tile_n = 6;
+  w.packing = plan::in_tiles_of_nibbles({1, 3, 5}, 6);
   EXPECT_EQ(pack_weight(w, rows, std::as_writable_bytes(std::span(packed))).code(),
             Code::CorruptPackage);
-  w.tile_n = 4;
+  w.packing = plan::in_tiles_of_nibbles({1, 3, 5}, 4);
   const HostTensor bytes = HostTensor::from(DType::U8, {3, 5}, std::vector<uint8_t>(15));
   EXPECT_EQ(pack_weight(w, bytes, std::as_writable_bytes(std::span(packed))).code(),
             Code::CorruptPackage);

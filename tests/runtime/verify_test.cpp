@@ -19,6 +19,9 @@ struct Wrong {
 plan::Plan& device(Package& p) {
   return p.variants[0].plan;
 }
+plan::Packing& packing(Package& p) {
+  return device(p).weights[0].packing;
+}
 Launch& launch(Package& p, size_t step) {
   return std::get<Launch>(device(p).steps[step].what);
 }
@@ -64,18 +67,42 @@ const Wrong kBuffers[] = {
     {"weight 7 does not exist", [](Package& p) { device(p).buffers[plan::BufferId(4)].index = 7; }},
     {"dynamic shape",
      [](Package& p) { device(p).buffers[plan::BufferId(4)].shape[0] = Expr::symbol(0); }},
-    {"packing 5",
-     [](Package& p) { device(p).weights[0].packing = static_cast<plan::Weight::Packing>(5); }},
-    {"impossible sizes", [](Package& p) { device(p).weights[0].tile_n = 0; }},
-    {"impossible sizes",
+    {"number of axes",
      [](Package& p) {
-       device(p).weights[0].packing = plan::Weight::Packing::Nibbles;
-       device(p).weights[0].tile_n = 6;
+       packing(p).dims.pop_back();
+       packing(p).dims.pop_back();
      }},
-    {"too large", [](Package& p) { device(p).weights[0].k = int64_t{1} << 62; }},
+    {"number of axes", [](Package& p) { packing(p).dims.clear(); }},
+    {"number of axes", [](Package& p) { packing(p).dims.resize(9, 1); }},
+    {"number of axes", [](Package& p) { packing(p).parts.resize(17); }},
+    {"elements of impossible sizes", [](Package& p) { packing(p).bits = 3; }},
+    {"elements of impossible sizes", [](Package& p) { packing(p).bits = -4; }},
+    {"parts of impossible sizes", [](Package& p) { packing(p).parts[0].axis = 3; }},
+    {"parts of impossible sizes", [](Package& p) { packing(p).parts[0].axis = -1; }},
+    {"parts of impossible sizes", [](Package& p) { packing(p).parts[2].size = 0; }},
+    {"impossible sizes", [](Package& p) { packing(p).dims[1] = 0; }},
+    {"cover each element once", [](Package& p) { packing(p).parts[3].size = 12; }},
+    {"cover each element once", [](Package& p) { packing(p).parts[1].step = 25; }},
+    {"cover each element once", [](Package& p) { packing(p).parts[1].step = -24; }},
+    {"cover each element once", [](Package& p) { packing(p).parts[2].axis = 2; }},
+    {"cover each element once", [](Package& p) { packing(p).parts.pop_back(); }},
+    {"cover each element once", [](Package& p) { packing(p).parts[2].size = 63; }},
+    {"cover each element once", [](Package& p) { packing(p).parts[2].size = 64 + 4097; }},
+    {"words of 32 bits", [](Package& p) { packing(p).bits = 4; }},
+    {"words of 32 bits",  // the last parts are not the lowest digits
+     [](Package& p) {
+       packing(p) = plan::in_tiles_of_nibbles({1, 64, 512}, 24);
+       std::swap(packing(p).parts[2], packing(p).parts[5]);
+     }},
+    {"too large", [](Package& p) { packing(p).parts[2].size = int64_t{1} << 62; }},
+    {"too large",
+     [](Package& p) {
+       packing(p).dims[1] = packing(p).parts[2].size = int64_t{1} << 31;
+       packing(p).dims[0] = packing(p).parts[0].size = int64_t{1} << 31;
+     }},
     {"segment 9 does not exist", [](Package& p) { device(p).weights[0].segment = 9; }},
     {"the plan expects", [](Package& p) { device(p).weights[0].segment = 1; }},
-    {"the plan expects", [](Package& p) { device(p).weights[0].n = 511; }},
+    {"the plan expects", [](Package& p) { packing(p).dims[2] = 511; }},
 };
 
 const Wrong kSteps[] = {
@@ -151,7 +178,7 @@ TEST(PrintPlan, ShowsEveryPart) {
   EXPECT_EQ(plan::print(p.variants[0].plan, p.io),
             R"(symbol "batch" in [1, 4096] from input 0 axis 0
 symbol "found" in [0, 1048576] from host output 2 axis 1
-weight 0 "w" segment 0 tiles [1, 64, 512] by 24
+weight 0 "w" segment 0 packed [1, 64, 512] as 0:1 2:22*24 1:64 2:24
 weight 1 "bias" segment 1
 %0 input 0 "x" float32[batch, 64]
 %1 output 0 "y" float32[batch, 32]
@@ -172,14 +199,9 @@ copy %1 -> %3
 }
 
 TEST(Weight, PackedBytes) {
-  plan::Weight w;
-  EXPECT_EQ(w.packed_bytes(5, 1), 8u);
-  w.packing = plan::Weight::Packing::Tiles;
-  w.batch = 2;
-  w.k = 3;
-  w.n = 25;
-  w.tile_n = 8;
-  EXPECT_EQ(w.packed_bytes(2 * 3 * 25 * 4, 4), 2u * 32 * 3 * 4);
+  EXPECT_EQ(plan::Packing().packed_bytes(5, 1), 8u);
+  EXPECT_EQ(plan::in_tiles({2, 3, 25}, 8).packed_bytes(2 * 3 * 25 * 4, 4), 2u * 32 * 3 * 4);
+  EXPECT_EQ(plan::in_tiles_of_nibbles({2, 3, 25}, 8).packed_bytes(2 * 3 * 25, 1), 2u * 32 * 8 / 2);
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 
 #include "runtime/base/low_bit.h"
 #include "runtime/package/package.h"
+#include "runtime/weights/packer.h"
 #include "runtime/weights/weights.h"
 #include "tests/runtime/sample_package.h"
+#include "tests/support/packed.h"
 #include "tests/support/paths.h"
 
 namespace reprise::test {
@@ -24,11 +26,16 @@ int64_t pick(std::mt19937& random, int64_t most) {
   return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most));
 }
 
-/// What the recipe of tiles means, element by element.
-std::vector<std::byte> tiles_by_definition(const plan::Weight& w, const HostTensor& raw) {
+/// A matrix, and how it is packed.
+struct Form : plan::MatrixShape {
+  int64_t tile_n = 0;
+};
+
+/// What tiles mean, element by element.
+std::vector<std::byte> tiles_by_definition(const Form& w, const HostTensor& raw) {
   const size_t size = size_of(raw.dtype());
   const int64_t tiles = (w.n + w.tile_n - 1) / w.tile_n;
-  std::vector<std::byte> out(w.packed_bytes(raw.bytes().size(), size));
+  std::vector<std::byte> out(plan::in_tiles(w, w.tile_n).packed_bytes(raw.bytes().size(), size));
   for (int64_t b = 0; b < w.batch; ++b) {
     for (int64_t k = 0; k < w.k; ++k) {
       for (int64_t n = 0; n < w.n; ++n) {
@@ -43,10 +50,11 @@ std::vector<std::byte> tiles_by_definition(const plan::Weight& w, const HostTens
   return out;
 }
 
-/// What the recipe of nibbles means, element by element.
-std::vector<std::byte> nibbles_by_definition(const plan::Weight& w, const HostTensor& raw) {
+/// What tiles of nibbles mean, element by element.
+std::vector<std::byte> nibbles_by_definition(const Form& w, const HostTensor& raw) {
   const int64_t tile = w.tile_n, tiles = (w.n + tile - 1) / tile, octets = (w.k + 7) / 8;
-  std::vector<std::byte> out(w.packed_bytes(raw.bytes().size(), 1));
+  std::vector<std::byte> out(
+      plan::in_tiles_of_nibbles(w, w.tile_n).packed_bytes(raw.bytes().size(), 1));
   for (int64_t b = 0; b < w.batch; ++b) {
     for (int64_t k = 0; k < w.k; ++k) {
       for (int64_t n = 0; n < w.n; ++n) {
@@ -62,46 +70,114 @@ std::vector<std::byte> nibbles_by_definition(const plan::Weight& w, const HostTe
   return out;
 }
 
+/// Packs by pieces of random sizes.
+std::vector<std::byte> in_pieces(const plan::Packing& packing, const HostTensor& raw,
+                                 std::mt19937& random) {
+  std::vector<std::byte> out(packing.packed_bytes(raw.bytes().size(), size_of(raw.dtype())),
+                             std::byte{0xA5});
+  const WeightPacker packer(packing, size_of(raw.dtype()));
+  for (uint64_t at = 0; at < raw.bytes().size();) {
+    const uint64_t size =
+        std::min(packer.unit() * static_cast<uint64_t>(pick(random, 9)), raw.bytes().size() - at);
+    packer.add(at, raw.bytes().subspan(at, size), out);
+    at += size;
+  }
+  return out;
+}
+
 TEST(WeightPieces, GiveTheSameAsTheWhole) {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {
-    plan::Weight w;
-    w.batch = pick(random, 3);
-    w.k = pick(random, 40);
-    w.n = pick(random, 40);
-    w.tile_n = static_cast<uint32_t>(4 * pick(random, 8));
-    w.transposed = round % 2 == 1;
+    Form form;
+    form.batch = pick(random, 3);
+    form.k = pick(random, 40);
+    form.n = pick(random, 40);
+    form.tile_n = 4 * pick(random, 8);
+    form.transposed = round % 2 == 1;
     const DType types[] = {DType::U8, DType::F16, DType::F32, DType::I64, DType::U4};
     const DType dtype = types[round % 5];
-    w.packing = dtype == DType::U4 ? plan::Weight::Packing::Nibbles
-                : round % 7 == 0   ? plan::Weight::Packing::Raw
-                                   : plan::Weight::Packing::Tiles;
+    const bool nibbles = dtype == DType::U4, is_raw = !nibbles && round % 7 == 0;
+    plan::Weight w;
+    if (!is_raw)
+      w.packing = nibbles ? plan::in_tiles_of_nibbles(form, form.tile_n)
+                          : plan::in_tiles(form, form.tile_n);
     const std::vector<std::byte> bytes =
-        random_bytes(static_cast<size_t>(w.batch * w.k * w.n) * size_of(dtype), random);
-    const HostTensor raw = HostTensor::borrow(dtype, {w.batch, w.k, w.n}, bytes, nullptr);
-    std::vector<std::byte> whole(w.packed_bytes(bytes.size(), size_of(dtype))), parts = whole;
-    std::ranges::fill(whole, std::byte{0x5A});
+        random_bytes(static_cast<size_t>(form.batch * form.k * form.n) * size_of(dtype), random);
+    const HostTensor raw = HostTensor::borrow(dtype, {form.batch, form.k, form.n}, bytes, nullptr);
+    std::vector<std::byte> whole(w.packing.packed_bytes(bytes.size(), size_of(dtype)),
+                                 std::byte{0x5A});
     ASSERT_TRUE(pack_weight(w, raw, whole).ok());
-    if (w.packing == plan::Weight::Packing::Tiles) {
-      ASSERT_EQ(whole, tiles_by_definition(w, raw)) << round;
-    } else if (w.packing == plan::Weight::Packing::Nibbles) {
-      ASSERT_EQ(whole, nibbles_by_definition(w, raw)) << round;
+    std::vector<std::byte> parts = in_pieces(w.packing, raw, random);
+    if (is_raw) {
+      ASSERT_TRUE(std::ranges::equal(std::span(whole).first(bytes.size()), bytes));
+    } else {
+      const auto defined =
+          nibbles ? nibbles_by_definition(form, raw) : tiles_by_definition(form, raw);
+      const size_t used =
+          nibbles ? defined.size() : static_cast<size_t>(w.packing.count()) * size_of(dtype);
+      ASSERT_TRUE(std::ranges::equal(std::span(whole).first(used), std::span(defined).first(used)))
+          << round;
+      whole.resize(used);  // the rest of the last word is not defined
+      parts.resize(used);
     }
-    std::ranges::fill(parts, std::byte{0xA5});
-    const WeightPacker packer(w, raw);
-    const uint64_t unit = WeightPacker::unit(w, raw);
-    for (uint64_t at = 0; at < bytes.size();) {
-      const uint64_t size =
-          std::min(unit * static_cast<uint64_t>(pick(random, 9)), bytes.size() - at);
-      packer.add(at, std::span(bytes).subspan(at, size), parts);
-      at += size;
-    }
-    if (w.packing == plan::Weight::Packing::Raw) {  // the rest of the last word is not defined
+    if (is_raw) {
       whole.resize(bytes.size());
       parts.resize(bytes.size());
     }
     ASSERT_EQ(parts, whole) << round;
   }
+}
+
+/// The digits of `dim`, perhaps with padding, from the smallest step on.
+std::vector<plan::Packing::Part> random_parts(int64_t axis, int64_t dim, std::mt19937& random) {
+  std::vector<plan::Packing::Part> out;
+  int64_t covered = 1;
+  for (int64_t n = pick(random, 3); n > 0; --n) {
+    out.push_back({axis, n == 1 ? (dim + covered - 1) / covered : pick(random, 5), covered});
+    covered *= out.back().size;
+  }
+  return out;
+}
+
+TEST(WeightPieces, OfAnyPacking) {
+  std::mt19937 random(11);
+  int padded = 0;
+  for (int round = 0; round < 1000; ++round) {
+    plan::Weight w;
+    for (int64_t axis = 0, rank = 1 + pick(random, 3); axis < rank; ++axis) {
+      w.packing.dims.push_back(pick(random, 12));
+      const auto parts = random_parts(axis, w.packing.dims.back(), random);
+      w.packing.parts.insert(w.packing.parts.end(), parts.begin(), parts.end());
+    }
+    std::ranges::shuffle(w.packing.parts, random);
+    const bool shares_words = round % 3 == 0;
+    if (shares_words) {  // two of each of the last axes, the lowest digits, in any order
+      const auto last = static_cast<int64_t>(w.packing.dims.size()) - 1;
+      for (plan::Packing::Part& part : w.packing.parts)
+        if (part.axis >= last - 1) part.step *= part.axis == last ? 4 : 2;
+      w.packing.bits = 4;
+      w.packing.dims[static_cast<size_t>(last)] *= 4;
+      w.packing.dims[static_cast<size_t>(last) - 1] *= 2;
+      w.packing.dims[static_cast<size_t>(last)] -= pick(random, 4) - 1;
+      std::vector<plan::Packing::Part> word{{last, 2, 2}, {last - 1, 2, 1}, {last, 2, 1}};
+      std::ranges::shuffle(word, random);
+      w.packing.parts.insert(w.packing.parts.end(), word.begin(), word.end());
+    }
+    ASSERT_TRUE(w.packing.check().ok()) << w.packing.str();
+    int64_t count = 1;
+    for (const int64_t dim : w.packing.dims) count *= dim;
+    const DType dtype = shares_words ? DType::I4 : round % 2 == 0 ? DType::F16 : DType::F64;
+    const auto bytes = random_bytes(static_cast<size_t>(count) * size_of(dtype), random);
+    const HostTensor raw = HostTensor::borrow(dtype, w.packing.dims, bytes, nullptr);
+    const auto used =
+        static_cast<size_t>(w.packing.count()) * (shares_words ? 4 : 8 * size_of(dtype)) / 8;
+    padded += w.packing.count() > count ? 1 : 0;
+    const auto parts = in_pieces(w.packing, raw, random);
+    const auto defined = test::packed_by_definition(w.packing, raw);
+    ASSERT_EQ(defined.size(), used);
+    ASSERT_TRUE(std::ranges::equal(std::span(parts).first(used), defined)) << w.packing.str();
+  }
+  EXPECT_GT(padded, 100);
 }
 
 class StoredPieces : public testing::Test {

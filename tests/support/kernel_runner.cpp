@@ -5,6 +5,7 @@
 
 #include "codegen/interpreter/interpreter.h"
 #include "runtime/plan/bind.h"
+#include "tests/support/packed.h"
 
 namespace reprise::test {
 
@@ -20,43 +21,10 @@ size_t room_for(size_t bytes) {
   return bytes == 0 ? plan::readable_bytes(0) : bytes;
 }
 
-/// plan::Weight::Packing::Nibbles, written down once more.
-HostTensor pack_nibbles(const HostTensor& w, const lower::PackedOperand& p) {
-  const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n, octets = (p.k + 7) / 8;
-  HostTensor out(DType::U8, {p.batch, tiles, octets, p.tile_n / 4, 4, 4});
-  for (std::byte& byte : out.mutable_bytes()) byte = std::byte{0};
-  for (int64_t b = 0; b < p.batch; ++b) {
-    for (int64_t n = 0; n < p.n; ++n) {
-      for (int64_t k = 0; k < p.k; ++k) {
-        const int64_t from = b * p.k * p.n + (p.transposed ? n * p.k + k : k * p.n + n);
-        const int64_t vector = (b * tiles + n / p.tile_n) * octets + k / 8;
-        const int64_t word = vector * p.tile_n + n % p.tile_n / 4 * 4 + k % 8 / 2;
-        const int64_t nibble = word * 8 + k % 2 * 4 + n % 4;
-        const unsigned code = std::to_integer<unsigned>(w.bytes()[static_cast<size_t>(from)]) & 15U;
-        out.mutable_bytes()[static_cast<size_t>(nibble / 2)] |=
-            static_cast<std::byte>(code << (nibble % 2 * 4));
-      }
-    }
-  }
-  return out;
-}
-
-/// plan::Weight::Packing::Tiles, written down once more.
-HostTensor pack(const HostTensor& w, const lower::PackedOperand& p) {
-  if (w.dtype() == DType::I4 || w.dtype() == DType::U4) return pack_nibbles(w, p);
-  const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n;
-  const size_t size = size_of(w.dtype());
-  HostTensor out(w.dtype(), {p.batch, tiles, p.k, p.tile_n});
-  for (int64_t b = 0; b < p.batch; ++b) {
-    for (int64_t n = 0; n < p.n; ++n) {
-      for (int64_t k = 0; k < p.k; ++k) {
-        const int64_t from = b * p.k * p.n + (p.transposed ? n * p.k + k : k * p.n + n);
-        const int64_t to = ((b * tiles + n / p.tile_n) * p.k + k) * p.tile_n + n % p.tile_n;
-        std::memcpy(out.mutable_bytes().data() + static_cast<size_t>(to) * size,
-                    w.bytes().data() + static_cast<size_t>(from) * size, size);
-      }
-    }
-  }
+HostTensor pack(const HostTensor& w, const plan::Packing& p) {
+  const std::vector<std::byte> bytes = packed_by_definition(p, w);
+  HostTensor out(DType::U8, {static_cast<int64_t>(bytes.size())});
+  std::ranges::copy(bytes, out.mutable_bytes().begin());
   return out;
 }
 
@@ -165,7 +133,7 @@ Status KernelRunner::run(const lower::LoweredLaunch& l, std::vector<Memory>& scr
     const auto p = std::find_if(l.packed.begin(), l.packed.end(),
                                 [&](const auto& x) { return static_cast<size_t>(x.buffer) == i; });
     if (p != l.packed.end()) {
-      packed.push_back(pack(*g_.value(l.buffers[i].value).constant, *p));
+      packed.push_back(pack(*g_.value(l.buffers[i].value).constant, p->packing));
       buffers.push_back(packed.back().mutable_bytes());
     } else if (l.buffers[i].scratch) {
       buffers.emplace_back(scratch[*l.buffers[i].scratch]);

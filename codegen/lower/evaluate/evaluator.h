@@ -114,6 +114,10 @@ class Evaluator {
   /// The buffer of v. `packed`: of a weight in the form of PackedOperand. The same kernel may also
   /// read the unpacked weight from another buffer.
   int buffer(graph::ValueId v, bool packed = false) { return memory_.buffer(v, packed); }
+  /// An element of a packed weight, at an index over Packing::dims. It may lie in the padding.
+  Val packed_element(graph::ValueId v, const plan::Packing& packing, Index at) {
+    return memory_.packed_element(v, packing, std::move(at));
+  }
   const std::vector<BufferUse>& buffers() const { return memory_.buffers(); }
   /// A parameter for memory that the group's launches share.
   int add_scratch(ScratchBuffer scratch, kernel::Access access) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 namespace reprise::lower {
@@ -45,41 +47,50 @@ Val TensorMemory::from_storage(DType t, Val raw) {
 }
 
 /// Elements of a weight that is in memory as a GEMM reads it (plan::Weight::Packing).
-Val TensorMemory::load_packed(ValueId v, const PackedForm& form, const Expr& at) {
-  const int64_t matrix = form.k * form.n, row = form.transposed ? form.k : form.n;
-  const bool single = form.batch == 1;
-  const Expr batch = single ? Expr(0) : index_.simplify(Expr::floordiv(at, matrix));
-  const Expr inside = single ? at : index_.simplify(Expr::mod(at, matrix));
-  const Expr line = index_.simplify(Expr::floordiv(inside, row));
-  const Expr place = index_.simplify(Expr::mod(inside, row));
-  const Expr& k = form.transposed ? place : line;
-  const Expr& n = form.transposed ? line : place;
-  const Expr tiles = Expr::ceildiv(form.n, form.tile_n);
-  const Expr tile = batch * tiles + index_.simplify(Expr::floordiv(n, form.tile_n));
-  const Expr column = index_.simplify(Expr::mod(n, form.tile_n));
-  if (is_packed_in_nibbles(g_, v)) return load_nibble(v, form, tile, k, column);
-  const Expr position = (tile * form.k + k) * form.tile_n + column;
-  return from_storage(g_.value(v).dtype,
-                      b_.load(buffer(v, true), index_.value(index_.simplify(position))));
+Val TensorMemory::load_packed(ValueId v, const plan::Packing& packing, const Expr& position) {
+  Expr rest = position;
+  int64_t inside = 1;
+  for (const int64_t dim : packing.dims) inside *= dim;
+  Index at;
+  for (size_t axis = 0; axis + 1 < packing.dims.size(); ++axis) {
+    inside /= packing.dims[axis];
+    const bool single = packing.dims[axis] == 1;
+    at.push_back(single ? Expr(0) : index_.simplify(Expr::floordiv(rest, inside)));
+    if (!single) rest = index_.simplify(Expr::mod(rest, inside));
+  }
+  at.push_back(rest);
+  return packed_element(v, packing, at);
 }
 
-Val TensorMemory::load_nibble(ValueId v, const PackedForm& form, const Expr& tile, const Expr& k,
-                              const Expr& column) {
-  const Expr octet = tile * Expr::ceildiv(form.k, 8) + Expr::floordiv(k, 8);
-  const Expr word =
-      octet * form.tile_n + Expr::floordiv(column, 4) * 4 + Expr::floordiv(Expr::mod(k, 8), 2);
-  const Value raw{
-      b_, b_.bitcast(b_.load(buffer(v, true), index_.value(index_.simplify(word))), kernel::kI32)};
-  const Expr place = Expr::mod(k, 2) * 4 + Expr::mod(column, 4);
-  const DType dtype = g_.value(v).dtype;
-  if (dtype == DType::U4) {
-    const Val shifted =
-        b_.scalar_op(ScalarOp::ShiftRight, {raw, index_.value(index_.simplify(place * 4))});
-    return from_storage(dtype, b_.scalar_op(ScalarOp::BitAnd, {shifted, b_.i32(15)}));
+Val TensorMemory::packed_element(ValueId v, const plan::Packing& packing, Index at) {
+  std::vector<size_t> order(packing.parts.size());  // the largest steps first
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return packing.parts[i].step; });
+  Expr position = 0, place = 0;  // of the element or its word, and of the element in its word
+  const int64_t per_word = packing.per_word();
+  for (const size_t i : order) {
+    const plan::Packing::Part& part = packing.parts[i];
+    if (part.size == 1) continue;
+    Expr& rest = at[static_cast<size_t>(part.axis)];
+    const Expr digit = part.step == 1 ? rest : index_.simplify(Expr::floordiv(rest, part.step));
+    if (part.step != 1) rest = index_.simplify(Expr::mod(rest, part.step));
+    const int64_t stride = packing.stride(i);
+    (stride < per_word ? place : position) +=
+        digit * Expr(stride < per_word ? stride : stride / per_word);
   }
-  const Val left = index_.value(index_.simplify(Expr(28) - place * 4));
-  const Val top = b_.scalar_op(ScalarOp::ShiftLeft, {raw, left});
-  return from_storage(dtype, b_.scalar_op(ScalarOp::ShiftRight, {top, b_.i32(28)}));
+  const auto value = [&](const Expr& e) { return index_.value(index_.simplify(e)); };
+  const DType dtype = g_.value(v).dtype;
+  const Val stored = b_.load(buffer(v, true), value(position));
+  if (packing.bits == 0) return from_storage(dtype, stored);
+  const auto bits = static_cast<int32_t>(packing.bits);
+  const Value raw{b_, b_.bitcast(stored, kernel::kI32)};
+  const Expr first = place * Expr(bits);
+  if (dtype == DType::U4 || dtype == DType::U2) {
+    const Val shifted = b_.scalar_op(ScalarOp::ShiftRight, {raw, value(first)});
+    return from_storage(dtype, b_.scalar_op(ScalarOp::BitAnd, {shifted, b_.i32((1 << bits) - 1)}));
+  }
+  const Val top = b_.scalar_op(ScalarOp::ShiftLeft, {raw, value(Expr(32 - bits) - first)});
+  return from_storage(dtype, b_.scalar_op(ScalarOp::ShiftRight, {top, b_.i32(32 - bits)}));
 }
 
 /// Scratch values keep the dtype of registers, so that storing them does not round.

@@ -37,15 +37,14 @@ class TensorMemory {
   /// Loads lanes that are consecutive in memory, from a row-major position.
   Val load_consecutive(graph::ValueId v, const Expr& linear, int lanes);
   /// Loads the element at a row-major position of a weight in packed form.
-  Val load_packed(graph::ValueId v, const PackedForm& form, const Expr& at);
+  Val load_packed(graph::ValueId v, const plan::Packing& packing, const Expr& at);
+  Val packed_element(graph::ValueId v, const plan::Packing& packing, Index at);
 
  private:
   int add_parameter(const std::string& prefix, kernel::Ty type, kernel::Access access,
                     BufferUse use);
   int vector_step(int buffer, int lanes) const;
   Val load_vector(int buffer, const Expr& first, int lanes);
-  Val load_nibble(graph::ValueId v, const PackedForm& form, const Expr& tile, const Expr& k,
-                  const Expr& column);
   Val from_storage(DType t, Val raw);
   Val to_storage(graph::ValueId id, Val v);
   DType memory_type(graph::ValueId v) const;

@@ -10,6 +10,7 @@
 #include "codegen/graph/graph.h"
 #include "codegen/ops/row/op.h"
 #include "codegen/target/target_facts.h"
+#include "runtime/plan/packing.h"
 
 namespace reprise::lower {
 
@@ -44,13 +45,6 @@ struct ScratchBuffer {
   Shape shape;
 };
 
-/// A packed form of a weight: the numbers of plan::Weight.
-struct PackedForm {
-  int64_t batch = 1, k = 0, n = 0;
-  uint32_t tile_n = 0;
-  bool transposed = false;
-};
-
 struct GroupKey;
 
 /// Outputs are dense tensors with as many elements as `domain` (full values) or, in Row groups, as
@@ -69,7 +63,7 @@ struct Group {
   std::string host_reason;       // Host: why no device kernel computes it
   bool sealed = false;           // only views that rename may join
   /// Weights of which the kernels read single elements in a packed form (packed_weights.h).
-  std::map<graph::ValueId, PackedForm> packed = {};
+  std::map<graph::ValueId, plan::Packing> packed = {};
   /// The key of the finished group (group_key.h), computed when it is first needed; null before.
   std::shared_ptr<const GroupKey> key = nullptr;
 };
@@ -95,7 +89,7 @@ std::string kernel_name(const Group& g);
 /// is -1 for a group that no longer exists.
 Result<std::vector<int>> run_order(const std::vector<std::set<int>>& before,
                                    const std::vector<int>& last);
-/// Whether the packed form of the weight v is plan::Weight::Packing::Nibbles.
+/// Whether the elements of the weight v share words where it is packed.
 bool is_packed_in_nibbles(const graph::Graph& g, graph::ValueId v);
 /// Whether a kernel that reads the value takes its memory: numbers are part of the code.
 bool is_bound(const graph::Graph& g, graph::ValueId v);

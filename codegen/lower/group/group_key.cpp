@@ -126,8 +126,13 @@ class Writer {
     const auto at = group_.packed.find(id);
     put(int64_t{at != group_.packed.end()});
     if (at == group_.packed.end()) return;
-    const PackedForm& f = at->second;
-    for (const int64_t v : {f.batch, f.k, f.n, int64_t{f.tile_n}, int64_t{f.transposed}}) put(v);
+    const plan::Packing& packing = at->second;
+    put(packing.bits);
+    put(static_cast<int64_t>(packing.dims.size()));
+    for (const int64_t dim : packing.dims) put(dim);
+    put(static_cast<int64_t>(packing.parts.size()));
+    for (const plan::Packing::Part& part : packing.parts)
+      for (const int64_t v : {part.axis, part.size, part.step}) put(v);
   }
 
   const graph::Graph& g_;

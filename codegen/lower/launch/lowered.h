@@ -23,9 +23,9 @@ struct LoweredBuffer {
   bool packed = false;  // laid out as the PackedOperand of this buffer says
 };
 
-/// A weight that the kernel reads in a packed form: plan::Weight::Packing::Nibbles if it consists
-/// of 4-bit integers, else Packing::Tiles.
-struct PackedOperand : PackedForm {
+/// A weight that the kernel reads in a packed form.
+struct PackedOperand {
+  plan::Packing packing;
   int buffer = -1;  // index into LoweredLaunch::buffers
 };
 

@@ -17,15 +17,13 @@ constexpr int64_t kLeastElements = int64_t{1} << 12;
 /// The form of 4-bit integers that no GEMM reads. In memory of their own, each has a byte; here it
 /// has half of one. The last axis is K if it is no longer than all others together, as in a
 /// table, of which it is a row.
-std::optional<PackedForm> form_of_nibbles(const HostTensor& t) {
+std::optional<plan::Packing> form_of_nibbles(const HostTensor& t) {
   if (t.dims().empty()) return std::nullopt;
   const int64_t last = t.dims().back(), others = t.count() / last;
-  PackedForm form;
-  form.transposed = last <= others;
-  form.k = form.transposed ? last : others;
-  form.n = form.transposed ? others : last;
-  form.tile_n = 4;
-  return form;
+  constexpr int64_t kColumns = 4;
+  const plan::MatrixShape matrix = last <= others ? plan::MatrixShape{1, last, others, true}
+                                                  : plan::MatrixShape{1, others, last, false};
+  return plan::in_tiles_of_nibbles(matrix, kColumns);
 }
 
 /// Whether the values are computed from v in the group.
@@ -62,11 +60,11 @@ bool reads_many_times(const graph::Graph& g, const Group& group, ValueId v) {
 void PackedWeights::add(const Lowered& lowered) {
   for (const LoweredLaunch& launch : lowered.launches) {
     for (const PackedOperand& p : launch.packed)
-      forms_.try_emplace(launch.buffers[static_cast<size_t>(p.buffer)].value, p);
+      forms_.try_emplace(launch.buffers[static_cast<size_t>(p.buffer)].value, p.packing);
   }
 }
 
-std::optional<PackedForm> PackedWeights::form_of(ValueId v) const {
+std::optional<plan::Packing> PackedWeights::form_of(ValueId v) const {
   const std::optional<HostTensor>& constant = g_.value(v).constant;
   if (!constant || constant->count() < kLeastElements) return std::nullopt;
   if (const auto found = forms_.find(v); found != forms_.end()) return found->second;
@@ -78,7 +76,7 @@ std::optional<Group> PackedWeights::reader(const Group& group, const Lowered& lo
   for (const LoweredLaunch& launch : lowered.launches) {
     for (const LoweredBuffer& b : launch.buffers) {
       if (b.value == graph::kNone || b.packed || b.scratch) continue;
-      const std::optional<PackedForm> form = form_of(b.value);
+      const std::optional<plan::Packing> form = form_of(b.value);
       if (!form || reads_many_times(g_, group, b.value)) continue;
       if (!out) {
         out = group;

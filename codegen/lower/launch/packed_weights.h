@@ -20,10 +20,10 @@ class PackedWeights {
   std::optional<Group> reader(const Group& group, const Lowered& lowered) const;
 
  private:
-  std::optional<PackedForm> form_of(graph::ValueId v) const;
+  std::optional<plan::Packing> form_of(graph::ValueId v) const;
 
   const graph::Graph& g_;
-  std::map<graph::ValueId, PackedForm> forms_;  // the first of each weight
+  std::map<graph::ValueId, plan::Packing> forms_;  // the first of each weight
 };
 
 }  // namespace reprise::lower

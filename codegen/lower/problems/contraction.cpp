@@ -1,7 +1,9 @@
 #include "codegen/lower/problems/contraction.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "codegen/lower/evaluate/stored_element.h"
 #include "codegen/lower/group/cost.h"
 #include "codegen/ops/math/quantize.h"
 
@@ -59,10 +61,19 @@ void add_packed(LoweredLaunch& out, const ContractionProblem& problem, const sha
   });
   // There is no constant, or K is 0 and the kernel reads no operands.
   if (at == out.buffers.end()) return;
-  PackedOperand form = problem.packed;
-  form.buffer = static_cast<int>(at - out.buffers.begin());
-  form.tile_n = static_cast<uint32_t>(tile.columns);
-  out.packed.push_back(form);
+  out.packed.push_back({tile.schedule->packing(problem.weight, problem.weight_bits, tile),
+                        static_cast<int>(at - out.buffers.begin())});
+}
+
+std::unique_ptr<TileOperands> operands_of(const ContractionProblem& problem, ResultKernel& kernel,
+                                          const shaders::Tile& tile, const WorkUnit& unit) {
+  std::unique_ptr<TileOperands> out = problem.operands(kernel, tile, unit);
+  if (problem.constant == graph::kNone) return out;
+  plan::Packing packing = tile.schedule->packing(problem.weight, problem.weight_bits, tile);
+  const bool is_own =
+      packing != shaders::columns_in_tiles(problem.weight, problem.weight_bits, tile);
+  out->use_packing(std::move(packing), problem.weight.transposed, is_own);
+  return out;
 }
 
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
@@ -79,7 +90,7 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
     ResultKernel kernel(g, group, target, problem.result);
     const auto write_tile = [&](const WorkUnit& unit) {
-      const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
+      const std::unique_ptr<TileOperands> operands = operands_of(problem, kernel, tile, unit);
       StoredTile result = operands->stored_tile();
       return tile.schedule->write({*operands, result, tile, unit.origin});
     };
@@ -204,10 +215,72 @@ Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Val
   return nibbles_of(b_, word, bits(k, 1), g_.value(constant.value).dtype == DType::I4);
 }
 
+shaders::Operand TileOperands::operand_of(
+    ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
+  shaders::Operand out{graph::storage_of(g_.value(v))};
+  // Symbols that stand for any row and any k; no instruction uses their values.
+  const Value some = shaders::local_index(b_);
+  const Expr i = ev_.symbol(some, count), k = ev_.symbol(some, k_);
+  const auto found = stored_element(ev_, kernel_.group(), v, at(i, k));
+  if (!found) return out;
+  const auto position = [&](const Expr& row, const Expr& depth) {
+    return ev_.simplify(found->position.substitute([&](SymbolId id) -> std::optional<Expr> {
+      if (i.as_symbol() == id) return row;
+      if (k.as_symbol() == id) return depth;
+      return std::nullopt;
+    }));
+  };
+  const Expr here = position(i, k), first = position(0, 0);
+  const Expr across = ev_.simplify(position(i + 1, k) - here);
+  const Expr along = ev_.simplify(position(i, k + 1) - here);
+  const auto varies = [&](const Expr& e) {
+    return std::ranges::any_of(
+        e.symbols(), [&](SymbolId id) { return i.as_symbol() == id || k.as_symbol() == id; });
+  };
+  if (varies(across) || varies(along)) return out;
+  shaders::PlainOperand plain;
+  plain.buffer = ev_.buffer(found->value);
+  plain.type = kernel::storage_type(graph::storage_of(g_.value(found->value)));
+  plain.first = ev_.value(first);
+  plain.across = ev_.value(across);
+  plain.along = ev_.value(along);
+  plain.contiguous_across = across.is_const(1);
+  plain.contiguous_along = along.is_const(1);
+  plain.divisor = first.known_divisor(g_.symbols);
+  for (const Expr* distance : {&across, &along})
+    if (!distance->is_const(1))
+      plain.divisor = std::gcd(plain.divisor, distance->known_divisor(g_.symbols));
+  out.dtype = graph::storage_of(g_.value(found->value));
+  out.plain = plain;
+  return out;
+}
+
+shaders::Operand TileOperands::operand_of(const ConstantOperand& constant) {
+  shaders::Operand out{g_.value(constant.value).dtype};
+  const kernel::Ty type = packing_->bits != 0
+                              ? Ty::U32
+                              : kernel::storage_type(graph::storage_of(g_.value(constant.value)));
+  out.packed = shaders::PackedOperand{ev_.buffer(constant.value, true), type, *packing_};
+  return out;
+}
+
+Val TileOperands::load_own(const ConstantOperand& constant, Value vec, Value k) {
+  std::vector<Val> four;
+  for (int i = 0; i < 4; ++i) {
+    const Expr column = kernel_.clamped_column(vec * 4 + i), row = ev_.symbol(k, k_);
+    const Expr batch = packing_->dims[0] == 1 ? Expr(0) : unit_.batch;
+    const Index at = transposed_ ? Index{batch, column, row} : Index{batch, row, column};
+    four.push_back(ev_.packed_element(constant.value, *packing_, at));
+  }
+  return b_.compose(four);
+}
+
 Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec, Value k,
                                       const WeightIndex& index) {
   Value raw;
-  if (is_packed_in_nibbles(g_, constant.value)) {
+  if (own_packing_) {
+    raw = {b_, load_own(constant, vec, k)};
+  } else if (is_packed_in_nibbles(g_, constant.value)) {
     raw = load_nibbles(constant, vec, k);
   } else {
     const Value at = packed_tile(ev_.value(k_)) + k * tile_.columns + vec * 4;

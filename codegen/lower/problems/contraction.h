@@ -44,6 +44,19 @@ class TileOperands : public shaders::Gemm {
 
   /// The index of the anchor's result at a row and column of the GEMM.
   virtual Index result_index(const Expr& row, const Expr& column) = 0;
+  /// What a schedule may know of an operand whose elements, at a row of A or column of B and at k,
+  /// are those of v at the index that `at` gives.
+  shaders::Operand operand_of(graph::ValueId v, const Expr& count,
+                              const std::function<Index(const Expr& i, const Expr& k)>& at);
+  /// The same of a constant operand, which is packed.
+  shaders::Operand operand_of(const ConstantOperand& constant);
+  /// From now on the constant operand is read in this form. `is_own`: the schedule chose another
+  /// than Schedule::packing() does by default.
+  void use_packing(plan::Packing packing, bool transposed, bool is_own) {
+    packing_ = std::move(packing);
+    transposed_ = transposed;
+    own_packing_ = is_own;
+  }
   /// Applies the scale of a quantised weight to the sums of the four columns from 4 * vec, before
   /// the epilogue.
   Result<Value> finish(Value vec, Value four);
@@ -68,6 +81,7 @@ class TileOperands : public shaders::Gemm {
   /// `index`.
   void scale_result(const graph::Node* dequantize, WeightIndex index);
 
+  bool has_own_packing() const { return own_packing_; }
   /// Calls `load` for the four values of k from 4 * quad and puts zeros past the end of K: once
   /// with four lanes if `vector` and K is a multiple of 4, else once for each k.
   using LoadAt = std::function<Result<Val>(const Expr& k, int lanes)>;
@@ -90,32 +104,42 @@ class TileOperands : public shaders::Gemm {
   }
   /// The index of the first element of a packed operand, in a tile's `rows` of columns.
   Value packed_tile(const Value& rows);
+  /// Four columns at k in the form of use_packing().
+  Val load_own(const ConstantOperand& constant, Value vec, Value k);
   /// Four 4-bit integers at k, as I32.
   Value load_nibbles(const ConstantOperand& constant, Value vec, Value k);
 
   bool exact_steps_;                        // K is a multiple of Tile::step
   const graph::Node* scaled_by_ = nullptr;  // the dequantisation whose scale finish() applies
   WeightIndex scale_at_;
+  std::optional<plan::Packing> packing_;  // of a constant operand
+  bool own_packing_ = false;              // it is not the default's
+  bool transposed_ = false;               // the weight is [N, K]
 };
 
 /// A contraction before a tile is chosen for it. lower_contraction() fills in m, n, batch and half
-/// of `size`, and the buffer and tile of `packed`.
+/// of `size`.
 struct ContractionProblem {
   ResultShape result;
   shaders::GemmSize size;
   std::string note;  // appended to the name of the schedule
   /// The constant operand that the kernel reads in a packed form.
   graph::ValueId constant = graph::kNone;
-  PackedOperand packed;
+  plan::MatrixShape weight;
+  int64_t weight_bits = 0;  // Packing::bits
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
                                               const WorkUnit& unit)>
       operands;
 };
+/// The operands of a unit of work, with the form of the constant one that the tile's schedule
+/// chooses.
+std::unique_ptr<TileOperands> operands_of(const ContractionProblem& problem, ResultKernel& kernel,
+                                          const shaders::Tile& tile, const WorkUnit& unit);
 /// The two launches of a tile whose K is split: one stores the sum of each split, the other adds
 /// them and computes the epilogue.
 Result<Lowered> lower_split_k(const graph::Graph& g, const Group& group, const TargetFacts& target,
                               const ContractionProblem& problem, const shaders::Tile& tile);
-/// Records that a launch reads the problem's constant operand in tiles of packed columns.
+/// Records in which form a launch reads the problem's constant operand.
 void add_packed(LoweredLaunch& out, const ContractionProblem& problem, const shaders::Tile& tile);
 /// Lowers the contraction with tile number `choice` of its candidates.
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,

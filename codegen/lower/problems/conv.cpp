@@ -136,6 +136,9 @@ class ConvOperands final : public TileOperands {
   }
 
   bool a_along_k() const override { return conv_.aligned_channels(); }
+  shaders::Operand b() override {
+    return conv_.weight.constant ? operand_of(*conv_.weight.constant) : shaders::Operand{};
+  }
   bool b_along_k() const override { return false; }
 
   Index row(Value at) override {
@@ -341,10 +344,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
                                      [](const Expr& dim) { return !dim.is_const(); });
   problem.note = conv.dequantize() != nullptr ? ", implicit gemm 8-bit" : ", implicit gemm";
   if (conv.weight.constant) problem.constant = conv.weight.constant->value;
-  problem.packed.batch = p.group;
-  problem.packed.k = conv.k;
-  problem.packed.n = p.out_channels;
-  problem.packed.transposed = true;
+  problem.weight = {p.group, conv.k, p.out_channels, true};
   problem.operands = [&](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
     return std::make_unique<ConvOperands>(conv, kernel, tile, unit);
   };

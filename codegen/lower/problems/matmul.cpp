@@ -115,6 +115,16 @@ class MatMulOperands final : public TileOperands {
     return index;
   }
 
+  shaders::Operand a() override {
+    return operand_of(p_.left, p_.m,
+                      [this](const Expr& row, const Expr& k) { return a_index(row, k); });
+  }
+  shaders::Operand b() override {
+    if (p_.constant) return operand_of(p_.constant->operand);
+    return operand_of(p_.right, p_.n, [this](const Expr& column, const Expr& k) {
+      return operand(p_.right, k, column);
+    });
+  }
   bool a_along_k() const override { return p_.a_along_k; }
   bool b_along_k() const override { return p_.b_along_k; }
   int64_t b_block() const override { return p_.block; }
@@ -133,6 +143,7 @@ class MatMulOperands final : public TileOperands {
   }
 
   Result<Values> load_b_octet(const shaders::Column& column, Value octet, Val zero) override {
+    if (has_own_packing()) return internal_error("the schedule packs B, and loads it itself");
     const ConstantOperand& constant = p_.constant->operand;
     const Value words = load_octet(constant, column.vec, octet);
     const bool is_signed = g_.value(constant.value).dtype == DType::I4;
@@ -184,10 +195,15 @@ class MatMulOperands final : public TileOperands {
   }
 
  private:
+  Index a_index(const Expr& row, const Expr& k) {
+    if (p_.row_shape.empty()) return operand(p_.left, row, k);
+    Index index = row_index(row);
+    index.push_back(k);
+    return index;
+  }
+
   Result<Val> a_element(const Index& row, const Expr& k, int lanes) {
-    Index index = p_.row_shape.empty() ? operand(p_.left, row[0], k) : row_index(row[0]);
-    if (!p_.row_shape.empty()) index.push_back(k);
-    return ev_.eval(p_.left, index, lanes);
+    return ev_.eval(p_.left, a_index(row[0], k), lanes);
   }
 
   Result<Val> b_element(const Expr& k, const Expr& column, int lanes) {
@@ -256,9 +272,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
     problem.note += nibbles ? ", packed 4-bit" : integers ? ", packed 8-bit" : ", packed";
     problem.size.b_block = static_cast<double>(p.block);
     problem.constant = p.constant->operand.value;
-    problem.packed.k = p.k.value();
-    problem.packed.n = p.n.value();
-    problem.packed.transposed = p.constant->transposed;
+    problem.weight = {1, p.k.value(), p.n.value(), p.constant->transposed};
+    problem.weight_bits = nibbles ? 4 : 0;
   }
   if (p.b_along_k) problem.note += ", along k";
   problem.operands = [&p](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {

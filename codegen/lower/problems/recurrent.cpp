@@ -294,14 +294,8 @@ class RecurrentOperands final : public shaders::Recurrence {
 void add_packed(LoweredLaunch& launch, const RecurrentProblem& p) {
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     if (!launch.buffers[i].packed || launch.buffers[i].value != p.input(kR)) continue;
-    PackedOperand form;
-    form.buffer = static_cast<int>(i);
-    form.batch = p.directions;
-    form.k = p.size.hidden;
-    form.n = p.weight_rows();
-    form.tile_n = kPackedColumns;
-    form.transposed = true;
-    launch.packed.push_back(form);
+    const plan::MatrixShape r{p.directions, p.size.hidden, p.weight_rows(), true};
+    launch.packed.push_back({plan::in_tiles(r, kPackedColumns), static_cast<int>(i)});
   }
 }
 

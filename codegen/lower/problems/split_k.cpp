@@ -73,7 +73,7 @@ Result<Lowered> multiply_parts(const SplitK& s) {
   ResultKernel kernel(s.g, s.group, s.target, s.problem.result, kernel_name(s.group) + "_parts");
   const int buffer = kernel.evaluator().add_scratch(s.buffer(), kernel::Access::Write);
   RP_ASSIGN(Lowered out, kernel.write_units(s.tile, s.schedule, [&](const WorkUnit& unit) {
-    const std::unique_ptr<TileOperands> operands = s.problem.operands(kernel, s.tile, unit);
+    const std::unique_ptr<TileOperands> operands = operands_of(s.problem, kernel, s.tile, unit);
     PartialTile result(kernel, s.sums, buffer, unit);
     return s.tile.schedule->write({*operands, result, s.tile, unit.origin});
   }));

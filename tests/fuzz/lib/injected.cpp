@@ -172,7 +172,10 @@ void exchanged_operands(plan::Plan& p) {
 
 void wrong_packing(plan::Plan& p) {
   for (plan::Weight& w : p.weights) {
-    if (w.packing == plan::Weight::Packing::Tiles) w.transposed = !w.transposed;
+    if (w.packing.is_raw() || w.packing.bits != 0) continue;
+    std::swap(w.packing.dims[1], w.packing.dims[2]);
+    for (plan::Packing::Part& part : w.packing.parts)
+      if (part.axis != 0) part.axis = 3 - part.axis;
   }
 }
 

@@ -1,0 +1,40 @@
+// An operand of a kernel template as its problem knows it. A schedule that moves bytes asks for the
+// plain form; elements of any operand come from the problem's loads.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "codegen/kernel/build/builder.h"
+#include "runtime/base/dtype.h"
+#include "runtime/plan/packing.h"
+
+namespace reprise::shaders {
+
+/// A matrix that is in memory as it is: element (i, k) of the unit's batch is at first + i * across
+/// + k * along, in elements. i counts rows of A, or columns of B.
+struct PlainOperand {
+  int buffer = -1;  // a parameter of the kernel
+  kernel::Ty type = kernel::Ty::F32;
+  kernel::Value first, across, along;
+  bool contiguous_across = false, contiguous_along = false;  // the distance is 1
+  /// Proven to divide `first` and each distance that is not 1, in elements.
+  int64_t divisor = 1;
+};
+
+/// A weight in the form that the schedule chose (Schedule::packing()).
+struct PackedOperand {
+  int buffer = -1;
+  kernel::Ty type = kernel::Ty::F32;  // U32 if elements share words
+  plan::Packing packing;
+};
+
+/// Has a plain or a packed form, or neither: it is computed from something, such as the prologue of
+/// a GEMM or an image of a convolution.
+struct Operand {
+  DType dtype = DType::F32;  // in memory; of one that is computed, as which it is computed
+  std::optional<PlainOperand> plain = std::nullopt;
+  std::optional<PackedOperand> packed = std::nullopt;
+};
+
+}  // namespace reprise::shaders
