@@ -205,7 +205,7 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
     if (buffer.kind != plan::BufferKind::Weight) continue;
     const plan::Weight& w = p.weights[static_cast<size_t>(buffer.index)];
     RP_ASSIGN(const HostTensor raw, package::load_weight(*alone.package, w.segment));
-    memory[b].resize(align_up(w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())), 4));
+    memory[b].resize(align_up(w.packing.packed_bytes(raw.bytes().size(), size_of(raw.dtype())), 4));
     RP_TRY(pack_weight(w, raw, memory[b]));
   }
   for (size_t step = 0; step < p.steps.size(); ++step) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/graph/symbol_ranges.h"
+#include "codegen/lower/index_test.h"
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/problems/attention.h"
 #include "codegen/lower/problems/contraction.h"
@@ -28,41 +29,139 @@ Result<Lowered> lower_nothing(const graph::Graph& g, const Group& group) {
   return finish(ev, b, group, 0, "nothing");
 }
 
+/// The lowering of a kind that has no long form.
+template <auto kLower>
+Result<Lowered> short_only(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                           size_t choice, LoopForm) {
+  return kLower(g, group, target, choice);
+}
+
+Result<Lowered> lower_product(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                              size_t choice) {
+  const bool matmul = def_of(*group.anchor)->lowering == ops::Lowering::MatMul;
+  return matmul ? lower_matmul(g, group, target, choice) : lower_conv(g, group, target, choice);
+}
+
+/// A sort has one schedule.
+Result<Lowered> lower_sort_only(const graph::Graph& g, const Group& group,
+                                const TargetFacts& target, size_t) {
+  return lower_sort(g, group, target);
+}
+
+void along_axis(const graph::Graph&, Group& group) {
+  const ops::Attributes given(*group.anchor);
+  if (given.declares("axis")) group.reduced = {given.get_int("axis")};
+}
+
+void over_axes(const graph::Graph& g, Group& group) {
+  group.domain = g.value(group.anchor->inputs[0]).shape;
+  group.reduced = ops::Attributes(*group.anchor).get_ints("axes");
+}
+
+/// The table, in the order of GroupKind.
+constexpr GroupLowering kGroupLowerings[] = {
+    {.name = "sort", .shape = along_axis, .lower = short_only<lower_sort_only>},
+    {.name = "recurrent",
+     .refusal = recurrent_refusal,
+     .loads_operands_again = true,
+     .lower = lower_recurrent,
+     .has_long_form = true},
+    {.name = "attention gradient",
+     .loads_operands_again = true,
+     .stores_ordered = true,
+     .lower = short_only<lower_attention_grad>},
+    {.name = "attention",
+     .match = match_attention,
+     .preferred_apart = attention_refusal,
+     .unrolls_tiles = true,
+     .loads_operands_again = true,
+     .test_indices = test_attention,
+     .lower = short_only<lower_attention>},
+    {.name = "contraction",
+     .begins = is_contraction,
+     .unrolls_tiles = true,
+     .loads_operands_again = true,
+     .test_indices = test_result,
+     .lower = short_only<lower_product>},
+    {.name = "row",
+     .begins = is_reduction,
+     .shape = over_axes,
+     .loops_over_rows = true,
+     .test_indices = test_rows,
+     .lower = lower_row,
+     .has_long_form = true},
+    {.name = "scan",
+     .begins = is_scan,
+     .shape = along_axis,
+     .loops_over_rows = true,
+     .test_indices = test_scan,
+     .lower = lower_scan,
+     .has_long_form = true},
+    {.name = "pointwise", .lower = lower_pointwise, .has_long_form = true},
+    {.name = "host"},
+};
+
+struct GroupTable {
+  std::vector<GroupLowering> rows{std::begin(kGroupLowerings), std::end(kGroupLowerings)};
+  bool read = false;
+};
+
+GroupTable& group_table() {
+  static GroupTable all;
+  return all;
+}
+
 }  // namespace
+
+std::span<const GroupLowering> group_lowerings() {
+  static const bool read = group_table().read = true;
+  (void)read;
+  return group_table().rows;
+}
+
+const GroupLowering& row_of(GroupKind kind) {
+  return group_lowerings()[static_cast<size_t>(kind)];
+}
+
+std::optional<GroupKind> kind_begun_by(const graph::Node& n) {
+  const std::span<const GroupLowering> rows = group_lowerings();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool named = is_kernel_of_its_own(n) && def_of(n)->kernel == rows[i].name;
+    if (rows[i].begins != nullptr ? rows[i].begins(n) : named) return static_cast<GroupKind>(i);
+  }
+  return std::nullopt;
+}
+
+Status add_group_lowerings(std::span<const GroupLowering> more) {
+  constexpr size_t kMost = 256;
+  GroupTable& table = group_table();
+  if (table.read) return {Code::Usage, "lowerings must be added before the first compilation"};
+  for (const GroupLowering& row : more) {
+    const auto same = [&](const GroupLowering& other) { return other.name == row.name; };
+    if (std::ranges::any_of(table.rows, same) || row.lower == nullptr || table.rows.size() == kMost)
+      return {Code::Usage, "lowering '" + std::string(row.name) +
+                               "' cannot be added: its name is taken, or it makes no kernels"};
+    table.rows.push_back(row);
+  }
+  return {};
+}
+
+Status test_indices(const graph::Graph& g, const Group& group) {
+  const auto test = row_of(group.kind).test_indices;
+  return test == nullptr ? Status() : test(g, group);
+}
 
 Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFacts& target,
                       size_t choice, LoopForm form) {
   if (computes_nothing(g, group)) return lower_nothing(g, group);
-  switch (group.kind) {
-    case GroupKind::Row:
-      return lower_row(g, group, target, choice, form);
-    case GroupKind::Scan:
-      return lower_scan(g, group, target, choice, form);
-    case GroupKind::Pointwise:
-      return lower_pointwise(g, group, target, choice, form);
-    case GroupKind::Contraction:
-      if (def_of(*group.anchor)->lowering == ops::Lowering::MatMul)
-        return lower_matmul(g, group, target, choice);
-      return lower_conv(g, group, target, choice);
-    case GroupKind::Attention:
-      return lower_attention(g, group, target, choice);
-    case GroupKind::Sort:
-      return lower_sort(g, group, target);
-    case GroupKind::Recurrent:
-      return lower_recurrent(g, group, target, choice, form);
-    case GroupKind::AttentionGrad:
-      return lower_attention_grad(g, group, target, choice);
-    case GroupKind::Host:
-      break;
-  }
-  return internal_error("a host group has no kernel");
+  const auto write = row_of(group.kind).lower;
+  if (write == nullptr) return internal_error("a host group has no kernel");
+  return write(g, group, target, choice, form);
 }
 
 Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
                      const TargetFacts& target) {
-  const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Scan ||
-                       group.kind == GroupKind::Pointwise || group.kind == GroupKind::Recurrent;
-  if (!target.cpu_type() || !has_one) return 0;
+  if (!target.cpu_type() || !row_of(group.kind).has_long_form) return 0;
   const Expr& iterations = short_form.launches[0].iterations;
   const Interval all = iterations.bounds(graph::symbol_ranges(g));
   if (!iterations.is_overflow() && all.max <= int64_t{kLeastLoopLimit}) return 0;

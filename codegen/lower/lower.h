@@ -2,6 +2,7 @@
 // the target's facts.
 #pragma once
 
+#include "codegen/lower/group/group_lowering.h"
 #include "codegen/lower/launch/lowered.h"
 
 namespace reprise::lower {

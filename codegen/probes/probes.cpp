@@ -55,7 +55,7 @@ std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan
     for (const Expr& e : b.shape) add(e);
     if (b.kind != plan::BufferKind::Weight) continue;
     const plan::Weight& w = p.weights[static_cast<size_t>(b.index)];
-    text += "packed " + std::to_string(w.packed_bytes(0, size_of(b.dtype)));
+    text += "packed " + std::to_string(w.packing.packed_bytes(0, size_of(b.dtype)));
   }
   return text + "\n";
 }
@@ -230,7 +230,8 @@ class Prober {
       RP_ASSIGN(const int64_t count, checked_element_count(dims, b.dtype));
       s.counts.push_back(static_cast<uint64_t>(count));  // without the padding of the last word
       if (b.kind == plan::BufferKind::Weight) {
-        bytes = p_.weights[static_cast<size_t>(b.index)].packed_bytes(bytes, size_of(b.dtype));
+        bytes =
+            p_.weights[static_cast<size_t>(b.index)].packing.packed_bytes(bytes, size_of(b.dtype));
       }
       const size_t memory = plan::first_binding(launch, i);
       if (memory == i) s.bytes += bytes;

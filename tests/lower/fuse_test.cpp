@@ -14,35 +14,11 @@
 namespace reprise::lower {
 namespace {
 
-const char* kind_name(GroupKind k) {
-  switch (k) {
-    case GroupKind::Pointwise:
-      return "pointwise";
-    case GroupKind::Row:
-      return "row";
-    case GroupKind::Scan:
-      return "scan";
-    case GroupKind::Contraction:
-      return "contraction";
-    case GroupKind::Attention:
-      return "attention";
-    case GroupKind::Sort:
-      return "sort";
-    case GroupKind::Recurrent:
-      return "recurrent";
-    case GroupKind::AttentionGrad:
-      return "attention gradient";
-    case GroupKind::Host:
-      return "host";
-  }
-  return "?";
-}
-
 std::string describe(const graph::Graph& g, const Fusion& f) {
   std::ostringstream out;
   double executed = 0;
   for (const Group& group : f.groups) {
-    out << kind_name(group.kind) << " " << kernel_name(group) << ":";
+    out << row_of(group.kind).name << " " << kernel_name(group) << ":";
     for (const graph::Node* n : group.nodes) out << " " << g.value(n->outputs[0]).name;
     out << " ->";
     for (graph::ValueId v : group.outputs) out << " " << g.value(v).name;

@@ -104,7 +104,7 @@ Sizes sizes_of(const package::Package& p, const package::Variant& v) {
     const plan::Weight& w = v.plan.weights[i];
     const HostTensor& raw = p.weights[w.segment];
     if (!read[i] || raw.count() < 4096) continue;
-    out.device += w.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()));
+    out.device += w.packing.packed_bytes(package::weight_bytes(raw), size_of(raw.dtype()));
     out.elements += static_cast<uint64_t>(raw.count());
   }
   return out;

@@ -120,8 +120,7 @@ void check_decomposition(const Decomposition& c) {
   ASSERT_TRUE(elements.ok()) << elements.status().message() << "\n" << graph::print(*core);
   const auto by_element = std::ranges::count_if(core->nodes(), [](const auto& n) {
     const ops::Lowering how = ops::find(*n)->lowering;
-    return how != ops::Lowering::Scan && how != ops::Lowering::Sort &&
-           how != ops::Lowering::Recurrent;
+    return how != ops::Lowering::Scan && how != ops::Lowering::Kernel;
   });
   EXPECT_EQ(interpreted, by_element);
   for (size_t i = 0; i < want->size(); ++i) {

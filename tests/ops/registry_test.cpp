@@ -33,11 +33,10 @@ TEST(Registry, NamesAreUniqueAndCoreOperatorsAreComplete) {
     EXPECT_EQ(found, def) << def->name << " is registered twice";
     EXPECT_NE(def->infer, nullptr) << def->name;
     const bool device = def->lowering != ops::Lowering::None;
-    // The meaning of a scan is its `combine`, that of sorts, recurrent layers and gradients
-    // of attention their templates.
+    // The meaning of a scan is its `combine`, that of kernels their templates.
     const bool special =
-        def->lowering == ops::Lowering::Scan || def->lowering == ops::Lowering::Sort ||
-        def->lowering == ops::Lowering::Recurrent || def->lowering == ops::Lowering::AttentionGrad;
+        def->lowering == ops::Lowering::Scan || def->lowering == ops::Lowering::Kernel;
+    EXPECT_EQ(def->lowering == ops::Lowering::Kernel, !def->kernel.empty()) << def->name;
     EXPECT_EQ(device, def->row.has_value() || special || def->element != nullptr) << def->name;
     EXPECT_TRUE(!def->row || def->lowering == ops::Lowering::Scalar) << def->name;
     EXPECT_LE(def->min_inputs, def->max_inputs) << def->name;

@@ -32,11 +32,8 @@ TEST(Traits, RowsLackNone) {
     EXPECT_NE(def->layout, LayoutRole::Undeclared) << "the pass layout asks";
     EXPECT_NE(def->row.has_value(), def->sensitivity.has_value())
         << "autocast asks the precision class: of the scalar operation, or of the row";
-    // The meaning of a scan is its `combine`, that of sorts, recurrent layers and gradients of
-    // attention their templates.
-    const bool special = def->lowering == Lowering::Scan || def->lowering == Lowering::Sort ||
-                         def->lowering == Lowering::Recurrent ||
-                         def->lowering == Lowering::AttentionGrad;
+    // The meaning of a scan is its `combine`, that of kernels their templates.
+    const bool special = def->lowering == Lowering::Scan || def->lowering == Lowering::Kernel;
     EXPECT_TRUE(def->row || special || def->element != nullptr) << "lowering asks the meaning";
   }
 }

@@ -342,7 +342,7 @@ void use(const Package& p) {
   for (const Variant& v : p.variants) plans.push_back(&v.plan);
   for (const plan::Plan* plan : plans) {
     ASSERT_FALSE(plan::print(*plan, p.io).empty());
-    for (const plan::Weight& w : plan->weights) (void)w.packed_bytes(64, 4);
+    for (const plan::Weight& w : plan->weights) (void)w.packing.packed_bytes(64, 4);
   }
   for (const Variant& v : p.variants) {
     const auto code = load_kernels(p, v);

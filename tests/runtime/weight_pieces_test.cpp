@@ -133,7 +133,7 @@ std::vector<plan::Packing::Part> random_parts(int64_t axis, int64_t dim, std::mt
   std::vector<plan::Packing::Part> out;
   int64_t covered = 1;
   for (int64_t n = pick(random, 3); n > 0; --n) {
-    out.push_back({axis, n == 1 ? (dim + covered - 1) / covered : pick(random, 5), covered});
+    out.push_back({axis, n == 1 ? (dim + covered - 1) / covered : pick(random, 3), covered});
     covered *= out.back().size;
   }
   return out;
@@ -142,9 +142,9 @@ std::vector<plan::Packing::Part> random_parts(int64_t axis, int64_t dim, std::mt
 TEST(WeightPieces, OfAnyPacking) {
   std::mt19937 random(11);
   int padded = 0;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 300; ++round) {
     plan::Weight w;
-    for (int64_t axis = 0, rank = 1 + pick(random, 3); axis < rank; ++axis) {
+    for (int64_t axis = 0, rank = 1 + pick(random, 2); axis < rank; ++axis) {
       w.packing.dims.push_back(pick(random, 12));
       const auto parts = random_parts(axis, w.packing.dims.back(), random);
       w.packing.parts.insert(w.packing.parts.end(), parts.begin(), parts.end());

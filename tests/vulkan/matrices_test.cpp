@@ -5,9 +5,9 @@
 namespace reprise::vulkan {
 namespace {
 
-VkCooperativeMatrixPropertiesKHR row(VkComponentTypeKHR a, VkComponentTypeKHR b,
-                                     VkComponentTypeKHR sum,
-                                     VkScopeKHR scope = VK_SCOPE_SUBGROUP_KHR) {
+VkCooperativeMatrixPropertiesKHR matrix_row(VkComponentTypeKHR a, VkComponentTypeKHR b,
+                                            VkComponentTypeKHR sum,
+                                            VkScopeKHR scope = VK_SCOPE_SUBGROUP_KHR) {
   VkCooperativeMatrixPropertiesKHR p{};
   p.MSize = 16;
   p.NSize = 8;
@@ -26,31 +26,31 @@ TEST(Matrices, OfEveryTypeThatWeKnow) {
   };
   const auto half = VK_COMPONENT_TYPE_FLOAT16_KHR, single = VK_COMPONENT_TYPE_FLOAT32_KHR;
   const auto integer = VK_COMPONENT_TYPE_SINT32_KHR;
-  EXPECT_EQ(text(row(half, half, single)), "16x8x32 in fp16 with fp32 sums");
-  EXPECT_EQ(text(row(half, half, half)), "16x8x32 in fp16 with fp16 sums");
-  EXPECT_EQ(text(row(kBfloat16Component, kBfloat16Component, single)),
+  EXPECT_EQ(text(matrix_row(half, half, single)), "16x8x32 in fp16 with fp32 sums");
+  EXPECT_EQ(text(matrix_row(half, half, half)), "16x8x32 in fp16 with fp16 sums");
+  EXPECT_EQ(text(matrix_row(kBfloat16Component, kBfloat16Component, single)),
             "16x8x32 in bf16 with fp32 sums");
-  EXPECT_EQ(text(row(VK_COMPONENT_TYPE_SINT8_KHR, VK_COMPONENT_TYPE_UINT8_KHR, integer)),
+  EXPECT_EQ(text(matrix_row(VK_COMPONENT_TYPE_SINT8_KHR, VK_COMPONENT_TYPE_UINT8_KHR, integer)),
             "16x8x32 in int8 and uint8 with int32 sums");
-  EXPECT_EQ(text(row(kE4M3Component, kE5M2Component, single)),
+  EXPECT_EQ(text(matrix_row(kE4M3Component, kE5M2Component, single)),
             "16x8x32 in fp8 e4m3 and fp8 e5m2 with fp32 sums");
-  EXPECT_EQ(text(row(single, single, single, VK_SCOPE_WORKGROUP_KHR)),
+  EXPECT_EQ(text(matrix_row(single, single, single, VK_SCOPE_WORKGROUP_KHR)),
             "16x8x32 in fp32 with fp32 sums of a workgroup");
 }
 
 TEST(Matrices, OthersAreLeftOut) {
   const auto half = VK_COMPONENT_TYPE_FLOAT16_KHR, single = VK_COMPONENT_TYPE_FLOAT32_KHR;
   const auto scalar64 = static_cast<VkComponentTypeKHR>(2);
-  EXPECT_FALSE(matrix_of(row(scalar64, scalar64, scalar64)));
-  EXPECT_FALSE(matrix_of(row(half, half, single, static_cast<VkScopeKHR>(5))));
-  auto other_result = row(half, half, single);
+  EXPECT_FALSE(matrix_of(matrix_row(scalar64, scalar64, scalar64)));
+  EXPECT_FALSE(matrix_of(matrix_row(half, half, single, static_cast<VkScopeKHR>(5))));
+  auto other_result = matrix_row(half, half, single);
   other_result.ResultType = half;
   EXPECT_FALSE(matrix_of(other_result));
-  auto saturating =
-      row(VK_COMPONENT_TYPE_SINT8_KHR, VK_COMPONENT_TYPE_SINT8_KHR, VK_COMPONENT_TYPE_SINT32_KHR);
+  auto saturating = matrix_row(VK_COMPONENT_TYPE_SINT8_KHR, VK_COMPONENT_TYPE_SINT8_KHR,
+                               VK_COMPONENT_TYPE_SINT32_KHR);
   saturating.saturatingAccumulation = VK_TRUE;
   EXPECT_FALSE(matrix_of(saturating));
-  auto empty = row(half, half, single);
+  auto empty = matrix_row(half, half, single);
   empty.KSize = 0;
   EXPECT_FALSE(matrix_of(empty));
 }

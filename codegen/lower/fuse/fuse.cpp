@@ -7,9 +7,8 @@
 #include <algorithm>
 
 #include "codegen/lower/fuse/fuse_steps.h"
-#include "codegen/lower/fuse/index_test.h"
-#include "codegen/lower/lower.h"
-#include "codegen/lower/problems/attention.h"
+#include "codegen/lower/group/group_lowering.h"
+#include "codegen/lower/index_test.h"
 #include "codegen/ops/row/weight_parts.h"
 
 namespace reprise::lower {
@@ -31,17 +30,12 @@ class Fuser {
     for (Node* n : p_.order()) {
       if (p_.is_free(*n) && (o_.separate.count(n) != 0 || is_kernel_of_its_own(*n))) seal(n);
     }
-    for (Node* n : p_.order()) {
-      if (o_.enabled && o_.attention != FuseAttention::Never && p_.is_free(*n)) attention(n);
-    }
-    for (Node* n : p_.order()) {
-      if (p_.is_free(*n) && is_contraction(*n)) add_region(p_, group_of(g_, n), o_.enabled);
-    }
-    for (Node* n : p_.order()) {
-      if (p_.is_free(*n) && is_reduction(*n)) add_region(p_, group_of(g_, n), o_.enabled);
-    }
-    for (Node* n : p_.order()) {
-      if (p_.is_free(*n) && is_scan(*n)) add_region(p_, group_of(g_, n), o_.enabled);
+    for (const GroupLowering& row : group_lowerings()) {
+      for (Node* n : p_.order()) {
+        if (!p_.is_free(*n)) continue;
+        if (row.match != nullptr) match(row, n);
+        if (row.begins != nullptr && row.begins(*n)) add_region(p_, group_of(g_, n), o_.enabled);
+      }
     }
     if (o_.enabled) merge_rows(p_);
     place_injective_nodes(p_, o_.enabled);
@@ -81,7 +75,7 @@ class Fuser {
   void seal(Node* n) {
     Group gr = group_of(g_, n);
     gr.sealed = true;
-    if (gr.kind == GroupKind::AttentionGrad && o_.enabled && o_.separate.count(n) == 0) {
+    if (row_of(gr.kind).stores_ordered && o_.enabled && o_.separate.count(n) == 0) {
       for (const ValueId v : n->outputs) add_order(gr, v);
     }
     gr.outputs = p_.outputs_of(gr);
@@ -109,8 +103,10 @@ class Fuser {
   }
 
   /// Makes a region of the attention that ends with n, if there is one and fusing it is cheaper.
-  void attention(Node* n) {
-    std::optional<Group> found = match_attention(g_, n);
+  void match(const GroupLowering& row, Node* n) {
+    const bool attention = &row == &row_of(GroupKind::Attention);
+    if (!o_.enabled || (attention && o_.attention == FuseAttention::Never)) return;
+    std::optional<Group> found = row.match(g_, n);
     if (!found) return;
     std::vector<Node*> nodes;
     std::swap(nodes, found->nodes);
@@ -120,10 +116,11 @@ class Fuser {
     }
     found->outputs = p_.outputs_of(*found);
     if (p_.creates_cycle(found->nodes) || !test_indices(g_, *found).ok()) return;
-    if (o_.attention == FuseAttention::Priced) {
-      const std::string why_not = attention_refusal(g_, *found, device_);
+    const bool priced = !attention || o_.attention == FuseAttention::Priced;
+    if (priced && row.preferred_apart != nullptr) {
+      const std::string why_not = row.preferred_apart(g_, *found, device_);
       if (!why_not.empty()) {
-        not_attention_.emplace_back(std::move(*found), why_not);
+        kept_apart_.emplace_back(std::move(*found), why_not);
         return;
       }
     }
@@ -134,7 +131,7 @@ class Fuser {
   Result<Fusion> finish() {
     Fusion out;
     out.decisions = p_.take_decisions();
-    for (const auto& [gr, reason] : not_attention_) {
+    for (const auto& [gr, reason] : kept_apart_) {
       for (const Node* n : gr.nodes) p_.explain(gr, n, reason);
     }
     std::vector<Group> groups = p_.take_groups();
@@ -206,7 +203,7 @@ class Fuser {
   const FusionOptions& o_;
   const shaders::TargetFacts device_;
   Partition p_;
-  std::vector<std::pair<Group, std::string>> not_attention_;  // attention kept separate, and why
+  std::vector<std::pair<Group, std::string>> kept_apart_;  // matched groups, and why not
 };
 
 }  // namespace

@@ -7,8 +7,9 @@
 #include <unordered_map>
 
 #include "codegen/lower/fuse/fuse_steps.h"
-#include "codegen/lower/fuse/index_test.h"
+#include "codegen/lower/group/group_lowering.h"
 #include "codegen/lower/group/kernel_limits.h"
+#include "codegen/lower/index_test.h"
 
 namespace reprise::lower {
 
@@ -71,7 +72,7 @@ class InjectiveNodes {
  private:
   /// Whether a kernel of its own reads operands through such a view.
   static bool reads_through(const Group& group, const Node& n) {
-    return group.kind == GroupKind::AttentionGrad && def_of(n)->lowering == ops::Lowering::View &&
+    return row_of(group.kind).stores_ordered && def_of(n)->lowering == ops::Lowering::View &&
            keeps_heads(n);
   }
   std::set<int> consumers(const Node* n) const {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "codegen/lower/fuse/fuse_steps.h"
-#include "codegen/lower/fuse/index_test.h"
 #include "codegen/lower/group/kernel_limits.h"
+#include "codegen/lower/index_test.h"
 
 namespace reprise::lower {
 

@@ -142,9 +142,7 @@ double recompute_cost(const Graph& g, const Node& n) {
     case ops::Lowering::Scan:
     case ops::Lowering::MatMul:
     case ops::Lowering::Conv:
-    case ops::Lowering::Sort:
-    case ops::Lowering::Recurrent:
-    case ops::Lowering::AttentionGrad:
+    case ops::Lowering::Kernel:
     case ops::Lowering::None:
       return 1;
   }

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "codegen/lower/group/group_lowering.h"
 #include "runtime/host/host_kernels.h"
-#include "shaders/recurrent.h"
 
 namespace reprise::lower {
 
@@ -54,9 +54,7 @@ bool is_reduction(const Node& n) {
 }
 
 bool is_kernel_of_its_own(const Node& n) {
-  const ops::Lowering l = lowering_of(n);
-  return l == ops::Lowering::Sort || l == ops::Lowering::Recurrent ||
-         l == ops::Lowering::AttentionGrad;
+  return lowering_of(n) == ops::Lowering::Kernel;
 }
 
 bool is_scan(const Node& n) {
@@ -67,26 +65,11 @@ Group group_of(const Graph& g, Node* n) {
   Group gr;
   gr.nodes = {n};
   gr.domain = g.value(n->outputs[0]).shape;
-  if (is_contraction(*n)) {
-    gr.kind = GroupKind::Contraction;
-    gr.anchor = n;
-  } else if (is_kernel_of_its_own(*n)) {
-    const bool sort = lowering_of(*n) == ops::Lowering::Sort;
-    const bool recurrent = lowering_of(*n) == ops::Lowering::Recurrent;
-    gr.kind = sort ? GroupKind::Sort : recurrent ? GroupKind::Recurrent : GroupKind::AttentionGrad;
-    gr.anchor = n;
-    if (sort && ops::Attributes(*n).declares("axis"))
-      gr.reduced = {ops::Attributes(*n).get_int("axis")};
-  } else if (is_reduction(*n)) {
-    gr.kind = GroupKind::Row;
-    gr.anchor = n;
-    gr.domain = g.value(n->inputs[0]).shape;
-    gr.reduced = ops::Attributes(*n).get_ints("axes");
-  } else if (is_scan(*n)) {
-    gr.kind = GroupKind::Scan;
-    gr.anchor = n;
-    gr.reduced = {ops::Attributes(*n).get_int("axis")};
-  }
+  const std::optional<GroupKind> kind = kind_begun_by(*n);
+  if (!kind) return gr;
+  gr.kind = *kind;
+  gr.anchor = n;
+  if (const auto shape = row_of(*kind).shape; shape != nullptr) shape(g, gr);
   return gr;
 }
 
@@ -236,12 +219,11 @@ std::string host_reason(const Graph& g, const Node& n, const shaders::TargetFact
   const ops::OpDef* def = def_of(n);
   if (!n.subgraphs.empty()) return "control flow runs on the host";
   if (!ops::is_core(n)) return reason_of_form(g, n);
-  if (def->lowering == ops::Lowering::Recurrent) {
-    const int64_t units = g.value(n.inputs[1]).shape[2].value();
-    if (units > shaders::kMaxHiddenUnits)
-      return "the layer has " + std::to_string(units) + " hidden units, kernels at most " +
-             std::to_string(shaders::kMaxHiddenUnits);
-  }
+  const std::optional<GroupKind> kind = kind_begun_by(n);
+  if (is_kernel_of_its_own(n) && !kind)
+    return "there is no lowering '" + std::string(def->kernel) + "'";
+  if (kind && row_of(*kind).refusal != nullptr)
+    if (std::string r = row_of(*kind).refusal(g, n); !r.empty()) return r;
   if (std::string r = dtype_reason(g, n); !r.empty()) return r;
   if (std::string r = long_axis(g, n, *def); !r.empty()) return r;
   if (const ValueId wide = float64_of(g, n); wide != graph::kNone && !device.float64())

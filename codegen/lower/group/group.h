@@ -14,16 +14,18 @@
 
 namespace reprise::lower {
 
+/// The index of a row of the table of lowerings (group_lowering.h). Rows of applications have other
+/// numbers.
 enum class GroupKind : uint8_t {
-  Pointwise,    // every output element is computed independently
-  Row,          // reductions over the same columns, with pointwise nodes before, between and after
-  Scan,         // a cumulative operator with prologue and epilogue
-  Contraction,  // MatMul or Conv with prologue and epilogue
-  Attention,    // two MatMuls with a softmax between them, with prologue and epilogue
-  Sort,         // one sort
-  Recurrent,    // one recurrent layer
+  Sort,           // one sort
+  Recurrent,      // one recurrent layer
   AttentionGrad,  // the gradients of one attention
-  Host,           // one node on the host
+  Attention,      // two MatMuls with a softmax between them, with prologue and epilogue
+  Contraction,    // MatMul or Conv with prologue and epilogue
+  Row,        // reductions over the same columns, with pointwise nodes before, between and after
+  Scan,       // a cumulative operator with prologue and epilogue
+  Pointwise,  // every output element is computed independently
+  Host,       // one node on the host
 };
 
 /// The part of attention before its second MatMul, which is the anchor.
@@ -52,8 +54,8 @@ struct GroupKey;
 /// index with the same row-major position. The anchor's result is available at that index only.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
-  /// The contraction, in Attention the second one; in Row the first reduction; in Scan the scan; in
-  /// Sort the sort; in Recurrent the layer; in AttentionGrad that node.
+  /// The contraction, in Attention the second one; in Row the first reduction; in other kinds the
+  /// node that begins the group.
   graph::Node* anchor = nullptr;
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/graph/image_origin.h"
+#include "codegen/lower/group/group_lowering.h"
 #include "codegen/ops/row/window.h"
 #include "runtime/base/driver_workarounds.h"
 
@@ -142,8 +143,7 @@ bool loops_over_its_input(const Node& n) {
 /// is small enough.
 bool loops_in_tile(const Graph& g, GroupKind kind, const Node& n) {
   constexpr double kMaxTileReads = 4;
-  const bool tiles = kind == GroupKind::Contraction || kind == GroupKind::Attention;
-  return tiles && !is_contraction(n) && loops_over_its_input(n) &&
+  return row_of(kind).unrolls_tiles && !is_contraction(n) && loops_over_its_input(n) &&
          def_of(n)->lowering == ops::Lowering::Element &&
          def_of(n)->reads_per_element(g, n) > kMaxTileReads;
 }
@@ -176,8 +176,7 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
     return "the kernel would be too long";
   if (std::string why = nested_loop(g, user.kind, nodes, &n); !why.empty()) return why;
   // Few invocations share a row, and a loop inside the row's loop runs serially in each of them.
-  const bool rows = user.kind == GroupKind::Row || user.kind == GroupKind::Scan;
-  if (rows && loops_over_its_input(n)) {
+  if (row_of(user.kind).loops_over_rows && loops_over_its_input(n)) {
     return "'" + n.name + "' loops over its input, which needs more parallelism than rows have";
   }
   return CodeSize(g, nodes, &n).why_too_large();

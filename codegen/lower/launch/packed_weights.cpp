@@ -4,6 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "codegen/lower/group/group_lowering.h"
+
 namespace reprise::lower {
 
 using graph::ValueId;
@@ -44,15 +46,8 @@ bool depend_on(const graph::Graph& g, const Group& group, std::vector<ValueId> v
 /// Whether kernels of the group load elements of v again for each tile of the result: operands of
 /// contractions, but not what is added to their results.
 bool reads_many_times(const graph::Graph& g, const Group& group, ValueId v) {
-  switch (group.kind) {
-    case GroupKind::Contraction:
-    case GroupKind::Attention:
-    case GroupKind::AttentionGrad:
-    case GroupKind::Recurrent:
-      return depend_on(g, group, group.anchor->inputs.list(), v);
-    default:
-      return false;
-  }
+  return row_of(group.kind).loads_operands_again &&
+         depend_on(g, group, group.anchor->inputs.list(), v);
 }
 
 }  // namespace

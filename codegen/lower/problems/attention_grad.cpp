@@ -347,7 +347,7 @@ Status choose_gradient_formulas(graph::Graph& g, std::span<const Target> targets
   std::vector<graph::Node*> replaced;
   for (const auto& n : g.nodes()) {
     const ops::OpDef* def = ops::core_def(*n);
-    if (def == nullptr || def->lowering != ops::Lowering::AttentionGrad) continue;
+    if (def == nullptr || def->kernel != "attention gradient") continue;
     const bool faster = !targets.empty() && std::ranges::all_of(targets, [&](const Target& t) {
       return prefers_formula(g, *n, t);
     });

@@ -327,6 +327,13 @@ constexpr int64_t kLongParts = 8;
 
 }  // namespace
 
+std::string recurrent_refusal(const graph::Graph& g, const graph::Node& n) {
+  const int64_t units = g.value(n.inputs[kR]).shape[2].value();
+  if (units <= shaders::kMaxHiddenUnits) return {};
+  return "the layer has " + std::to_string(units) + " hidden units, kernels at most " +
+         std::to_string(shaders::kMaxHiddenUnits);
+}
+
 Result<Lowered> lower_recurrent(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice, LoopForm form) {
   RecurrentProblem p(g, *group.anchor);

@@ -151,9 +151,7 @@ enum class Lowering : uint8_t {
   Scan,     // cumulative: along `axis`, each element combined with all before it
   MatMul,
   Conv,
-  Sort,           // the first elements of lines in sorted order, and their positions
-  Recurrent,      // a layer whose steps depend on the states of the steps before
-  AttentionGrad,  // the gradients of attention, with the scores computed again
+  Kernel,  // kernels of its own, which OpDef::kernel names
 };
 
 /// How the operands and the result of a core operator depend on the layout: [N, C, spatial...], or
@@ -201,6 +199,8 @@ struct OpDef {
   Result<bool> (*decompose)(Rewriter&) = nullptr;
   Lowering lowering = Lowering::None;
   std::optional<kernel::ScalarOp> row = std::nullopt;  // Lowering::Scalar
+  /// Lowering::Kernel: the row of the table of lowerings (codegen/lower/group/group_lowering.h).
+  std::string_view kernel = "";
   /// Computes the element of output `output` at ctx.index(). See element.h.
   Status (*element)(ElementContext&) = nullptr;
   int64_t min_opset = 1;  // older versions are refused

@@ -107,10 +107,10 @@ std::string reason_against(const ops::OpDef& def) {
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
   static constexpr std::string_view kMade[] = {"CountedRows",  "FlatIndex",   "ScatterSorted",
                                                "SearchCounts", "SelectBoxes", "TreeLeaves"};
-  if (def.max_inputs == 0 || def.lowering == ops::Lowering::Recurrent ||
+  if (def.max_inputs == 0 || def.kernel == "recurrent" ||
       std::ranges::find(kMade, def.name) != std::end(kMade))
     return "a pass makes it, no model";
-  if (def.lowering == ops::Lowering::AttentionGrad) return "its operands are results of attention";
+  if (def.kernel == "attention gradient") return "its operands are results of attention";
   if (!def.domain.empty()) return "its attributes are lists that fit each other";
   return {};
 }

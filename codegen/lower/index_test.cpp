@@ -1,9 +1,7 @@
-#include "codegen/lower/fuse/index_test.h"
+#include "codegen/lower/index_test.h"
 
 #include "codegen/lower/launch/result_kernel.h"
 #include "codegen/lower/launch/row_indices.h"
-#include "codegen/lower/lower.h"
-#include "codegen/lower/problems/attention.h"
 
 namespace reprise::lower {
 
@@ -50,6 +48,8 @@ Status test_outputs(TestKernel& test, const Group& group, const Index& index, in
   return test.ev.status();
 }
 
+}  // namespace
+
 /// A schedule knows the position of a result as one number, or each coordinate separately.
 Status test_result(const graph::Graph& g, const Group& group) {
   TestKernel one_number(g, group);
@@ -72,6 +72,8 @@ Status test_scan(const graph::Graph& g, const Group& group) {
   return test_result(g, group);
 }
 
+namespace {
+
 /// The scores between the first MatMul and the softmax.
 Status test_scores(const graph::Graph& g, const Group& group) {
   TestKernel test(g, group);
@@ -93,35 +95,19 @@ Status test_scores(const graph::Graph& g, const Group& group) {
   return test.ev.status();
 }
 
+}  // namespace
+
+Status test_attention(const graph::Graph& g, const Group& group) {
+  RP_TRY(test_scores(g, group));
+  return test_result(g, group);
+}
+
 Status test_rows(const graph::Graph& g, const Group& group) {
   RP_ASSIGN(const RowTrace trace, trace_rows(g, group, row_lanes(g, group, false)));
   RowStages stages(g, group);
   stages.choose_reloads(trace);
   if (stages.excess_flops() > 0)
     return unsupported("the kernel would compute values again at other columns");
-  return {};
-}
-
-}  // namespace
-
-Status test_indices(const graph::Graph& g, const Group& group) {
-  switch (group.kind) {
-    case GroupKind::Row:
-      return test_rows(g, group);
-    case GroupKind::Scan:
-      return test_scan(g, group);
-    case GroupKind::Attention:
-      RP_TRY(test_scores(g, group));
-      return test_result(g, group);
-    case GroupKind::Contraction:
-      return test_result(g, group);
-    case GroupKind::Pointwise:
-    case GroupKind::Sort:
-    case GroupKind::Recurrent:
-    case GroupKind::AttentionGrad:
-    case GroupKind::Host:
-      break;  // no result is bound to one index
-  }
   return {};
 }
 

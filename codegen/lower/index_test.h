@@ -12,4 +12,11 @@ namespace reprise::lower {
 /// and no kernel is built: the instructions of the definitions are discarded.
 Status test_indices(const graph::Graph& g, const Group& group);
 
+// --- for rows of the table of lowerings ---
+/// The result of the anchor is at an index over the group's domain.
+Status test_result(const graph::Graph& g, const Group& group);
+Status test_scan(const graph::Graph& g, const Group& group);
+Status test_rows(const graph::Graph& g, const Group& group);
+Status test_attention(const graph::Graph& g, const Group& group);
+
 }  // namespace reprise::lower
