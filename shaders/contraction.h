@@ -14,10 +14,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "codegen/target/device_costs.h"
 #include "codegen/target/target_facts.h"
 #include "runtime/plan/packing.h"
 #include "shaders/operand.h"
@@ -34,6 +36,11 @@ struct Column {
 struct BlockScale {
   Val scale;
   Val zero;
+};
+
+/// The sizes of a GEMM, for schedules that know which rows, columns and values of k exist.
+struct GemmExtent {
+  Value m, n, k;
 };
 
 /// The operands of a GEMM. m counts rows of A and C, n counts columns of B and C. Coordinates are
@@ -80,6 +87,7 @@ class Gemm {
   virtual Result<Values> load_a_block(const Index& row, Value quad) = 0;
   /// Four columns of B at `k` or, if b_along_k(), one column at the four k from 4 * k.
   virtual Result<Values> load_b_block(const Column& column, Value k) = 0;
+  virtual GemmExtent extent() = 0;
   /// The first block of Tile::step values of K that this unit sums, and the number of its blocks.
   virtual Value first_k_block() = 0;
   virtual Value k_block_count() = 0;
@@ -98,6 +106,11 @@ struct GemmSize {
   bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
   bool fp16_operands = false;  // the elements of both operands are fp16 values
   double b_block = 0;          // Gemm::b_block()
+  /// The operands can be copied as they are, 16 bytes at a time.
+  struct Copies {
+    bool a_along_k = false, b_along_k = false;  // else along M, along N
+  };
+  std::optional<Copies> copies = std::nullopt;
   bool constant_result =
       false;  // m, n and batch are constants, so that partial sums have a bounded size
 };
@@ -111,6 +124,7 @@ struct Tile : TileShape {
   int per_invocation = 1;  // rows or columns of one invocation, or rows of a subgroup's matrices
   int step = 4;            // the tile's K: values of k that a workgroup loads at once
   MmaConfig matrix = {};   // of one cooperative matrix operation
+  int stages = 0;          // blocks of operands in shared memory, if it says so
   int slices = 1;          // parts of a step, each summed by invocations of its own
   bool fma = false;        // whether multiply-adds are explicitly fused
   double cost = 0;         // estimated time, comparable between tiles for one GemmSize
@@ -155,8 +169,10 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 /// The default of Schedule::packing(): the columns of a tile lie side by side.
 plan::Packing columns_in_tiles(const plan::MatrixShape& b, int64_t bits, const Tile& tile);
 /// Estimated time on a GPU of `steps` dependent steps, in each of which every one of a workgroup's
-/// `invocations` does `work`. The unit of `work` is a multiply-add.
-double gpu_time(double workgroups, double invocations, double steps, double work);
+/// `invocations` does `work`, and of which each takes at least `latency`. The unit of `work` is a
+/// multiply-add.
+double gpu_time(double workgroups, double invocations, double steps, double work,
+                double latency = kGpuCosts.latency);
 /// The instructions in the prologues of a tile's loop body, which loads so many rows of A and
 /// vectors of columns of B for 4 values of k.
 double prologue_instructions(const GemmSize& size, double a_loads, double b_loads);

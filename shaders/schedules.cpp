@@ -75,13 +75,13 @@ Result<Values> Gemm::load_b_octet(const Column&, Value, Val) {
   return internal_error("B has no 4-bit integers");
 }
 
-double gpu_time(double workgroups, double invocations, double steps, double work) {
-  // A step takes at least one memory latency, however few invocations there are. More invocations
-  // than a core has lanes, or more workgroups than cores, take turns.
+double gpu_time(double workgroups, double invocations, double steps, double work, double latency) {
+  // A step takes at least its latency, however few invocations there are. More invocations than a
+  // core has lanes, or more workgroups than cores, take turns.
   const GpuCosts& gpu = kGpuCosts;
   const double turns = std::ceil(workgroups / gpu.cores) * invocations / gpu.lanes;
   // Converted to the unit of CPU-type devices, a register of 8 lanes.
-  return steps * std::max(gpu.latency, work * turns) * gpu.cores * gpu.lanes / kCpuLanes;
+  return steps * std::max(latency, work * turns) * gpu.cores * gpu.lanes / kCpuLanes;
 }
 
 double prologue_instructions(const GemmSize& size, double a_loads, double b_loads) {
@@ -138,6 +138,7 @@ std::string Tile::describe() const {
   std::string s(schedule->name());
   s += " " + std::to_string(rows) + "x" + std::to_string(columns);
   if (matrix) s += "x" + std::to_string(step);
+  if (stages > 0) s += ", " + std::to_string(stages) + " stages";
   if (slices > 1) s += " in " + std::to_string(slices) + " slices";
   if (splits > 1) s += ", K split in " + std::to_string(splits);
   return s;

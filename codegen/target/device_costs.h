@@ -181,6 +181,7 @@ struct GpuCosts {
   double cores, lanes;
   double latency;            // of memory, and thus the least time of a step that waits for loads
   double load, shared_load;  // of four elements, from global and from shared memory
+  double copy;               // of 16 bytes, from global to shared memory, without waiting for them
   double barrier;
   double matrix_load;   // a cooperative matrix of shared memory
   double matrix_speed;  // how many times faster than lanes matrix units multiply
@@ -196,6 +197,7 @@ inline constexpr GpuCosts kGpuCosts{
     .latency = 400,
     .load = 30,
     .shared_load = 4,
+    .copy = 10,
     .barrier = 30,
     .matrix_load = 8,
     .matrix_speed = 8,

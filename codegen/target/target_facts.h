@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/facts/cuda_arch.h"
 #include "runtime/facts/device_facts.h"
 
 namespace reprise::shaders {
@@ -15,11 +16,12 @@ namespace reprise::shaders {
 class TargetFacts {
  public:
   TargetFacts(const Predicate& p)  // NOLINT(google-explicit-constructor): a predicate states facts
-      : values_{p.cpu_type,        p.slow_loads,
-                p.needs_float64,   p.needs_storage8,
-                p.needs_storage16, p.needs_subgroup_shuffle,
-                p.subgroup_size,   p.workgroup_invocations,
-                p.shared_bytes,    p.storage_buffers},
+      : values_{p.cpu_type,         p.slow_loads,
+                p.needs_float64,    p.needs_storage8,
+                p.needs_storage16,  p.needs_subgroup_shuffle,
+                p.subgroup_size,    p.workgroup_invocations,
+                p.shared_bytes,     p.storage_buffers,
+                has_async_copies(p)},
         matrices_(p.matrices) {}
 
   bool cpu_type() const { return ask(kCpuType) != 0; }
@@ -31,6 +33,7 @@ class TargetFacts {
   uint32_t subgroup_size() const { return ask(kSubgroupSize); }  // 0: any
   uint32_t workgroup_invocations() const { return ask(kWorkgroupInvocations); }
   uint32_t shared_bytes() const { return ask(kSharedBytes); }
+  bool async_copies() const { return ask(kAsyncCopies) != 0; }
   /// What matrix units multiply there, of these types. None: nothing.
   std::vector<MmaConfig> matrices(const MmaTypes& types) const {
     asked_matrices_ = true;
@@ -38,6 +41,11 @@ class TargetFacts {
     for (const MmaConfig& m : matrices_)
       if (m.types == types) out.push_back(m);
     return out;
+  }
+
+  static bool has_async_copies(const Predicate& p) {
+    const auto arch = CudaArch::parse(p.cuda_arch);
+    return arch && CudaArch::copies_asynchronously(arch->number);
   }
 
   /// Kernels with so few buffers serve all devices.
@@ -72,6 +80,7 @@ class TargetFacts {
     kWorkgroupInvocations,
     kSharedBytes,
     kStorageBuffers,
+    kAsyncCopies,
     kFacts
   };
   uint32_t ask(Fact f) const {

@@ -30,6 +30,8 @@ struct CudaArch {
   std::string str() const;
   /// What matrix units of devices of that architecture multiply, of what the emitter can write.
   static std::vector<MmaConfig> matrices_of(uint32_t number);
+  /// Whether such devices copy from global to shared memory asynchronously.
+  static bool copies_asynchronously(uint32_t number) { return number >= 80; }
 
   friend bool operator==(const CudaArch&, const CudaArch&) = default;
 };

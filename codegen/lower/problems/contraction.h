@@ -42,6 +42,10 @@ class TileOperands : public shaders::Gemm {
   Status k_blocks(const std::function<Status()>& first,
                   const std::function<Status(Value)>& body) override;
 
+  shaders::GemmExtent extent() override {
+    const ResultShape& shape = kernel_.shape();
+    return {ev_.value(shape.m), ev_.value(shape.n), ev_.value(k_)};
+  }
   /// The index of the anchor's result at a row and column of the GEMM.
   virtual Index result_index(const Expr& row, const Expr& column) = 0;
   /// What a schedule may know of an operand whose elements, at a row of A or column of B and at k,
