@@ -6,6 +6,7 @@
 // has several rows and columns of matrices as accumulators.
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "shaders/block_operands.h"
@@ -30,6 +31,10 @@ struct MatrixDivision {
 // Elements between lines in shared memory, to avoid bank conflicts.
 inline constexpr int kFragmentPad = 8;  // of 16 bits
 inline constexpr int kSumPad = 4;       // fp32 sums
+
+inline double workgroups_of(const GemmSize& size, const Tile& t) {
+  return size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
+}
 
 /// Bytes of shared memory for the sums.
 inline int sum_bytes(const Tile& t) {

@@ -197,7 +197,7 @@ inline constexpr GpuCosts kGpuCosts{
     .latency = 400,
     .load = 30,
     .shared_load = 4,
-    .copy = 10,
+    .copy = 32,  // 64 bytes a clock from the cache that all cores share
     .barrier = 30,
     .matrix_load = 8,
     .matrix_speed = 8,

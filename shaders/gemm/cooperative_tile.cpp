@@ -42,10 +42,6 @@ int shared_bytes(const Tile& t) {
   return 2 * 2 * (left + right) + sum_bytes(t);
 }
 
-double workgroups_of(const GemmSize& size, const Tile& t) {
-  return size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
-}
-
 /// Of the launch that sums each part of K.
 double time_of(const GemmSize& size, const Tile& t, int splits) {
   const double threads = t.workgroup;

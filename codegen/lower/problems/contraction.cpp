@@ -76,6 +76,36 @@ std::unique_ptr<TileOperands> operands_of(const ContractionProblem& problem, Res
   return out;
 }
 
+/// Whether asynchronous copies can bring both operands to shared memory. Asks the operands of a
+/// kernel that is not used.
+std::optional<shaders::GemmSize::Copies> copies_of(const graph::Graph& g, const Group& group,
+                                                   const TargetFacts& target,
+                                                   const ContractionProblem& problem) {
+  if (!problem.size.fp16_operands || !target.async_copies()) return {};
+  constexpr int64_t kElements = 8;  // of 16 bits, in a copy
+  const shaders::Tile tile;
+  ResultKernel kernel(g, group, target, problem.result);
+  WorkUnit unit;
+  unit.batch =
+      kernel.evaluator().symbol(kernel.builder().i32(0), element_count(problem.result.batch));
+  const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
+  const auto copies = [&](const shaders::Operand& o) {
+    return o.plain && kernel::byte_size(o.plain->type) == 2 && o.plain->divisor % kElements == 0 &&
+           (o.plain->contiguous_along || o.plain->contiguous_across);
+  };
+  const shaders::Operand a = operands->a();
+  if (!copies(a)) return {};
+  if (problem.constant != graph::kNone) {
+    const bool halves = problem.weight_bits == 0 && problem.weight.batch == 1 &&
+                        g.value(problem.constant).dtype == DType::F16;
+    if (!halves) return {};
+    return shaders::GemmSize::Copies{a.plain->contiguous_along, false};
+  }
+  const shaders::Operand b = operands->b();
+  if (!copies(b)) return {};
+  return shaders::GemmSize::Copies{a.plain->contiguous_along, b.plain->contiguous_along};
+}
+
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
                                   const TargetFacts& target, ContractionProblem problem,
                                   size_t choice) {
@@ -85,6 +115,7 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.fp16_operands = is_half_gemm(g, group);
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
                                  element_count(problem.result.batch).is_const();
+  problem.size.copies = copies_of(g, group, target, problem);
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);

@@ -1,0 +1,239 @@
+// Kernel template: GEMM on matrix units, fp16 operands and fp32 sums, through a ring of stages that
+// asynchronous copies fill.
+//
+// Tile::stages blocks of A and B, of `step` values of k each, lie in shared memory. While a
+// workgroup multiplies one (matrix_tile.h), the copies of the next ones are under way, so that it
+// waits for memory only if all of them are late:
+//   1. Wait for the oldest copies, and for the other invocations.
+//   2. Begin to copy the block that is stages - 1 ahead, to where the last one was multiplied.
+//   3. Multiply the oldest block.
+// Neighbouring invocations copy neighbouring 16 bytes. No instruction converts or moves an element.
+//
+// For operands that are in memory as they are, or packed (operand.h). Rows past the last one are
+// clamped, what lies past the end of K or past the last column becomes zero, so M, N and K may have
+// any size in which the elements of a copy lie side by side.
+//
+// Shared memory: the stages, and sum_bytes().
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/target/device_costs.h"
+#include "shaders/matrix_tile.h"
+
+namespace reprise::shaders {
+
+using kernel::Ty;
+
+namespace {
+
+constexpr int kCopied = 8;  // elements of 16 bits
+
+/// Subgroups of a workgroup along N, matrices of a subgroup along M and N, values of k, and stages.
+struct AsyncShape {
+  int side_columns, rows, columns, step, stages;
+};
+constexpr AsyncShape kAsyncShapes[] = {{4, 4, 2, 16, 3}, {4, 4, 2, 16, 2}, {2, 4, 2, 16, 4},
+                                       {2, 4, 2, 32, 2}, {2, 2, 2, 32, 4}, {2, 2, 2, 32, 3},
+                                       {2, 1, 1, 64, 4}};
+
+/// The lines of an operand's block in shared memory.
+BlockLayout lines(int base, bool along_k, const Tile& t, int elements) {
+  return along_k ? BlockLayout{base, t.step + kFragmentPad, 1}
+                 : BlockLayout{base, 1, elements + kFragmentPad};
+}
+
+int line_elements(bool along_k, const Tile& t, int elements) {
+  return along_k ? elements * (t.step + kFragmentPad) : t.step * (elements + kFragmentPad);
+}
+
+/// Of the stages and the sums.
+int async_bytes(const GemmSize& size, const Tile& t) {
+  const int stage = line_elements(size.copies->a_along_k, t, t.rows) +
+                    line_elements(size.copies->b_along_k, t, t.columns);
+  return 2 * t.stages * stage + sum_bytes(t);
+}
+
+/// Of the launch that sums each part of K.
+double async_time(const GemmSize& size, const Tile& t, int splits) {
+  const GpuCosts& gpu = kGpuCosts;
+  const double threads = t.workgroup;
+  const double copies = static_cast<double>(t.rows + t.columns) * t.step / kCopied / threads;
+  const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
+  const MatrixDivision part(t);
+  const double matrix_loads = static_cast<double>(part.rows + part.columns) * t.step / t.matrix.k;
+  const double work =
+      gpu.copy * copies + gpu.matrix_load * matrix_loads + multiply_adds + gpu.barrier;
+  const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
+  return gpu_time(workgroups_of(size, t) * splits, threads, steps, work,
+                  gpu.latency / (t.stages - 1));
+}
+
+/// What an invocation copies of an operand in each step.
+class CopiedOperand {
+ public:
+  /// `elements`: rows or columns of the tile, from number `first` of `count`.
+  CopiedOperand(const TileWork& w, int shared, const Operand& operand, BlockLayout layout,
+                int elements, Value first, Value count, Value depth)
+      : b_(w.gemm.builder()), shared_(shared), layout_(layout), depth_(depth) {
+    along_k_ = layout.along == 1;
+    step_ = w.tile.step;
+    if (operand.packed) {
+      // [N / columns][K][columns], with zeros past the last column.
+      buffer_ = operand.packed->buffer;
+      distance_ = b_.i32(elements);
+      add(w, elements, [&](Value element) {
+        return std::pair(w.origin.column_tile * elements * depth_ + element, Val{});
+      });
+      return;
+    }
+    const PlainOperand& plain = *operand.plain;
+    buffer_ = plain.buffer;
+    distance_ = plain.along;
+    add(w, elements, [&](Value element) {
+      const Value at = first + element;
+      if (along_k_) {
+        const Value clamped = min(at, count - 1);
+        return std::pair(plain.first + clamped * plain.across, Val{});
+      }
+      const Val exist = b_.max(b_.min(count - at, b_.i32(kCopied)), b_.i32(0));
+      return std::pair(plain.first + at * plain.across, exist);
+    });
+  }
+
+  /// Begins to copy the step whose first k is given to a stage. What is not below `end` is zero.
+  void copy(Value first_k, Value end, Value stage) {
+    const auto depth = b_.as_const(depth_);
+    const bool whole = depth && *depth % step_ == 0;  // all of the step is below `end`, or nothing
+    for (const Chunk& c : chunks_) {
+      const Value k = first_k + c.k;
+      const Val some = c.exist ? c.exist : Val{b_.i32(kCopied)};
+      const Val exist = along_k_ && !whole
+                            ? Val{b_.max(b_.min(end - k, b_.i32(kCopied)), b_.i32(0))}
+                            : Val{b_.select((whole ? first_k : k) < end, some, b_.i32(0))};
+      b_.async_copy(buffer_, c.from + k * distance_, shared_, stage + c.to, kCopied, exist);
+    }
+  }
+
+ private:
+  struct Chunk {
+    Value from;  // the index of its first element at k = 0
+    Value k;     // its first k within a step
+    Value to;    // its place within a stage
+    Val exist;   // how many of its elements exist; null: all
+  };
+
+  /// Splits the chunks over the invocations. `place` gives the index of an element at k = 0.
+  template <typename Place>
+  void add(const TileWork& w, int elements, const Place& place) {
+    const Value local = local_index(b_);
+    const int invocations = static_cast<int>(w.tile.workgroup);
+    const int width = (along_k_ ? step_ : elements) / kCopied;
+    for (int first = 0; first < elements * step_ / kCopied; first += invocations) {
+      const Value n = local + first;
+      const Value line = n / width, chunk = n % width * kCopied;
+      const Value element = along_k_ ? line : chunk, k = along_k_ ? chunk : line;
+      const auto [from, exist] = place(element);
+      const Value to = element * layout_.across + k * layout_.along + layout_.base;
+      chunks_.push_back({from, k, to, exist});
+    }
+  }
+
+  kernel::Builder& b_;
+  int shared_, buffer_ = -1;
+  BlockLayout layout_;
+  Value depth_, distance_;
+  bool along_k_ = false;
+  int step_ = 0;
+  std::vector<Chunk> chunks_;
+};
+
+class AsyncSchedule final : public Schedule {
+ public:
+  const char* name() const override { return "async matrix tile"; }
+
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
+    std::vector<Tile> out;
+    if (!size.fp16_operands || !size.copies || !device.async_copies()) return out;
+    for (const MmaConfig& matrix : device.matrices(kHalfMma)) {
+      if (matrix.scope != MmaScope::Subgroup) continue;
+      for (const AsyncShape& shape : kAsyncShapes) add_tile(out, shape, matrix, size, device);
+    }
+    return out;
+  }
+
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& t = w.tile;
+    const Operand left = w.gemm.a(), right = w.gemm.b();
+    const bool right_along_k = right.plain && right.plain->contiguous_along;
+    MatrixTile matrices(w);
+    MatrixBlock block;
+    const bool left_along_k = left.plain && left.plain->contiguous_along;
+    block.a = lines(0, left_along_k, t, t.rows);
+    const int base = line_elements(left_along_k, t, t.rows);
+    block.b = lines(base, right_along_k, t, t.columns);
+    const int stage = base + line_elements(right_along_k, t, t.columns);
+    block.shared = b.shared("stages", Ty::F16, static_cast<uint32_t>(t.stages * stage));
+    const GemmExtent extent = w.gemm.extent();
+    if (!left.plain || (!right.plain && !right.packed))
+      return internal_error("an operand of the GEMM cannot be copied");
+    CopiedOperand a(w, block.shared, left, block.a, t.rows, w.origin.row, extent.m, extent.k);
+    CopiedOperand c(w, block.shared, right, block.b, t.columns, w.origin.column_tile * t.columns,
+                    extent.n, extent.k);
+    const Value first = w.gemm.first_k_block();
+    const Value end = min(extent.k, (first + w.gemm.k_block_count()) * t.step);
+    const auto copy = [&](Value step) {
+      const Value k = (first + step) * t.step, at = step % t.stages * stage;
+      a.copy(k, end, at);
+      c.copy(k, end, at);
+      b.copy_commit();
+    };
+    const auto fill = [&]() -> Status {
+      for (int i = 0; i + 1 < t.stages; ++i) copy(b.i32(i));
+      return {};
+    };
+    RP_TRY(w.gemm.k_blocks(fill, [&](Value i) -> Status {
+      b.copy_wait(static_cast<uint32_t>(t.stages - 2));
+      b.barrier();
+      copy(i + (t.stages - 1));
+      matrices.multiply(block, i % t.stages * stage);
+      return {};
+    }));
+    b.copy_wait(0);
+    return matrices.store();
+  }
+
+ private:
+  static void add_tile(std::vector<Tile>& out, const AsyncShape& shape, const MmaConfig& matrix,
+                       const GemmSize& size, const TargetFacts& device) {
+    Tile t;
+    t.matrix = matrix;
+    t.rows = kSideRows * shape.rows * static_cast<int>(matrix.m);
+    t.columns = shape.side_columns * shape.columns * static_cast<int>(matrix.n);
+    t.per_invocation = shape.rows;
+    t.unit = Unit::Workgroup;
+    t.subgroup_size = device.subgroup_size();
+    t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
+    t.step = shape.step;
+    t.stages = shape.stages;
+    const int invocations = static_cast<int>(t.workgroup);
+    const bool even = t.step % static_cast<int>(matrix.k) == 0 &&
+                      t.rows * t.step / kCopied % invocations == 0 &&
+                      t.columns * t.step / kCopied % invocations == 0 &&
+                      MatrixDivision(t).stored_rows * t.columns % (4 * invocations) == 0;
+    if (!even || t.workgroup > device.workgroup_invocations() ||
+        async_bytes(size, t) > static_cast<int>(device.shared_bytes()))
+      return;
+    add_with_splits(out, t, size, workgroups_of(size, t),
+                    [&](int splits) { return async_time(size, t, splits); });
+  }
+};
+
+}  // namespace
+
+const Schedule& async_tile_schedule() {
+  static const AsyncSchedule schedule;
+  return schedule;
+}
+
+}  // namespace reprise::shaders
