@@ -182,21 +182,30 @@ class AsyncSchedule final : public Schedule {
                     extent.n, extent.k);
     const Value first = w.gemm.first_k_block();
     const Value end = min(extent.k, (first + w.gemm.k_block_count()) * t.step);
-    const auto copy = [&](Value step) {
-      const Value k = (first + step) * t.step, at = step % t.stages * stage;
+    const auto copy = [&](Value step, Value at) {
+      const Value k = (first + step) * t.step;
       a.copy(k, end, at);
       c.copy(k, end, at);
       b.copy_commit();
     };
+    // Where the stage lies that is multiplied, and the one that is filled: the stage before it.
+    const int oldest = b.local("oldest", {Ty::I32, 1}), newest = b.local("newest", {Ty::I32, 1});
+    const int ahead = t.stages - 1;
     const auto fill = [&]() -> Status {
-      for (int i = 0; i + 1 < t.stages; ++i) copy(b.i32(i));
+      for (int i = 0; i < ahead; ++i) copy(b.i32(i), b.i32(i * stage));
+      b.local_store(oldest, b.i32(0));
+      b.local_store(newest, b.i32(ahead * stage));
       return {};
     };
     RP_TRY(w.gemm.k_blocks(fill, [&](Value i) -> Status {
       b.copy_wait(static_cast<uint32_t>(t.stages - 2));
       b.barrier();
-      copy(i + (t.stages - 1));
-      matrices.multiply(block, i % t.stages * stage);
+      const Value from = b.local_load(oldest), to = b.local_load(newest);
+      copy(i + ahead, to);
+      matrices.multiply(block, from);
+      b.local_store(newest, from);
+      const Value next = from + stage;
+      b.local_store(oldest, b.select(next < b.i32(t.stages * stage), next, b.i32(0)));
       return {};
     }));
     b.copy_wait(0);

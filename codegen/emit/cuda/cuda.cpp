@@ -382,7 +382,7 @@ void CudaEmitter::store(const Inst& i) {
 void CudaEmitter::async_copy(const Inst& i) {
   const CopyAccess a = CopyAccess::of(i.imm);
   line("rp_async_copy<" + std::to_string(a.lanes) + ">(" +
-       cuda_name('m', a.shared, k_.shared[a.shared].name) + " + " + arg(i, 1) + ", " +
+       cuda_name('m', a.shared, k_.shared[a.shared].name) + ", (unsigned)" + arg(i, 1) + ", " +
        cuda_name('b', a.buffer, k_.buffers[a.buffer].name) + " + " + arg(i, 0) + ", " + arg(i, 2) +
        ");");
 }
@@ -407,8 +407,8 @@ void CudaEmitter::matrix(const Inst& i) {
                                                   : "rp_matrix_store(";
   const std::string stride = std::to_string(a.stride);
   line(function + matrix_name(a.matrix) + ", " +
-       cuda_name('m', a.shared, k_.shared[a.shared].name) + " + " + arg(i, 0) + ", " +
-       (a.by_columns ? "1, " + stride : stride + ", 1") + ");");
+       cuda_name('m', a.shared, k_.shared[a.shared].name) + (lines ? ", (unsigned)" : " + ") +
+       arg(i, 0) + ", " + (a.by_columns ? "1, " + stride : stride + ", 1") + ");");
 }
 
 void CudaEmitter::shared_load(int32_t index) {

@@ -247,8 +247,9 @@ template <typename F, typename T> RP_FN T rp_reduce(unsigned active, T v) {
 // from `count` on, become 0.
 constexpr const char* kCopies = R"(
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
-template <int lanes, typename T> RP_FN void rp_async_copy(T* to, const T* from, int count) {
-  const unsigned at = (unsigned)__cvta_generic_to_shared(to), bytes = (unsigned)(count * (int)sizeof(T));
+template <int lanes, typename T> RP_FN void rp_async_copy(T* array, unsigned to, const T* from, int count) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(array) + (unsigned)sizeof(T) * to;
+  const unsigned bytes = (unsigned)(count * (int)sizeof(T));
   if (lanes * sizeof(T) == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(bytes) : "memory");
   } else if (lanes * sizeof(T) == 8) {
@@ -262,8 +263,8 @@ template <int unfinished> RP_FN void rp_copy_wait() {
   asm volatile("cp.async.wait_group %0;" :: "n"(unfinished) : "memory");
 }
 #else
-template <int lanes, typename T> RP_FN void rp_async_copy(T* to, const T* from, int count) {
-  for (int i = 0; i < lanes; ++i) to[i] = i < count ? from[i] : T{};
+template <int lanes, typename T> RP_FN void rp_async_copy(T* array, unsigned to, const T* from, int count) {
+  for (int i = 0; i < lanes; ++i) array[to + i] = i < count ? from[i] : T{};
 }
 RP_FN void rp_copy_commit() {}
 template <int unfinished> RP_FN void rp_copy_wait() {}
@@ -293,13 +294,14 @@ RP_FN void rp_matrix_load(rp_matrix_right& m, const rp_f16* at, unsigned row, un
   for (unsigned i = 0; i < 4; ++i)
     m.r[i] = rp_pair(at + (t + 8u * (i & 1u)) * row + (g + 8u * (i >> 1)) * column, row);
 }
-// The same where lines of 8 elements are aligned to 16 bytes in shared memory. rp_blocks loads four
-// blocks of 8x8: block i from down * (i & 1) + right * (i >> 1).
+// The same where lines of 8 elements are aligned to 16 bytes in shared memory. The index is apart from
+// the array, so that addresses are computed in 32 bits, and constants become parts of instructions.
+// rp_blocks loads four blocks of 8x8: block i from down * (i & 1) + right * (i >> 1).
 #if defined(__CUDACC__)
 template <bool kTransposed>
-RP_FN void rp_blocks(unsigned* r, const rp_f16* at, unsigned line, unsigned down, unsigned right) {
+RP_FN void rp_blocks(unsigned* r, const rp_f16* array, unsigned at, unsigned line, unsigned down, unsigned right) {
   const unsigned lane = threadIdx.x & 31u;
-  const unsigned from = (unsigned)__cvta_generic_to_shared(at) +
+  const unsigned from = (unsigned)__cvta_generic_to_shared(array) + 2u * at +
       2u * ((lane & 7u) * line + (lane >> 3 & 1u) * down + (lane >> 4) * right);
   if (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -309,18 +311,18 @@ RP_FN void rp_blocks(unsigned* r, const rp_f16* at, unsigned line, unsigned down
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
   }
 }
-RP_FN void rp_matrix_load_lines(rp_matrix_left& m, const rp_f16* at, unsigned row, unsigned column) {
-  if (column == 1u) return rp_blocks<false>(m.r, at, row, 8u * row, 8u);
-  rp_blocks<true>(m.r, at, column, 8u, 8u * column);
+RP_FN void rp_matrix_load_lines(rp_matrix_left& m, const rp_f16* array, unsigned at, unsigned row, unsigned column) {
+  if (column == 1u) return rp_blocks<false>(m.r, array, at, row, 8u * row, 8u);
+  rp_blocks<true>(m.r, array, at, column, 8u, 8u * column);
 }
-RP_FN void rp_matrix_load_lines(rp_matrix_right& m, const rp_f16* at, unsigned row, unsigned column) {
-  if (column == 1u) return rp_blocks<true>(m.r, at, row, 8u * row, 8u);
-  rp_blocks<false>(m.r, at, column, 8u, 8u * column);
+RP_FN void rp_matrix_load_lines(rp_matrix_right& m, const rp_f16* array, unsigned at, unsigned row, unsigned column) {
+  if (column == 1u) return rp_blocks<true>(m.r, array, at, row, 8u * row, 8u);
+  rp_blocks<false>(m.r, array, at, column, 8u, 8u * column);
 }
 #else
 template <typename T>
-RP_FN void rp_matrix_load_lines(T& m, const rp_f16* at, unsigned row, unsigned column) {
-  rp_matrix_load(m, at, row, column);
+RP_FN void rp_matrix_load_lines(T& m, const rp_f16* array, unsigned at, unsigned row, unsigned column) {
+  rp_matrix_load(m, array + at, row, column);
 }
 #endif
 RP_FN unsigned rp_matrix_place(unsigned i, unsigned row, unsigned column) {
