@@ -1,5 +1,6 @@
 #include "tests/emit/row_kernels.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -311,6 +312,28 @@ std::vector<uint64_t> row_results(const RowKernel& k, size_t n) {
     out.insert(out.end(), {x[0], x[1]});
   }
   return out;
+}
+
+std::string wrong_element(const RowKernel& k, const Launch& got) {
+  const kernel::ScalarRow& r = kernel::row(k.op);
+  // An expansion's intermediate results may be flushed, too.
+  const Tolerance tolerance{r.f32_ulp, r.f32_abs + (k.value < 0 ? 0x1p-125 : 0)};
+  const Ty t = result_storage(k);
+  for (size_t n = 0; n < k.count; ++n) {
+    const uint64_t g = element(got.buffers.back(), t, n);
+    const auto expected = row_results(k, n);
+    if (std::any_of(expected.begin(), expected.end(),
+                    [&](uint64_t e) { return agrees(t, e, g, tolerance); })) {
+      continue;
+    }
+    std::string s = k.kernel.name + "(";
+    for (size_t a = 0; a + 1 < got.buffers.size(); ++a) {
+      s += " " + std::to_string(element(k.launch.buffers[a], operand_storage(k, a), n));
+    }
+    return s + " ) is " + std::to_string(g) + ", expected " + std::to_string(expected[0]) +
+           " (as bits)";
+  }
+  return "";
 }
 
 }  // namespace reprise::test

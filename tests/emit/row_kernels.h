@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "codegen/kernel/ir/kernel.h"
@@ -35,5 +36,8 @@ const std::vector<RowKernel>& exact_row_kernels();
 /// The row's result for element n, by codegen/kernel/scalar_eval: as memory holds it. A row that
 /// leaves a choice (MinNum with NaN, Fma fused or not) has several.
 std::vector<uint64_t> row_results(const RowKernel& k, size_t n);
+
+/// The first element that is none of the row's results; empty when all are.
+std::string wrong_element(const RowKernel& k, const Launch& got);
 
 }  // namespace reprise::test

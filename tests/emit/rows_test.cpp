@@ -12,31 +12,6 @@
 namespace reprise::test {
 namespace {
 
-using kernel::Ty;
-
-/// The first element that is none of the row's results; empty when all are.
-std::string wrong_element(const RowKernel& k, const Launch& got) {
-  const kernel::ScalarRow& r = kernel::row(k.op);
-  // An expansion's intermediate results may be flushed, too.
-  const Tolerance tolerance{r.f32_ulp, r.f32_abs + (k.value < 0 ? 0x1p-125 : 0)};
-  const Ty t = result_storage(k);
-  for (size_t n = 0; n < k.count; ++n) {
-    const uint64_t g = element(got.buffers.back(), t, n);
-    const auto expected = row_results(k, n);
-    if (std::any_of(expected.begin(), expected.end(),
-                    [&](uint64_t e) { return agrees(t, e, g, tolerance); })) {
-      continue;
-    }
-    std::string s = k.kernel.name + "(";
-    for (size_t a = 0; a + 1 < got.buffers.size(); ++a) {
-      s += " " + std::to_string(element(k.launch.buffers[a], operand_storage(k, a), n));
-    }
-    return s + " ) is " + std::to_string(g) + ", expected " + std::to_string(expected[0]) +
-           " (as bits)";
-  }
-  return "";
-}
-
 bool supported(const VulkanRunner& device, const RowKernel& k) {
   return device.supports(kernel::requirements(k.kernel));
 }

@@ -1,0 +1,98 @@
+// PTX as a program: what the text says, decoded. Written from NVIDIA's "Parallel Thread Execution
+// ISA"; shares nothing with codegen/emit, so that each checks the other.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace reprise::test::ptx {
+
+class Warp;
+
+enum class Type : uint8_t { Pred, B8, B16, B32, B64, U8, U16, U32, U64, S8, S16, S32, S64, F16, BF16,
+                            F32, F64 };
+enum class Space : uint8_t { Generic, Param, Global, Shared, Local };
+enum class Rounding : uint8_t { Nearest, Zero, Down, Up };
+
+/// In bytes; a predicate is no memory.
+uint32_t size_of(Type t);
+/// "f32"; false if it names no type.
+bool type_named(std::string_view name, Type& out);
+
+/// How lanes meet at an instruction.
+enum class Flow : uint8_t {
+  Plain,
+  Branch,
+  Exit,
+  Barrier,  // waits for the workgroup
+  Named,    // executed once the lanes of its membermask have arrived
+  Aligned,  // executed by all lanes of the warp together
+};
+
+struct Instruction;
+/// Executes an instruction for the lanes of `mask`.
+using Handler = void (*)(Warp&, const Instruction&, uint32_t mask);
+
+/// Operands are slots of registers. Numbers, addresses of variables and special registers have
+/// slots of their own, which are filled before a warp starts.
+struct Instruction {
+  static constexpr uint32_t kNone = ~0U;
+
+  Handler run = nullptr;
+  Flow flow = Flow::Plain;
+  uint32_t line = 0;        // of the text
+  uint32_t guard = kNone;   // the predicate
+  bool unless = false;      // executed where the guard is false
+  std::vector<uint32_t> to, from;  // destinations (kNone: "_"), sources; an address is a source
+  std::array<int64_t, 2> offset{};  // of the addresses
+  uint32_t target = 0;      // of a branch
+  Type type = Type::B32, source_type = Type::B32;
+  Space space = Space::Generic, source_space = Space::Generic;
+  Rounding rounding = Rounding::Nearest;
+  bool flush = false, saturate = false, transposed = false;
+  uint32_t number = 0;      // what else it says: a kind, a size
+  uint32_t member = 0;      // the source that is the membermask
+};
+
+enum class Special : uint8_t { Tid, Ntid, Ctaid, Nctaid, Lane, Warp, Warps, MaskEq, MaskLt, MaskLe,
+                               MaskGt, MaskGe };
+
+struct Entry {
+  struct Constant {
+    uint32_t slot;
+    uint64_t bits;
+  };
+  struct SpecialSlot {
+    uint32_t slot;
+    Special which;
+    uint32_t component;
+  };
+  std::string name;
+  std::vector<Instruction> code;
+  uint32_t slots = 0;
+  std::vector<Constant> constants;
+  std::vector<SpecialSlot> specials;
+  uint32_t shared_bytes = 0, local_bytes = 0, param_bytes = 0;
+  uint32_t most_threads = 1024;
+};
+
+struct Program {
+  std::map<std::string, Entry> entries;
+  std::vector<std::byte> data;  // tables of the module
+};
+
+/// Decodes a module. An error names the line and what in it is not known.
+Result<Program> parse(std::string_view text);
+
+/// Addresses of tables of the module, and where spaces lie among generic addresses.
+constexpr uint64_t kDataWindow = uint64_t{1} << 44, kSharedWindow = uint64_t{2} << 44,
+                   kLocalWindow = uint64_t{3} << 44, kParamWindow = uint64_t{4} << 44;
+
+}  // namespace reprise::test::ptx

@@ -1,0 +1,315 @@
+#include "tests/ptx/machine/warp.h"
+
+#include <algorithm>
+
+#include "tests/ptx/machine/tokens.h"
+
+namespace reprise::test::ptx {
+namespace {
+
+constexpr uint64_t kMostSteps = uint64_t{1} << 26;
+
+}  // namespace
+
+Warp::Warp(Group& group, const Entry& entry, uint32_t number)
+    : group_(group),
+      entry_(entry),
+      number_(number),
+      registers_(size_t{entry.slots} * kLanes),
+      defined_(entry.slots) {
+  const uint32_t first = kLanes * number;
+  const uint32_t count = std::min(kLanes, group.threads - first);
+  present_ = count == kLanes ? kAll : (1U << count) - 1;
+  for (const Entry::Constant& c : entry.constants) std::fill_n(to(c.slot), kLanes, c.bits);
+}
+
+void Warp::fill_constants() {
+  std::fill(defined_.begin(), defined_.end(), 0);
+  for (const Entry::Constant& c : entry_.constants) defined_[c.slot] = kAll;
+  const auto& size = group_.size;
+  for (const Entry::SpecialSlot& s : entry_.specials) {
+    defined_[s.slot] = kAll;
+    for (uint32_t l = 0; l < kLanes; ++l) {
+      const uint32_t thread = kLanes * number_ + l, bit = 1U << l;
+      const uint32_t tid[] = {thread % size[0], thread / size[0] % size[1],
+                              thread / (size[0] * size[1])};
+      const uint32_t values[] = {tid[s.component], size[s.component], group_.id[s.component],
+                                 group_.grid[s.component], l, number_,
+                                 (group_.threads + kLanes - 1) / kLanes, bit, bit - 1,
+                                 bit - 1 + bit, ~(bit - 1 + bit), ~(bit - 1)};
+      to(s.slot)[l] = values[static_cast<size_t>(s.which)];
+    }
+  }
+}
+
+void Warp::start() {
+  fill_constants();
+  local_.assign(size_t{entry_.local_bytes} * kLanes, std::byte{0xA5});
+  for (auto& c : copies_) c.assign(1, {});
+  fragments_.assign(1, {0, present_, false});
+  state_ = State::Ready;
+  exited_ = epoch_ = 0;
+  steps_ = 0;
+}
+
+void Warp::fail(const Instruction& i, const std::string& what) {
+  if (failed()) return;
+  const auto& id = group_.id;
+  group_.problem = fault(i.line, entry_.name + ": " + what + " (workgroup " +
+                                     std::to_string(id[0]) + ", " + std::to_string(id[1]) + ", " +
+                                     std::to_string(id[2]) + ", warp " + std::to_string(number_) +
+                                     ")");
+}
+
+uint32_t Warp::barrier_line() const {
+  return entry_.code[barrier_at_].line;
+}
+
+void Warp::leave_barrier() {
+  state_ = State::Ready;
+  ++fragments_[0].at;
+}
+
+/// Joins fragments that are at the same instruction.
+bool Warp::merge(size_t index) {
+  for (size_t n = 0; n < fragments_.size(); ++n) {
+    if (n == index || fragments_[n].at != fragments_[index].at) continue;
+    fragments_[n].mask |= fragments_[index].mask;
+    fragments_[n].waits = false;
+    fragments_.erase(fragments_.begin() + static_cast<ptrdiff_t>(index));
+    return true;
+  }
+  return false;
+}
+
+/// The lanes that are furthest behind in the text go first, so that they catch up with the others.
+void Warp::run() {
+  while (!failed() && state_ == State::Ready) {
+    if (fragments_.empty()) {
+      state_ = State::Done;
+      return;
+    }
+    size_t first = fragments_.size();
+    uint32_t limit = ~0U;
+    for (size_t n = 0; n < fragments_.size(); ++n) {
+      if (fragments_[n].waits) continue;
+      if (first == fragments_.size() || fragments_[n].at < fragments_[first].at) first = n;
+    }
+    if (first == fragments_.size()) return stuck();
+    for (size_t n = 0; n < fragments_.size(); ++n) {
+      if (n != first && fragments_[n].at > fragments_[first].at)
+        limit = std::min(limit, fragments_[n].at);
+    }
+    step_lanes(first, limit);
+  }
+}
+
+void Warp::stuck() {
+  std::string lines;
+  for (const Fragment& f : fragments_)
+    lines += (lines.empty() ? "" : ", ") + std::to_string(entry_.code[f.at].line);
+  fail(entry_.code[fragments_[0].at],
+       "lanes wait for others that do not come, at lines " + lines);
+}
+
+/// Executes until the fragment changes its lanes, waits, or reaches instruction `limit`.
+void Warp::step_lanes(size_t index, uint32_t limit) {
+  while (!failed()) {
+    Fragment& f = fragments_[index];
+    if (f.at == limit) {
+      merge(index);
+      return;
+    }
+    const Instruction& i = entry_.code[f.at];
+    uint32_t mask = f.mask;
+    if (++steps_ > kMostSteps) return fail(i, "a warp that does not end");
+    if (i.guard != Instruction::kNone) {
+      if ((defined_[i.guard] & mask) != mask) return fail(i, "a guard without a value");
+      const uint64_t* p = from(i.guard);
+      uint32_t set = 0;
+      for_lanes(mask, [&](uint32_t l) { set |= static_cast<uint32_t>(p[l] & 1) << l; });
+      mask &= i.unless ? ~set : set;
+    }
+    if (i.flow == Flow::Plain || (mask == 0 && i.flow != Flow::Branch)) {
+      if (mask != 0) execute(i, mask);
+      ++f.at;
+      continue;
+    }
+    if (i.flow == Flow::Branch) {
+      const bool together = fragments_.size() == 1 && mask == f.mask;
+      branch(index, i, mask);
+      if (mask != 0 && !together) return;
+      continue;
+    }
+    if (i.flow == Flow::Exit) {
+      exited_ |= mask;
+      f.mask &= ~mask;
+      ++f.at;
+      if (f.mask == 0) fragments_.erase(fragments_.begin() + static_cast<ptrdiff_t>(index));
+      return;
+    }
+    if (!meet(index, i, mask)) return;
+  }
+}
+
+void Warp::branch(size_t index, const Instruction& i, uint32_t taken) {
+  Fragment& f = fragments_[index];
+  const uint32_t rest = f.mask & ~taken;
+  ++f.at;
+  if (taken == 0) return;
+  if (rest == 0) {
+    f.at = i.target;
+    merge(index);
+    return;
+  }
+  f.mask = rest;
+  fragments_.push_back({i.target, taken, false});
+  merge(fragments_.size() - 1);
+}
+
+/// At an instruction that lanes execute together: false if some are to come, or the warp waits.
+bool Warp::meet(size_t index, const Instruction& i, uint32_t mask) {
+  Fragment& f = fragments_[index];
+  if (i.flow == Flow::Named) {
+    const uint64_t* named = from(i.from[i.member]);
+    uint32_t ready = 0;
+    bool wait = false;
+    for_lanes(mask, [&](uint32_t l) {
+      const auto members = static_cast<uint32_t>(named[l]);
+      if ((members >> l & 1) == 0) fail(i, "a lane that its own mask does not name");
+      if ((members & exited_) != 0) fail(i, "its mask names lanes that have ended");
+      if ((members & ~present_) != 0 && members != kAll) fail(i, "its mask names missing lanes");
+      if ((members & present_ & ~mask) != 0) wait = true;
+      else ready |= 1U << l;
+    });
+    if (failed()) return false;
+    if (wait) {
+      f.waits = true;
+      return false;
+    }
+    execute(i, ready);
+    ++f.at;
+    return true;
+  }
+  const uint32_t all = present_ & ~exited_;
+  if (mask != all) {
+    if (mask != f.mask) fail(i, "only some lanes of a warp execute it");
+    f.waits = true;
+    return false;
+  }
+  if (exited_ != 0) {
+    fail(i, "lanes have ended that it waits for");
+    return false;
+  }
+  if (i.flow == Flow::Barrier) {
+    execute(i, mask);  // reads the operands
+    barrier_ = static_cast<uint32_t>(i.from.empty() ? 0 : from(i.from[0])[0]);
+    barrier_at_ = f.at;
+    state_ = State::AtBarrier;
+    return false;
+  }
+  if (present_ != kAll) {
+    fail(i, "a warp that is not whole");
+    return false;
+  }
+  execute(i, mask);
+  ++f.at;
+  return true;
+}
+
+bool Warp::check_defined(const Instruction& i, uint32_t mask) {
+  for (const uint32_t s : i.from) {
+    if (s == Instruction::kNone || (defined_[s] & mask) == mask) continue;
+    fail(i, "an operand without a value");
+    return false;
+  }
+  return true;
+}
+
+void Warp::execute(const Instruction& i, uint32_t mask) {
+  if (!check_defined(i, mask)) return;
+  if (i.run != nullptr) i.run(*this, i, mask);
+  for (const uint32_t s : i.to)
+    if (s != Instruction::kNone) defined_[s] |= mask;
+}
+
+std::byte* Warp::global(const Instruction& i, uint64_t address, uint32_t bytes, bool writes) {
+  const std::vector<std::byte>& data = group_.program->data;
+  if (address >= kDataWindow && address - kDataWindow < data.size()) {
+    if (address - kDataWindow + bytes <= data.size() && !writes)
+      return const_cast<std::byte*>(data.data()) + (address - kDataWindow);
+  }
+  for (const Buffer& b : group_.buffers) {
+    if (address < b.address || address - b.address >= b.bytes.size()) continue;
+    if (address - b.address + bytes <= b.bytes.size())
+      return b.bytes.data() + (address - b.address);
+  }
+  const Buffer* nearest = nullptr;
+  for (const Buffer& b : group_.buffers) {
+    const auto distance = [&](const Buffer& x) {
+      return std::abs(static_cast<int64_t>(address - x.address));
+    };
+    if (nearest == nullptr || distance(b) < distance(*nearest)) nearest = &b;
+  }
+  fail(i, "an access to " + std::to_string(bytes) + " bytes outside of all buffers" +
+              (nearest == nullptr
+                   ? ""
+                   : ", " + std::to_string(static_cast<int64_t>(address - nearest->address)) +
+                         " bytes from the start of buffer " +
+                         std::to_string(nearest - group_.buffers.data()) + ", which has " +
+                         std::to_string(nearest->bytes.size())));
+  return nullptr;
+}
+
+const std::byte* Warp::global_bytes(const Instruction& i, uint64_t address, uint32_t bytes) {
+  return global(i, address, bytes, false);
+}
+
+void Warp::transfer(const Instruction& i, Copy& c) {
+  std::byte* to = group_.shared.at(c.to);
+  std::fill_n(to, c.bytes, std::byte{0});
+  if (c.taken > 0) {
+    const std::byte* from = global(i, c.from, c.taken, false);
+    if (from == nullptr) return;
+    std::copy_n(from, c.taken, to);
+  }
+  c.done = true;
+}
+
+void Warp::complete(const Instruction& i, Copy& c, uint32_t lane) {
+  if (!c.done) transfer(i, c);
+  group_.shared.expect(c.to, c.bytes, false);
+  access(i, Space::Shared, c.to, c.bytes, lane, true);
+}
+
+std::byte* Warp::access(const Instruction& i, Space space, uint64_t address, uint32_t bytes,
+                        uint32_t lane, bool writes, bool atomic) {
+  if (space == Space::Generic) {
+    space = address >= kParamWindow    ? Space::Param
+            : address >= kLocalWindow  ? Space::Local
+            : address >= kSharedWindow ? Space::Shared
+                                       : Space::Global;
+  }
+  if (space == Space::Shared) {
+    const uint64_t offset = address >= kSharedWindow ? address - kSharedWindow : address;
+    const std::string wrong = group_.shared.check(offset, bytes, writes, atomic, by(lane));
+    if (!wrong.empty()) fail(i, wrong);
+    return wrong.empty() ? group_.shared.at(offset) : nullptr;
+  }
+  if (address % bytes != 0) {
+    fail(i, "an address that is not aligned to " + std::to_string(bytes) + " bytes");
+    return nullptr;
+  }
+  if (space == Space::Global) return global(i, address, bytes, writes);
+  const bool param = space == Space::Param && address >= kParamWindow;
+  const uint64_t offset = address - (param ? kParamWindow : kLocalWindow);
+  const uint64_t size = param ? group_.params.size() : entry_.local_bytes;
+  if (offset > size || bytes > size - offset || (param && writes)) {
+    fail(i, "an access outside of parameters or of a thread's own memory");
+    return nullptr;
+  }
+  return param ? const_cast<std::byte*>(group_.params.data()) + offset
+               : local_.data() + size_t{lane} * entry_.local_bytes + offset;
+}
+
+}  // namespace reprise::test::ptx
