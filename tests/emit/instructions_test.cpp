@@ -1,4 +1,5 @@
-// Every kind of instruction, on every executor, against the interpreter.
+// Every kind of instruction, on every executor of the test program, against the interpreter:
+// test_emit has devices and CUDA text, test_ptx has PTX.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,6 +7,7 @@
 #include "codegen/kernel/build/builder.h"
 #include "codegen/kernel/ir/scalar_eval.h"
 #include "tests/emit/agreement.h"
+#include "tests/emit/expect_agreement.h"
 
 namespace reprise::test {
 namespace {
@@ -73,13 +75,6 @@ struct Maker {
     return {*std::move(k), std::move(launch), tolerance, true};
   }
 };
-
-void expect_agreement(const std::vector<Case>& cases) {
-  const auto devices = vulkan_runners();
-  ASSERT_TRUE(devices.ok()) << devices.status().message();
-  ASSERT_FALSE(devices->empty()) << "no Vulkan device";
-  for (const std::string& problem : disagreements(cases)) ADD_FAILURE() << problem;
-}
 
 std::string lane_name(const char* prefix, Ty t, int lanes) {
   return std::string(prefix) + "_" + std::string(kernel::name_of(t)) + "x" + std::to_string(lanes);
