@@ -111,6 +111,7 @@ void copy(Warp& w, const Instruction& i, uint32_t mask) {
 bool decode_moves(Words& w, Instruction& i, Shape& s) {
   if (w.opcode() != "mov" || !w.take_type(i.type)) return false;
   i.run = copy;
+  i.takes_undefined = true;
   s = {{Shape::kAny}, {Shape::kAny}, false, false};
   return true;
 }
@@ -147,6 +148,12 @@ uint32_t highest(T v) {
   using U = std::make_unsigned_t<T>;
   const U u = v < 0 ? static_cast<U>(~v) : static_cast<U>(v);
   return u == 0 ? ~0U : static_cast<uint32_t>(8 * sizeof(T) - 1) - leading_zeros(u);
+}
+/// By how much that bit is to be shifted to be the highest.
+template <typename T>
+uint32_t shift_to_top(T v) {
+  const uint32_t at = highest(v);
+  return at == ~0U ? at : static_cast<uint32_t>(8 * sizeof(T) - 1) - at;
 }
 template <typename T>
 T extracted(T v, uint32_t at, uint32_t length) {
@@ -234,6 +241,11 @@ Handler counting(const std::string& op) {
   return nullptr;
 }
 
+template <typename T>
+Handler finding(bool amount) {
+  return amount ? unary<T, shift_to_top<T>> : unary<T, highest<T>>;
+}
+
 bool decode_counting(Words& w, Instruction& i, Shape& s) {
   const std::string& op = w.opcode();
   s = {{1}, {1}, false, false};
@@ -243,12 +255,13 @@ bool decode_counting(Words& w, Instruction& i, Shape& s) {
     if (i.type == Type::B64) i.run = counting<uint64_t>(op);
     return i.run != nullptr;
   }
-  if (op != "bfind" || !w.take_type(i.type)) return false;
-  i.run = i.type == Type::U32   ? unary<uint32_t, highest<uint32_t>>
-          : i.type == Type::S32 ? unary<int32_t, highest<int32_t>>
-          : i.type == Type::U64 ? unary<uint64_t, highest<uint64_t>>
-          : i.type == Type::S64 ? unary<int64_t, highest<int64_t>>
-                                : nullptr;
+  if (op != "bfind") return false;
+  const bool amount = w.take("shiftamt");
+  if (!w.take_type(i.type)) return false;
+  if (i.type == Type::U32) i.run = finding<uint32_t>(amount);
+  if (i.type == Type::S32) i.run = finding<int32_t>(amount);
+  if (i.type == Type::U64) i.run = finding<uint64_t>(amount);
+  if (i.type == Type::S64) i.run = finding<int64_t>(amount);
   return i.run != nullptr;
 }
 

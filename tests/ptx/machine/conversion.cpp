@@ -68,14 +68,6 @@ uint64_t integer_of(Type t, double v, Rounding r) {
   return v <= 0 ? 0 : static_cast<uint64_t>(v);
 }
 
-/// As a number of 64 bits, by the sign of the type.
-uint64_t extended(Type t, uint64_t bits) {
-  bits &= mask_of(t);
-  const uint32_t unused = 64 - 8 * size_of(t);
-  return is_signed(t) ? static_cast<uint64_t>(static_cast<int64_t>(bits << unused) >> unused)
-                      : bits;
-}
-
 uint64_t clamped(Type to, Type from, uint64_t v) {
   if (is_signed(to)) {
     const auto most = static_cast<int64_t>(mask_of(to) >> 1);
@@ -93,7 +85,7 @@ float rounded_single(uint64_t v, bool is_negative_type) {
 uint64_t converted(const Instruction& i, uint64_t v) {
   const Type to = i.type, from = i.source_type;
   if (!is_float(from)) {
-    v = extended(from, v);
+    v = fitted(from, v, 8);
     if (!is_float(to)) return (i.saturate ? clamped(to, from, v) : v) & mask_of(to);
     if (to == Type::F32 && i.rounding == Rounding::Nearest)
       return bits(rounded_single(v, is_signed(from)));
@@ -117,7 +109,7 @@ uint64_t converted(const Instruction& i, uint64_t v) {
 void convert(Warp& w, const Instruction& i, uint32_t mask) {
   uint64_t* d = w.to(i.to[0]);
   const uint64_t* a = w.from(i.from[0]);
-  for_lanes(mask, [&](uint32_t l) { d[l] = converted(i, a[l]); });
+  for_lanes(mask, [&](uint32_t l) { d[l] = fitted(i.type, converted(i, a[l]), i.width); });
 }
 
 /// Two numbers of fp32 in one register; the first is its upper half.

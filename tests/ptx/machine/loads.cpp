@@ -12,15 +12,11 @@ uint64_t address_of(const Instruction& i, uint64_t base, size_t which = 0) {
   return base + static_cast<uint64_t>(i.offset[which]);
 }
 
-uint64_t read_register(const std::byte* at, Type t) {
+/// What a register of so many bytes, which may be more than the type has, receives.
+uint64_t read_register(const std::byte* at, Type t, uint32_t width) {
   uint64_t v = 0;
   std::memcpy(&v, at, size_of(t));
-  switch (t) {
-    case Type::S8: return static_cast<uint64_t>(static_cast<int64_t>(static_cast<int8_t>(v)));
-    case Type::S16: return static_cast<uint64_t>(static_cast<int64_t>(static_cast<int16_t>(v)));
-    case Type::S32: return static_cast<uint32_t>(v);
-    default: return v;
-  }
+  return fitted(t, v, width);
 }
 
 void load(Warp& w, const Instruction& i, uint32_t mask) {
@@ -31,7 +27,7 @@ void load(Warp& w, const Instruction& i, uint32_t mask) {
         w.access(i, i.space, address_of(i, base[l]), size * count, l, false);
     if (at == nullptr) return;
     for (uint32_t n = 0; n < count; ++n)
-      if (i.to[n] != Instruction::kNone) w.to(i.to[n])[l] = read_register(at + n * size, i.type);
+      if (i.to[n] != Instruction::kNone) w.to(i.to[n])[l] = read_register(at + n * size, i.type, i.width);
   });
 }
 
@@ -106,7 +102,7 @@ void change(Warp& w, const Instruction& i, uint32_t mask) {
   for_lanes(mask, [&](uint32_t l) {
     std::byte* at = w.access(i, i.space, address_of(i, base[l]), sizeof(T), l, true, true);
     if (at == nullptr) return;
-    const uint64_t old = read_register(at, i.type);
+    const uint64_t old = read_register(at, i.type, sizeof(T));
     const uint64_t with = w.from(i.from[1])[l];
     const uint64_t other = i.from.size() > 2 ? w.from(i.from[2])[l] : 0;
     const uint64_t now = changed<T>(kind, value<T>(old), value<T>(with), value<T>(other));

@@ -144,13 +144,13 @@ Status Parser::registers() {
     const std::string name = next().text;
     uint64_t count = 0;
     if (!take("<")) {
-      scopes_.back().registers[name] = new_slot();
+      scopes_.back().registers[name] = new_slot(size_of(type));
       continue;
     }
     if (!number(next().text, count)) return unknown("a number of registers expected");
     RP_TRY(expect(">"));
     for (uint64_t n = 0; n < count; ++n)
-      scopes_.back().registers[name + std::to_string(n)] = new_slot();
+      scopes_.back().registers[name + std::to_string(n)] = new_slot(size_of(type));
   } while (take(","));
   return expect(";");
 }
@@ -193,6 +193,7 @@ Status Parser::entry() {
   entry_.shared_bytes = module_shared_;
   labels_.clear();
   constants_.clear();
+  widths_.clear();
   jumps_.clear();
   scopes_.resize(1);
   scopes_.emplace_back();

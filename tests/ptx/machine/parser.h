@@ -72,7 +72,10 @@ class Parser {
   Status names(std::vector<std::string>& out);
   Status resolve_jumps();
 
-  uint32_t new_slot() { return entry_.slots++; }
+  uint32_t new_slot(uint32_t width = 8) {
+    widths_.push_back(width);
+    return entry_.slots++;
+  }
   uint32_t constant(uint64_t bits);
   std::optional<uint32_t> special(const std::string& name);
   const Variable* find_variable(const std::string& name) const;
@@ -84,6 +87,7 @@ class Parser {
   std::map<std::string, Function> functions_;
   std::vector<Scope> scopes_{1};  // the first is the module's
   Entry entry_;
+  std::vector<uint32_t> widths_;  // of slots, in bytes
   bool in_entry_ = false;
   std::map<std::string, uint32_t> labels_;
   std::map<uint64_t, uint32_t> constants_;

@@ -59,6 +59,9 @@ struct Instruction {
   bool flush = false, saturate = false, transposed = false;
   uint32_t number = 0;      // what else it says: a kind, a size
   uint32_t member = 0;      // the source that is the membermask
+  uint32_t width = 8;       // bytes of the first destination
+  // The compiler makes vectors of which a part has no value, and takes the others from them.
+  bool takes_undefined = false;
 };
 
 enum class Special : uint8_t { Tid, Ntid, Ctaid, Nctaid, Lane, Warp, Warps, MaskEq, MaskLt, MaskLe,

@@ -104,6 +104,7 @@ Status Parser::instruction(const std::string& label_of_ret) {
   if (!known.ok()) return fault(i.line, known.message());
   RP_TRY(operands(i, shape));
   RP_TRY(expect(";"));
+  if (!i.to.empty() && i.to[0] != Instruction::kNone) i.width = widths_[i.to[0]];
   entry_.code.push_back(std::move(i));
   return {};
 }

@@ -35,6 +35,14 @@ double widen(uint16_t bits, const FloatFormat& f) {
   return (bits & 0x8000) != 0 ? -v : v;
 }
 
+uint64_t fitted(Type t, uint64_t bits, uint32_t width) {
+  const bool has_sign = t == Type::S8 || t == Type::S16 || t == Type::S32 || t == Type::S64;
+  const uint32_t unused = 64 - 8 * size_of(t), beyond = 64 - 8 * width;
+  bits = has_sign ? static_cast<uint64_t>(static_cast<int64_t>(bits << unused) >> unused)
+                  : bits << unused >> unused;
+  return bits << beyond >> beyond;
+}
+
 double sum_to_odd(double a, double b) {
   const double s = a + b;
   if (!std::isfinite(s)) return s;

@@ -21,6 +21,9 @@ double widen(uint16_t bits, const FloatFormat& f);
 /// a + b, where an inexact sum has an odd last bit, so that it can be rounded once more.
 double sum_to_odd(double a, double b);
 
+/// An integer of a type, extended to a register of `width` bytes as its sign demands.
+uint64_t fitted(Type t, uint64_t bits, uint32_t width);
+
 template <int kWhich>
 struct Small {
   uint16_t bits;

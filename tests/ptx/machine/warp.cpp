@@ -7,6 +7,7 @@
 namespace reprise::test::ptx {
 namespace {
 
+constexpr uint64_t kPoison = 0xA5A5A5A5;  // what registers hold that have no value
 constexpr uint64_t kMostSteps = uint64_t{1} << 26;
 
 }  // namespace
@@ -15,7 +16,7 @@ Warp::Warp(Group& group, const Entry& entry, uint32_t number)
     : group_(group),
       entry_(entry),
       number_(number),
-      registers_(size_t{entry.slots} * kLanes),
+      registers_(size_t{entry.slots} * kLanes, kPoison),
       defined_(entry.slots) {
   const uint32_t first = kLanes * number;
   const uint32_t count = std::min(kLanes, group.threads - first);
@@ -227,7 +228,7 @@ bool Warp::check_defined(const Instruction& i, uint32_t mask) {
 }
 
 void Warp::execute(const Instruction& i, uint32_t mask) {
-  if (!check_defined(i, mask)) return;
+  if (!i.takes_undefined && !check_defined(i, mask)) return;
   if (i.run != nullptr) i.run(*this, i, mask);
   for (const uint32_t s : i.to)
     if (s != Instruction::kNone) defined_[s] |= mask;

@@ -1,0 +1,114 @@
+// Products by matrices of a warp at the edges of tiles. Values are small integers, so that sums are
+// exact in any order, and results must have the interpreter's bits.
+#include <gtest/gtest.h>
+
+#include "codegen/graph/text/text.h"
+#include "codegen/passes/pass.h"
+#include "tests/ptx/graphs.h"
+#include "tests/ptx/needs.h"
+
+namespace reprise::test {
+namespace {
+
+constexpr std::string_view kMatrixTile = "cooperative matrix tile";
+
+/// Integers in [-2, 2], not periodic in any size.
+HostTensor small_integers(const std::vector<int64_t>& dims, int64_t seed) {
+  HostTensor t(DType::F16, dims);
+  for (int64_t n = 0; n < t.count(); ++n) {
+    const int64_t i = n + 17 * seed;
+    const auto v = static_cast<float>((i * i * 7 + i * 3) % 11 % 5 - 2);
+    t.mutable_data<uint16_t>()[n] = float_to_f16(v);
+  }
+  return t;
+}
+
+/// The graph after all passes; its symbols have no sizes yet.
+Result<PtxGraph> parsed_graph(const std::string& text) {
+  PtxGraph out;
+  RP_ASSIGN(out.g, graph::parse(text));
+  for (const passes::Pass& p : passes::pipeline()) RP_TRY(passes::run(p, *out.g));
+  return out;
+}
+
+/// A lowering for each of the schedule's tiles.
+Result<std::vector<Lowering>> every_tile(const graph::Graph& g) {
+  std::vector<Lowering> out;
+  size_t tiles = 1;
+  for (size_t tile = 0; tile < tiles; ++tile) {
+    RP_ASSIGN(Lowering one, lower_for_cuda(g, [&](const auto& choices) {
+                std::vector<size_t> found;
+                for (size_t n = 0; n < choices.size(); ++n)
+                  if (choices[n].schedule.starts_with(kMatrixTile)) found.push_back(n);
+                tiles = std::max(tiles, found.size());
+                return tile < found.size() ? found[tile] : size_t{0};
+              }));
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+using Sizes = std::vector<int64_t>;  // of the symbols, in order
+
+void expect_equal_products(const std::string& text, const std::vector<Sizes>& sizes) {
+  REPRISE_NEEDS_PTX();
+  auto graph = parsed_graph(text);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  auto tiles = every_tile(*graph->g);
+  ASSERT_TRUE(tiles.ok()) << tiles.status().message();
+  ASSERT_GE(tiles->size(), 2U);
+  const std::vector<kernel::Kernel> kernels = name_kernels(*tiles);
+  const auto module = PtxModule::load(kernels);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  for (const Sizes& s : sizes) {
+    graph->symbols = s;
+    graph->inputs.clear();
+    for (const graph::ValueId v : graph->g->inputs) {
+      const auto seed = static_cast<int64_t>(graph->inputs.size());
+      graph->inputs.push_back(small_integers(dims_of(graph->g->value(v).shape, s), seed));
+    }
+    for (size_t n = 0; n < tiles->size(); ++n) {
+      EXPECT_EQ(differs(*graph, (*tiles)[n], *module, 0), "")
+          << "tile " << n << " of sizes " << testing::PrintToString(s);
+    }
+  }
+}
+
+const std::string kProduct = R"(graph tails
+input x: float16[rows,depth]
+input w: float16[depth,columns]
+input b: float16[columns]
+input r: float16[rows,columns]
+m = MatMul(x, w) @13
+a = Add(m, b) @14
+s = Add(a, r) @14
+y = Relu(s) @14
+output y
+)";
+
+/// rows, depth, columns
+TEST(PtxGemm, EdgesOfTiles) {
+  expect_equal_products(kProduct, {{1, 1, 1}, {17, 20, 33}, {64, 16, 64}, {65, 40, 7}});
+}
+
+TEST(PtxGemm, OperandsAlongTheDepth) {
+  expect_equal_products(
+      "graph along\ninput x: float16[batch,rows,24]\ninput w: float16[batch,columns,24]\n"
+      "t = Transpose<perm=[0, 2, 1]>(w) @13\ny = MatMul(x, t) @13\noutput y\n",
+      {{2, 19, 21}});
+}
+
+TEST(PtxGemm, FullEveryTail) {
+  std::vector<Sizes> sizes;
+  for (int64_t m = 1; m <= 8; ++m) {
+    for (int64_t n = 1; n <= 8; n += 2) {
+      for (int64_t k = 1; k <= 8; k += 2) sizes.push_back({m * 13, k * 11, n * 17});
+    }
+  }
+  sizes.push_back({128, 64, 128});
+  sizes.push_back({130, 70, 257});
+  expect_equal_products(kProduct, sizes);
+}
+
+}  // namespace
+}  // namespace reprise::test
