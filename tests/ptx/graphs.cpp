@@ -6,9 +6,9 @@
 
 #include "codegen/compile/kernel_table.h"
 #include "codegen/compile/targets.h"
+#include "codegen/kernel/ir/scalar_eval.h"
 #include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/launch/packed_weights.h"
-#include "codegen/kernel/ir/scalar_eval.h"
 #include "tests/emit/agreement.h"
 
 namespace reprise::test {
@@ -28,8 +28,7 @@ Result<lower::Lowered> lower_group(const graph::Graph& g, const lower::Group& gr
 }
 
 double number_in(kernel::Ty t, uint64_t bits) {
-  if (t == kernel::Ty::BF16)
-    return static_cast<double>(bf16_to_float(static_cast<uint16_t>(bits)));
+  if (t == kernel::Ty::BF16) return static_cast<double>(bf16_to_float(static_cast<uint16_t>(bits)));
   return kernel::number_of(bits, t);
 }
 
@@ -126,9 +125,9 @@ Result<std::vector<Lowering>> lower_by_kind(const graph::Graph& g,
   } else {
     for (const std::string& kind : found) {
       RP_ASSIGN(Lowering one, lower_for_cuda(g, [&](const auto& choices) {
-                  const auto at = std::find_if(
-                      choices.begin(), choices.end(),
-                      [&](const auto& c) { return kind_of(c.schedule) == kind; });
+                  const auto at = std::find_if(choices.begin(), choices.end(), [&](const auto& c) {
+                    return kind_of(c.schedule) == kind;
+                  });
                   return at == choices.end() ? size_t{0}
                                              : static_cast<size_t>(at - choices.begin());
                 }));

@@ -19,27 +19,41 @@ T from_double(double v) {
 
 template <typename T>
 T sum(T a, T b) {
-  if constexpr (kIsSmall<T>) return T(sum_to_odd(double(a), double(b)));
-  else if constexpr (kIsFloat<T>) return a + b;
-  else return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+  if constexpr (kIsSmall<T>)
+    return T(sum_to_odd(double(a), double(b)));
+  else if constexpr (kIsFloat<T>)
+    return a + b;
+  else
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) +
+                          static_cast<std::make_unsigned_t<T>>(b));
 }
 template <typename T>
 T minus(T a, T b) {
-  if constexpr (kIsSmall<T>) return T(sum_to_odd(double(a), -double(b)));
-  else if constexpr (kIsFloat<T>) return a - b;
-  else return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) - static_cast<std::make_unsigned_t<T>>(b));
+  if constexpr (kIsSmall<T>)
+    return T(sum_to_odd(double(a), -double(b)));
+  else if constexpr (kIsFloat<T>)
+    return a - b;
+  else
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) -
+                          static_cast<std::make_unsigned_t<T>>(b));
 }
 template <typename T>
 T product(T a, T b) {
-  if constexpr (kIsSmall<T>) return T(double(a) * double(b));
-  else if constexpr (kIsFloat<T>) return a * b;
-  else return static_cast<T>(uint64_t(a) * uint64_t(b));
+  if constexpr (kIsSmall<T>)
+    return T(double(a) * double(b));
+  else if constexpr (kIsFloat<T>)
+    return a * b;
+  else
+    return static_cast<T>(uint64_t(a) * uint64_t(b));
 }
 template <typename T>
 T fused(T a, T b, T c) {
-  if constexpr (kIsSmall<T>) return T(sum_to_odd(double(a) * double(b), double(c)));
-  else if constexpr (kIsFloat<T>) return std::fma(a, b, c);
-  else return static_cast<T>(uint64_t(a) * uint64_t(b) + uint64_t(c));
+  if constexpr (kIsSmall<T>)
+    return T(sum_to_odd(double(a) * double(b), double(c)));
+  else if constexpr (kIsFloat<T>)
+    return std::fma(a, b, c);
+  else
+    return static_cast<T>(uint64_t(a) * uint64_t(b) + uint64_t(c));
 }
 template <typename T>
 T quotient(T a, T b) {
@@ -62,25 +76,35 @@ T remainder_of(T a, T b) {
 }
 template <typename T>
 bool is_nan(T v) {
-  if constexpr (kIsSmall<T>) return std::isnan(double(v));
-  else if constexpr (kIsFloat<T>) return std::isnan(v);
-  else return false;
+  if constexpr (kIsSmall<T>)
+    return std::isnan(double(v));
+  else if constexpr (kIsFloat<T>)
+    return std::isnan(v);
+  else
+    return false;
 }
 template <typename T>
 bool is_less(T a, T b) {
-  if constexpr (kIsSmall<T>) return double(a) < double(b);
-  else return a < b;
+  if constexpr (kIsSmall<T>)
+    return double(a) < double(b);
+  else
+    return a < b;
 }
 template <typename T>
 bool is_negative(T v) {
-  if constexpr (kIsSmall<T>) return (v.bits & 0x8000) != 0;
-  else if constexpr (kIsFloat<T>) return std::signbit(v);
-  else return false;
+  if constexpr (kIsSmall<T>)
+    return (v.bits & 0x8000) != 0;
+  else if constexpr (kIsFloat<T>)
+    return std::signbit(v);
+  else
+    return false;
 }
 template <typename T>
 T nan_of() {
-  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(0x7FFFFFFFU);
-  else return from_double<T>(std::numeric_limits<double>::quiet_NaN());
+  if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<float>(0x7FFFFFFFU);
+  else
+    return from_double<T>(std::numeric_limits<double>::quiet_NaN());
 }
 /// -0 is less than +0.
 template <typename T, bool kNan, bool kLess>
@@ -104,16 +128,22 @@ T larger(T a, T b) {
 }
 template <typename T>
 T negated(T a) {
-  if constexpr (kIsSmall<T>) a.bits ^= 0x8000;
-  else if constexpr (kIsFloat<T>) a = -a;
-  else a = minus<T>(0, a);
+  if constexpr (kIsSmall<T>)
+    a.bits ^= 0x8000;
+  else if constexpr (kIsFloat<T>)
+    a = -a;
+  else
+    a = minus<T>(0, a);
   return a;
 }
 template <typename T>
 T magnitude(T a) {
-  if constexpr (kIsSmall<T>) a.bits &= 0x7FFF;
-  else if constexpr (kIsFloat<T>) a = std::fabs(a);
-  else a = a < 0 ? minus<T>(0, a) : a;
+  if constexpr (kIsSmall<T>)
+    a.bits &= 0x7FFF;
+  else if constexpr (kIsFloat<T>)
+    a = std::fabs(a);
+  else
+    a = a < 0 ? minus<T>(0, a) : a;
   return a;
 }
 
@@ -139,13 +169,21 @@ T upper_plus(T a, T b, T c) {
 template <typename T>
 struct Twice;
 template <>
-struct Twice<int16_t> { using type = int32_t; };
+struct Twice<int16_t> {
+  using type = int32_t;
+};
 template <>
-struct Twice<uint16_t> { using type = uint32_t; };
+struct Twice<uint16_t> {
+  using type = uint32_t;
+};
 template <>
-struct Twice<int32_t> { using type = int64_t; };
+struct Twice<int32_t> {
+  using type = int64_t;
+};
 template <>
-struct Twice<uint32_t> { using type = uint64_t; };
+struct Twice<uint32_t> {
+  using type = uint64_t;
+};
 
 template <typename T>
 void multiply_wide(Warp& w, const Instruction& i, uint32_t mask) {
@@ -190,9 +228,12 @@ void modified(Warp& w, const Instruction& i, uint32_t mask) {
         if (i.flush) x[n] = flushed(x[n]);
     }
     T r;
-    if constexpr (kArity == 1) r = op(x[0]);
-    else if constexpr (kArity == 2) r = op(x[0], x[1]);
-    else r = op(x[0], x[1], x[2]);
+    if constexpr (kArity == 1)
+      r = op(x[0]);
+    else if constexpr (kArity == 2)
+      r = op(x[0], x[1]);
+    else
+      r = op(x[0], x[1], x[2]);
     if constexpr (std::is_same_v<T, float>) {
       if (i.flush) r = flushed(r);
       if (i.saturate) r = r > 0 ? std::fmin(r, 1.0F) : 0.0F;  // NaN becomes 0
@@ -204,32 +245,57 @@ void modified(Warp& w, const Instruction& i, uint32_t mask) {
 template <typename T, auto op, int kArity>
 Handler handler_of(const Instruction& i) {
   if (i.flush || i.saturate || i.rounding != Rounding::Nearest) return modified<T, op, kArity>;
-  if constexpr (kArity == 1) return unary<T, op>;
-  else if constexpr (kArity == 2) return binary<T, op>;
-  else return ternary<T, op>;
+  if constexpr (kArity == 1)
+    return unary<T, op>;
+  else if constexpr (kArity == 2)
+    return binary<T, op>;
+  else
+    return ternary<T, op>;
 }
 
 /// Calls fn with a value of the C++ type; false if it has none here.
 template <typename F>
 bool with_float(Type t, F&& fn) {
   switch (t) {
-    case Type::F16: fn(Half()); return true;
-    case Type::BF16: fn(Brain()); return true;
-    case Type::F32: fn(0.0F); return true;
-    case Type::F64: fn(0.0); return true;
-    default: return false;
+    case Type::F16:
+      fn(Half());
+      return true;
+    case Type::BF16:
+      fn(Brain());
+      return true;
+    case Type::F32:
+      fn(0.0F);
+      return true;
+    case Type::F64:
+      fn(0.0);
+      return true;
+    default:
+      return false;
   }
 }
 template <typename F>
 bool with_integer(Type t, F&& fn) {
   switch (t) {
-    case Type::U16: fn(uint16_t{}); return true;
-    case Type::U32: fn(uint32_t{}); return true;
-    case Type::U64: fn(uint64_t{}); return true;
-    case Type::S16: fn(int16_t{}); return true;
-    case Type::S32: fn(int32_t{}); return true;
-    case Type::S64: fn(int64_t{}); return true;
-    default: return false;
+    case Type::U16:
+      fn(uint16_t{});
+      return true;
+    case Type::U32:
+      fn(uint32_t{});
+      return true;
+    case Type::U64:
+      fn(uint64_t{});
+      return true;
+    case Type::S16:
+      fn(int16_t{});
+      return true;
+    case Type::S32:
+      fn(int32_t{});
+      return true;
+    case Type::S64:
+      fn(int64_t{});
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -284,9 +350,8 @@ bool decode_integer(Words& w, Instruction& i, Shape& s) {
   if (op != "add" && op != "sub" && op != "div" && op != "rem" && !product) return false;
   const int half = w.take_one({"lo", "hi", "wide"});
   if (product != (half >= 0) || !w.take_type(i.type)) return false;
-  const bool known = with_integer(i.type, [&](auto zero) {
-    i.run = integer_handler<decltype(zero)>(op, half);
-  });
+  const bool known =
+      with_integer(i.type, [&](auto zero) { i.run = integer_handler<decltype(zero)>(op, half); });
   s.to = {1};
   s.from.assign(op == "mad" ? 3 : 2, 1);
   return known && i.run != nullptr;
@@ -305,8 +370,10 @@ bool decode_extremes(Words& w, Instruction& i, Shape& s) {
   };
   const auto of_float = [&](auto zero) {
     using T = decltype(zero);
-    i.run = least ? (nan ? handler_of<T, smaller<T, true>, 2>(i) : handler_of<T, smaller<T, false>, 2>(i))
-                  : (nan ? handler_of<T, larger<T, true>, 2>(i) : handler_of<T, larger<T, false>, 2>(i));
+    i.run =
+        least
+            ? (nan ? handler_of<T, smaller<T, true>, 2>(i) : handler_of<T, smaller<T, false>, 2>(i))
+            : (nan ? handler_of<T, larger<T, true>, 2>(i) : handler_of<T, larger<T, false>, 2>(i));
   };
   return with_float(i.type, of_float) || (!nan && with_integer(i.type, of_integer));
 }
@@ -377,11 +444,14 @@ bool decode_functions(Words& w, Instruction& i, Shape& s) {
   const bool exact = kind >= 2, wide = i.type == Type::F64, f32 = i.type == Type::F32;
   if (!wide && !f32) return false;
   if (division && wide && exact) i.run = handler_of<double, quotient<double>, 2>(i);
-  if (division && f32) i.run = kind == 0 ? handler_of<float, rough_quotient, 2>(i) : handler_of<float, quotient<float>, 2>(i);
+  if (division && f32)
+    i.run = kind == 0 ? handler_of<float, rough_quotient, 2>(i)
+                      : handler_of<float, quotient<float>, 2>(i);
   if (op == "sqrt" && (exact || f32))
     i.run = wide ? handler_of<double, root<double>, 1>(i) : handler_of<float, root<float>, 1>(i);
   if (op == "rcp" && kind != 1)
-    i.run = wide ? handler_of<double, reciprocal<double>, 1>(i) : handler_of<float, reciprocal<float>, 1>(i);
+    i.run = wide ? handler_of<double, reciprocal<double>, 1>(i)
+                 : handler_of<float, reciprocal<float>, 1>(i);
   if (kind == 0 && op == "rsqrt") {
     constexpr double (*of_double)(double) = reciprocal_root;
     constexpr float (*of_float)(float) = reciprocal_root;
@@ -412,12 +482,18 @@ bool holds(Relation r, T a, T b) {
   if (nan) return r >= Relation::Equ;
   const bool less = is_less(a, b), more = is_less(b, a);
   switch (static_cast<int>(r) % 6) {
-    case 0: return !less && !more;
-    case 1: return less || more;
-    case 2: return less;
-    case 3: return !more;
-    case 4: return more;
-    default: return !less;
+    case 0:
+      return !less && !more;
+    case 1:
+      return less || more;
+    case 2:
+      return less;
+    case 3:
+      return !more;
+    case 4:
+      return more;
+    default:
+      return !less;
   }
 }
 

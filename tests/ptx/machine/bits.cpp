@@ -34,8 +34,8 @@ bool decode_logic(Words& w, Instruction& i, Shape& s) {
   const std::string& op = w.opcode();
   if (op != "and" && op != "or" && op != "xor" && op != "not") return false;
   if (!w.take_type(i.type) || !bit_type(i.type)) return false;
-  i.run = op == "and"  ? binary<uint64_t, both>
-          : op == "or" ? binary<uint64_t, either>
+  i.run = op == "and"   ? binary<uint64_t, both>
+          : op == "or"  ? binary<uint64_t, either>
           : op == "xor" ? binary<uint64_t, differing>
                         : invert;
   s.to = {1};
@@ -70,16 +70,35 @@ bool decode_shifts(Words& w, Instruction& i, Shape& s) {
   if (!w.take_type(i.type)) return false;
   s = {{1}, {1, 1}, false, false};
   switch (i.type) {
-    case Type::B16: i.run = left ? shift_left<uint16_t> : shift_right<uint16_t>; return true;
-    case Type::B32: i.run = left ? shift_left<uint32_t> : shift_right<uint32_t>; return true;
-    case Type::B64: i.run = left ? shift_left<uint64_t> : shift_right<uint64_t>; return true;
-    case Type::U16: i.run = shift_right<uint16_t>; return !left;
-    case Type::U32: i.run = shift_right<uint32_t>; return !left;
-    case Type::U64: i.run = shift_right<uint64_t>; return !left;
-    case Type::S16: i.run = shift_right<int16_t>; return !left;
-    case Type::S32: i.run = shift_right<int32_t>; return !left;
-    case Type::S64: i.run = shift_right<int64_t>; return !left;
-    default: return false;
+    case Type::B16:
+      i.run = left ? shift_left<uint16_t> : shift_right<uint16_t>;
+      return true;
+    case Type::B32:
+      i.run = left ? shift_left<uint32_t> : shift_right<uint32_t>;
+      return true;
+    case Type::B64:
+      i.run = left ? shift_left<uint64_t> : shift_right<uint64_t>;
+      return true;
+    case Type::U16:
+      i.run = shift_right<uint16_t>;
+      return !left;
+    case Type::U32:
+      i.run = shift_right<uint32_t>;
+      return !left;
+    case Type::U64:
+      i.run = shift_right<uint64_t>;
+      return !left;
+    case Type::S16:
+      i.run = shift_right<int16_t>;
+      return !left;
+    case Type::S32:
+      i.run = shift_right<int32_t>;
+      return !left;
+    case Type::S64:
+      i.run = shift_right<int64_t>;
+      return !left;
+    default:
+      return false;
   }
 }
 
@@ -283,7 +302,10 @@ bool decode_fields(Words& w, Instruction& i, Shape& s) {
   if (!w.take_type(i.type)) return false;
   if (op == "prmt") i.run = i.type == Type::B32 ? ternary<uint32_t, permuted> : nullptr;
   if (op == "lop3") i.run = i.type == Type::B32 ? table : nullptr;
-  if (op == "bfi") i.run = i.type == Type::B32 ? insert<uint32_t> : i.type == Type::B64 ? insert<uint64_t> : nullptr;
+  if (op == "bfi")
+    i.run = i.type == Type::B32   ? insert<uint32_t>
+            : i.type == Type::B64 ? insert<uint64_t>
+                                  : nullptr;
   if (op == "bfe")
     i.run = i.type == Type::U32   ? extract<uint32_t>
             : i.type == Type::S32 ? extract<int32_t>

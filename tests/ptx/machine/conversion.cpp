@@ -14,10 +14,14 @@ bool is_signed(Type t) {
 
 double float_of(Type t, uint64_t bits) {
   switch (t) {
-    case Type::F16: return double(value<Half>(bits));
-    case Type::BF16: return double(value<Brain>(bits));
-    case Type::F32: return static_cast<double>(value<float>(bits));
-    default: return value<double>(bits);
+    case Type::F16:
+      return double(value<Half>(bits));
+    case Type::BF16:
+      return double(value<Brain>(bits));
+    case Type::F32:
+      return static_cast<double>(value<float>(bits));
+    default:
+      return value<double>(bits);
   }
 }
 
@@ -33,20 +37,27 @@ float single(double v, Rounding r) {
 
 uint64_t bits_of_float(Type t, double v, Rounding r) {
   switch (t) {
-    case Type::F16: return Half(v).bits;
-    case Type::BF16: return Brain(v).bits;
+    case Type::F16:
+      return Half(v).bits;
+    case Type::BF16:
+      return Brain(v).bits;
     case Type::F32:
       return std::isnan(v) ? 0x7FFFFFFF : bits(single(v, r));
-    default: return bits(v);
+    default:
+      return bits(v);
   }
 }
 
 double integral(double v, Rounding r) {
   switch (r) {
-    case Rounding::Nearest: return std::nearbyint(v);
-    case Rounding::Zero: return std::trunc(v);
-    case Rounding::Down: return std::floor(v);
-    default: return std::ceil(v);
+    case Rounding::Nearest:
+      return std::nearbyint(v);
+    case Rounding::Zero:
+      return std::trunc(v);
+    case Rounding::Down:
+      return std::floor(v);
+    default:
+      return std::ceil(v);
   }
 }
 

@@ -11,14 +11,22 @@ struct TypeRow {
   Type type;
   uint32_t size;
 };
-constexpr std::array<TypeRow, 17> kTypes{{{"pred", Type::Pred, 1}, {"b8", Type::B8, 1},
-                                          {"b16", Type::B16, 2},   {"b32", Type::B32, 4},
-                                          {"b64", Type::B64, 8},   {"u8", Type::U8, 1},
-                                          {"u16", Type::U16, 2},   {"u32", Type::U32, 4},
-                                          {"u64", Type::U64, 8},   {"s8", Type::S8, 1},
-                                          {"s16", Type::S16, 2},   {"s32", Type::S32, 4},
-                                          {"s64", Type::S64, 8},   {"f16", Type::F16, 2},
-                                          {"bf16", Type::BF16, 2}, {"f32", Type::F32, 4},
+constexpr std::array<TypeRow, 17> kTypes{{{"pred", Type::Pred, 1},
+                                          {"b8", Type::B8, 1},
+                                          {"b16", Type::B16, 2},
+                                          {"b32", Type::B32, 4},
+                                          {"b64", Type::B64, 8},
+                                          {"u8", Type::U8, 1},
+                                          {"u16", Type::U16, 2},
+                                          {"u32", Type::U32, 4},
+                                          {"u64", Type::U64, 8},
+                                          {"s8", Type::S8, 1},
+                                          {"s16", Type::S16, 2},
+                                          {"s32", Type::S32, 4},
+                                          {"s64", Type::S64, 8},
+                                          {"f16", Type::F16, 2},
+                                          {"bf16", Type::BF16, 2},
+                                          {"f32", Type::F32, 4},
                                           {"f64", Type::F64, 8}}};
 
 }  // namespace
@@ -28,8 +36,8 @@ uint32_t size_of(Type t) {
 }
 
 bool type_named(std::string_view name, Type& out) {
-  const auto* const at = std::find_if(kTypes.begin(), kTypes.end(),
-                                      [&](const TypeRow& r) { return r.name == name; });
+  const auto* const at =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](const TypeRow& r) { return r.name == name; });
   if (at == kTypes.end()) return false;
   out = at->type;
   return true;
@@ -71,8 +79,8 @@ Status decode(Words& words, Instruction& i, Shape& shape) {
   constexpr std::array families{decode_arithmetic, decode_bits,     decode_conversion,
                                 decode_memory,     decode_exchange, decode_matrix};
   const std::vector<std::string> all = words.left();
-  const bool known = std::any_of(families.begin(), families.end(),
-                                 [&](auto f) { return f(words, i, shape); });
+  const bool known =
+      std::any_of(families.begin(), families.end(), [&](auto f) { return f(words, i, shape); });
   if (!known) {
     std::string name = words.opcode();
     for (const std::string& w : all) name += "." + w;

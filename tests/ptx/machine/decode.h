@@ -30,9 +30,9 @@ class Words {
 /// How many operands of each kind an instruction has, once it is decoded.
 struct Shape {
   static constexpr uint32_t kAny = ~0U;  // as many as the text has
-  std::vector<uint32_t> to, from;  // registers in each operand: 4 for "{a, b, c, d}"
-  bool second_to = false;          // "p|q" is allowed for the first destination
-  bool optional_from = false;      // the last source may be missing
+  std::vector<uint32_t> to, from;        // registers in each operand: 4 for "{a, b, c, d}"
+  bool second_to = false;                // "p|q" is allowed for the first destination
+  bool optional_from = false;            // the last source may be missing
 };
 
 /// Sets what executes the instruction, and the operands that it takes. An error says what is not

@@ -60,10 +60,18 @@ void vote(Warp& w, const Instruction& i, uint32_t mask) {
   for_lanes(mask, [&](uint32_t l) {
     const auto own = static_cast<uint32_t>(members[l]) & w.lanes();
     switch (static_cast<Vote>(i.number)) {
-      case Vote::All: d[l] = (yes & own) == own; break;
-      case Vote::Any: d[l] = (yes & own) != 0; break;
-      case Vote::Uniform: d[l] = (yes & own) == own || (yes & own) == 0; break;
-      case Vote::Ballot: d[l] = yes & own; break;
+      case Vote::All:
+        d[l] = (yes & own) == own;
+        break;
+      case Vote::Any:
+        d[l] = (yes & own) != 0;
+        break;
+      case Vote::Uniform:
+        d[l] = (yes & own) == own || (yes & own) == 0;
+        break;
+      case Vote::Ballot:
+        d[l] = yes & own;
+        break;
     }
   });
 }
@@ -76,9 +84,8 @@ void match_any(Warp& w, const Instruction& i, uint32_t mask) {
   for_lanes(mask, [&](uint32_t l) {
     const uint64_t own = given[l];
     uint32_t equal = 0;
-    for_lanes(mask & static_cast<uint32_t>(members[l]), [&](uint32_t n) {
-      equal |= given[n] == own ? 1U << n : 0;
-    });
+    for_lanes(mask & static_cast<uint32_t>(members[l]),
+              [&](uint32_t n) { equal |= given[n] == own ? 1U << n : 0; });
     d[l] = equal;
   });
 }

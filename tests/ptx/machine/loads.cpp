@@ -1,5 +1,6 @@
-// ld, st, atom, red, and copies that are not awaited at once (cp.async). What Hopper adds (mbarrier,
-// copies by a tensor map, wgmma, stmatrix) belongs beside these: a completion for a Copy, and flows.
+// ld, st, atom, red, and copies that are not awaited at once (cp.async). What Hopper adds
+// (mbarrier, copies by a tensor map, wgmma, stmatrix) belongs beside these: a completion for a
+// Copy, and flows.
 #include <cstring>
 
 #include "tests/ptx/machine/decode.h"
@@ -21,13 +22,21 @@ uint64_t read_register(const std::byte* at, Type t, uint32_t width) {
 
 void load(Warp& w, const Instruction& i, uint32_t mask) {
   const uint64_t* base = w.from(i.from[0]);
-  const auto count = static_cast<uint32_t>(i.to.size()), size = size_of(i.type);
+  const auto count = static_cast<uint32_t>(i.to.size());
+  const uint32_t size = size_of(i.type);
+  const bool whole = i.used_bytes == ~uint64_t{0};
   for_lanes(mask, [&](uint32_t l) {
-    const std::byte* at =
-        w.access(i, i.space, address_of(i, base[l]), size * count, l, false);
-    if (at == nullptr) return;
-    for (uint32_t n = 0; n < count; ++n)
-      if (i.to[n] != Instruction::kNone) w.to(i.to[n])[l] = read_register(at + n * size, i.type, i.width);
+    const uint64_t address = address_of(i, base[l]);
+    if (!whole && address % (size * count) != 0) return w.fail(i, "an address that is not aligned");
+    const std::byte* at = whole ? w.access(i, i.space, address, size * count, l, false) : nullptr;
+    if (whole && at == nullptr) return;
+    for (uint32_t n = 0; n < count; ++n) {
+      if (i.to[n] == Instruction::kNone) continue;
+      const bool used = (i.used_bytes >> (n * size) & 1) != 0;
+      const std::byte* part = at + n * size;
+      if (!whole) part = used ? w.access(i, i.space, address + n * size, size, l, false) : nullptr;
+      if (part != nullptr) w.to(i.to[n])[l] = read_register(part, i.type, i.width);
+    }
   });
 }
 
@@ -83,12 +92,18 @@ enum class Change : uint8_t { Add, Min, Max, And, Or, Xor, Exch, Cas };
 template <typename T>
 uint64_t changed(Change c, T old, T with, T other) {
   switch (c) {
-    case Change::Add: return bits(static_cast<T>(old + with));
-    case Change::Min: return bits(std::min(old, with));
-    case Change::Max: return bits(std::max(old, with));
-    case Change::Exch: return bits(with);
-    case Change::Cas: return bits(old == with ? other : old);
-    default: break;
+    case Change::Add:
+      return bits(static_cast<T>(old + with));
+    case Change::Min:
+      return bits(std::min(old, with));
+    case Change::Max:
+      return bits(std::max(old, with));
+    case Change::Exch:
+      return bits(with);
+    case Change::Cas:
+      return bits(old == with ? other : old);
+    default:
+      break;
   }
   const uint64_t a = bits(old), b = bits(with);
   return c == Change::And ? a & b : c == Change::Or ? a | b : a ^ b;
@@ -124,15 +139,32 @@ bool decode_atomic(Words& w, Instruction& i, Shape& s) {
   if (kind == 7) s.from = {0, 1, 1};
   const bool by_bits = kind >= 3, sum = kind == 0;
   switch (i.type) {
-    case Type::B32: i.run = change<uint32_t>; return by_bits;
-    case Type::B64: i.run = change<uint64_t>; return by_bits;
-    case Type::U32: i.run = change<uint32_t>; return true;
-    case Type::U64: i.run = change<uint64_t>; return true;
-    case Type::S32: i.run = change<int32_t>; return true;
-    case Type::S64: i.run = change<int64_t>; return true;
-    case Type::F32: i.run = change<float>; return sum;
-    case Type::F64: i.run = change<double>; return sum;
-    default: return false;
+    case Type::B32:
+      i.run = change<uint32_t>;
+      return by_bits;
+    case Type::B64:
+      i.run = change<uint64_t>;
+      return by_bits;
+    case Type::U32:
+      i.run = change<uint32_t>;
+      return true;
+    case Type::U64:
+      i.run = change<uint64_t>;
+      return true;
+    case Type::S32:
+      i.run = change<int32_t>;
+      return true;
+    case Type::S64:
+      i.run = change<int64_t>;
+      return true;
+    case Type::F32:
+      i.run = change<float>;
+      return sum;
+    case Type::F64:
+      i.run = change<double>;
+      return sum;
+    default:
+      return false;
   }
 }
 
@@ -143,8 +175,12 @@ void copy_later(Warp& w, const Instruction& i, uint32_t mask) {
   const uint64_t* size = w.from(i.from[2]);
   const uint64_t* taken = i.from.size() > 3 ? w.from(i.from[3]) : size;
   for_lanes(mask, [&](uint32_t l) {
-    Copy c{address_of(i, to[l]), address_of(i, from[l], 1), static_cast<uint32_t>(size[l]),
-           static_cast<uint32_t>(taken[l]), false, i.line};
+    Copy c{address_of(i, to[l]),
+           address_of(i, from[l], 1),
+           static_cast<uint32_t>(size[l]),
+           static_cast<uint32_t>(taken[l]),
+           false,
+           i.line};
     const bool small = c.bytes == 4 || c.bytes == 8;
     if (c.bytes != 16 && !(small && i.number == 0)) return w.fail(i, "a copy of another size");
     if (c.taken > c.bytes) return w.fail(i, "a copy that takes more bytes than it writes");

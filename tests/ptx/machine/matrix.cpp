@@ -105,7 +105,7 @@ bool decode_mma(Words& w, Instruction& i, Shape& s) {
   constexpr std::string_view kNames[] = {"f16", "bf16", "tf32"};
   if (type < 0 || !w.take(kNames[type]) || !w.take("f32")) return false;
   i.type = type == 0 ? Type::F16 : type == 1 ? Type::BF16 : Type::F32;
-  if ((type == 2) == (shape == 0) || (type < 2 && shape == 2)) return false;
+  if ((type == 2 && shape == 0) || (type < 2 && shape == 2)) return false;
   const uint32_t lefts = 16 * i.number / (type == 2 ? 1 : 2) / 32;
   i.flow = Flow::Aligned;
   i.run = multiply;

@@ -57,8 +57,10 @@ const char* SharedMemory::check(Byte& b, bool writes, bool atomic, const Access&
 
 void SharedMemory::expect(uint64_t offset, uint32_t bytes, bool in_flight) {
   for (uint64_t n = offset; n < offset + bytes; ++n) {
-    if (in_flight) ++shadow_[n].in_flight;
-    else --shadow_[n].in_flight;
+    if (in_flight)
+      ++shadow_[n].in_flight;
+    else
+      --shadow_[n].in_flight;
   }
 }
 

@@ -58,6 +58,7 @@ class Parser {
   Status body(const std::string& label_of_ret);
   Status statement(const std::string& label_of_ret);
   Status declaration();
+  Status pragma();
   Status instruction(const std::string& label_of_ret);
   Status guard(Instruction& i);
   Status call();
@@ -93,6 +94,7 @@ class Parser {
   std::map<uint64_t, uint32_t> constants_;
   std::vector<Jump> jumps_;
   uint32_t calls_ = 0, module_shared_ = 0;
+  uint64_t used_bytes_ = ~uint64_t{0};  // of the next instruction
 };
 
 }  // namespace reprise::test::ptx

@@ -16,8 +16,25 @@ namespace reprise::test::ptx {
 
 class Warp;
 
-enum class Type : uint8_t { Pred, B8, B16, B32, B64, U8, U16, U32, U64, S8, S16, S32, S64, F16, BF16,
-                            F32, F64 };
+enum class Type : uint8_t {
+  Pred,
+  B8,
+  B16,
+  B32,
+  B64,
+  U8,
+  U16,
+  U32,
+  U64,
+  S8,
+  S16,
+  S32,
+  S64,
+  F16,
+  BF16,
+  F32,
+  F64
+};
 enum class Space : uint8_t { Generic, Param, Global, Shared, Local };
 enum class Rounding : uint8_t { Nearest, Zero, Down, Up };
 
@@ -47,25 +64,40 @@ struct Instruction {
 
   Handler run = nullptr;
   Flow flow = Flow::Plain;
-  uint32_t line = 0;        // of the text
-  uint32_t guard = kNone;   // the predicate
-  bool unless = false;      // executed where the guard is false
-  std::vector<uint32_t> to, from;  // destinations (kNone: "_"), sources; an address is a source
+  uint32_t line = 0;                // of the text
+  uint32_t guard = kNone;           // the predicate
+  bool unless = false;              // executed where the guard is false
+  std::vector<uint32_t> to, from;   // destinations (kNone: "_"), sources; an address is a source
   std::array<int64_t, 2> offset{};  // of the addresses
-  uint32_t target = 0;      // of a branch
+  uint32_t target = 0;              // of a branch
   Type type = Type::B32, source_type = Type::B32;
   Space space = Space::Generic, source_space = Space::Generic;
   Rounding rounding = Rounding::Nearest;
   bool flush = false, saturate = false, transposed = false;
-  uint32_t number = 0;      // what else it says: a kind, a size
-  uint32_t member = 0;      // the source that is the membermask
-  uint32_t width = 8;       // bytes of the first destination
+  uint32_t number = 0;  // what else it says: a kind, a size
+  uint32_t member = 0;  // the source that is the membermask
+  // Of a load: the bytes that the program uses. The compiler may make one load of three elements
+  // and a fourth that lies beyond the buffer (.pragma "used_bytes_mask").
+  uint64_t used_bytes = ~uint64_t{0};
+  uint32_t width = 8;  // bytes of the first destination
   // The compiler makes vectors of which a part has no value, and takes the others from them.
   bool takes_undefined = false;
 };
 
-enum class Special : uint8_t { Tid, Ntid, Ctaid, Nctaid, Lane, Warp, Warps, MaskEq, MaskLt, MaskLe,
-                               MaskGt, MaskGe };
+enum class Special : uint8_t {
+  Tid,
+  Ntid,
+  Ctaid,
+  Nctaid,
+  Lane,
+  Warp,
+  Warps,
+  MaskEq,
+  MaskLt,
+  MaskLe,
+  MaskGt,
+  MaskGe
+};
 
 struct Entry {
   struct Constant {

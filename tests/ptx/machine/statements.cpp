@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "tests/ptx/machine/parser.h"
 
@@ -10,13 +11,18 @@ struct SpecialName {
   Special which;
   bool three;
 };
-constexpr SpecialName kSpecials[] = {
-    {"%tid", Special::Tid, true},          {"%ntid", Special::Ntid, true},
-    {"%ctaid", Special::Ctaid, true},      {"%nctaid", Special::Nctaid, true},
-    {"%laneid", Special::Lane, false},     {"%warpid", Special::Warp, false},
-    {"%nwarpid", Special::Warps, false},   {"%lanemask_eq", Special::MaskEq, false},
-    {"%lanemask_lt", Special::MaskLt, false}, {"%lanemask_le", Special::MaskLe, false},
-    {"%lanemask_gt", Special::MaskGt, false}, {"%lanemask_ge", Special::MaskGe, false}};
+constexpr SpecialName kSpecials[] = {{"%tid", Special::Tid, true},
+                                     {"%ntid", Special::Ntid, true},
+                                     {"%ctaid", Special::Ctaid, true},
+                                     {"%nctaid", Special::Nctaid, true},
+                                     {"%laneid", Special::Lane, false},
+                                     {"%warpid", Special::Warp, false},
+                                     {"%nwarpid", Special::Warps, false},
+                                     {"%lanemask_eq", Special::MaskEq, false},
+                                     {"%lanemask_lt", Special::MaskLt, false},
+                                     {"%lanemask_le", Special::MaskLe, false},
+                                     {"%lanemask_gt", Special::MaskGt, false},
+                                     {"%lanemask_ge", Special::MaskGe, false}};
 
 }  // namespace
 
@@ -57,16 +63,27 @@ Status Parser::statement(const std::string& label_of_ret) {
 
 Status Parser::declaration() {
   if (take(".reg")) return registers();
-  if (take(".pragma") || take(".loc") || take(".file")) {
-    skip_to(";");
-    return {};
-  }
+  if (take(".pragma")) return pragma();
   if (const Space* space = space_named(peek().text)) {
     ++at_;
     RP_TRY(variable(*space));
     return expect(";");
   }
   return unknown("unknown directive " + peek().text);
+}
+
+/// ".pragma \"used_bytes_mask 4095\";"; others change nothing.
+Status Parser::pragma() {
+  const std::string text = next().text;
+  constexpr std::string_view kUsed = "\"used_bytes_mask ";
+  if (text.starts_with(kUsed)) {
+    const std::string_view mask = std::string_view(text).substr(kUsed.size());
+    if (!number(mask.substr(0, mask.size() - 1), used_bytes_))
+      return unknown("unknown mask " + text);
+  } else if (text != "\"nounroll\"") {
+    return unknown("unknown pragma " + text);
+  }
+  return expect(";");
 }
 
 Status Parser::guard(Instruction& i) {
@@ -104,6 +121,7 @@ Status Parser::instruction(const std::string& label_of_ret) {
   if (!known.ok()) return fault(i.line, known.message());
   RP_TRY(operands(i, shape));
   RP_TRY(expect(";"));
+  i.used_bytes = std::exchange(used_bytes_, ~uint64_t{0});
   if (!i.to.empty() && i.to[0] != Instruction::kNone) i.width = widths_[i.to[0]];
   entry_.code.push_back(std::move(i));
   return {};

@@ -19,7 +19,8 @@ std::vector<Token> tokens(std::string_view text);
 
 Status fault(uint32_t line, const std::string& what);
 
-/// A number as bits: 12, -3, 0x1F, 0f3F800000 (fp32), 0d3FF0000000000000 (fp64). False if it is none.
+/// A number as bits: 12, -3, 0x1F, 0f3F800000 (fp32), 0d3FF0000000000000 (fp64). False if it is
+/// none.
 bool number(std::string_view text, uint64_t& bits);
 
 }  // namespace reprise::test::ptx

@@ -82,9 +82,8 @@ template <typename T, auto op>
 void ternary(Warp& w, const Instruction& i, uint32_t mask) {
   uint64_t* d = w.to(i.to[0]);
   const uint64_t *a = w.from(i.from[0]), *b = w.from(i.from[1]), *c = w.from(i.from[2]);
-  for_lanes(mask, [&](uint32_t l) {
-    d[l] = bits(op(value<T>(a[l]), value<T>(b[l]), value<T>(c[l])));
-  });
+  for_lanes(mask,
+            [&](uint32_t l) { d[l] = bits(op(value<T>(a[l]), value<T>(b[l]), value<T>(c[l]))); });
 }
 
 }  // namespace reprise::test::ptx

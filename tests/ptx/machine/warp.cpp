@@ -34,10 +34,18 @@ void Warp::fill_constants() {
       const uint32_t thread = kLanes * number_ + l, bit = 1U << l;
       const uint32_t tid[] = {thread % size[0], thread / size[0] % size[1],
                               thread / (size[0] * size[1])};
-      const uint32_t values[] = {tid[s.component], size[s.component], group_.id[s.component],
-                                 group_.grid[s.component], l, number_,
-                                 (group_.threads + kLanes - 1) / kLanes, bit, bit - 1,
-                                 bit - 1 + bit, ~(bit - 1 + bit), ~(bit - 1)};
+      const uint32_t values[] = {tid[s.component],
+                                 size[s.component],
+                                 group_.id[s.component],
+                                 group_.grid[s.component],
+                                 l,
+                                 number_,
+                                 (group_.threads + kLanes - 1) / kLanes,
+                                 bit,
+                                 bit - 1,
+                                 bit - 1 + bit,
+                                 ~(bit - 1 + bit),
+                                 ~(bit - 1)};
       to(s.slot)[l] = values[static_cast<size_t>(s.which)];
     }
   }
@@ -56,10 +64,10 @@ void Warp::start() {
 void Warp::fail(const Instruction& i, const std::string& what) {
   if (failed()) return;
   const auto& id = group_.id;
-  group_.problem = fault(i.line, entry_.name + ": " + what + " (workgroup " +
-                                     std::to_string(id[0]) + ", " + std::to_string(id[1]) + ", " +
-                                     std::to_string(id[2]) + ", warp " + std::to_string(number_) +
-                                     ")");
+  group_.problem =
+      fault(i.line, entry_.name + ": " + what + " (workgroup " + std::to_string(id[0]) + ", " +
+                        std::to_string(id[1]) + ", " + std::to_string(id[2]) + ", warp " +
+                        std::to_string(number_) + ")");
 }
 
 uint32_t Warp::barrier_line() const {
@@ -109,8 +117,7 @@ void Warp::stuck() {
   std::string lines;
   for (const Fragment& f : fragments_)
     lines += (lines.empty() ? "" : ", ") + std::to_string(entry_.code[f.at].line);
-  fail(entry_.code[fragments_[0].at],
-       "lanes wait for others that do not come, at lines " + lines);
+  fail(entry_.code[fragments_[0].at], "lanes wait for others that do not come, at lines " + lines);
 }
 
 /// Executes until the fragment changes its lanes, waits, or reaches instruction `limit`.
@@ -180,8 +187,10 @@ bool Warp::meet(size_t index, const Instruction& i, uint32_t mask) {
       if ((members >> l & 1) == 0) fail(i, "a lane that its own mask does not name");
       if ((members & exited_) != 0) fail(i, "its mask names lanes that have ended");
       if ((members & ~present_) != 0 && members != kAll) fail(i, "its mask names missing lanes");
-      if ((members & present_ & ~mask) != 0) wait = true;
-      else ready |= 1U << l;
+      if ((members & present_ & ~mask) != 0)
+        wait = true;
+      else
+        ready |= 1U << l;
     });
     if (failed()) return false;
     if (wait) {
