@@ -55,6 +55,8 @@ class Warp {
   Group& group() { return group_; }
   /// The launch ends with this problem.
   void fail(const Instruction& i, const std::string& what);
+  /// The failure that an instruction has just had is none.
+  void forgive() { group_.problem = {}; }
   bool failed() const { return !group_.problem.ok(); }
   /// Bytes that a lane may access; null after a failure. `space` says what the address means.
   std::byte* access(const Instruction& i, Space space, uint64_t address, uint32_t bytes,
