@@ -10,7 +10,7 @@
 namespace reprise::test {
 namespace {
 
-constexpr std::string_view kMatrixTile = "cooperative matrix tile";
+constexpr const char *kCooperative = "cooperative matrix tile", *kAsync = "async matrix tile";
 
 /// Integers in [-2, 2], not periodic in any size.
 HostTensor small_integers(const std::vector<int64_t>& dims, int64_t seed) {
@@ -32,14 +32,14 @@ Result<PtxGraph> parsed_graph(const std::string& text) {
 }
 
 /// A lowering for each of the schedule's tiles.
-Result<std::vector<Lowering>> every_tile(const graph::Graph& g) {
+Result<std::vector<Lowering>> every_tile(const graph::Graph& g, const char* schedule) {
   std::vector<Lowering> out;
   size_t tiles = 1;
   for (size_t tile = 0; tile < tiles; ++tile) {
     RP_ASSIGN(Lowering one, lower_for_cuda(g, [&](const auto& choices) {
                 std::vector<size_t> found;
                 for (size_t n = 0; n < choices.size(); ++n)
-                  if (choices[n].schedule.starts_with(kMatrixTile)) found.push_back(n);
+                  if (choices[n].schedule.starts_with(schedule)) found.push_back(n);
                 tiles = std::max(tiles, found.size());
                 return tile < found.size() ? found[tile] : size_t{0};
               }));
@@ -50,15 +50,16 @@ Result<std::vector<Lowering>> every_tile(const graph::Graph& g) {
 
 using Sizes = std::vector<int64_t>;  // of the symbols, in order
 
-void expect_equal_products(const std::string& text, const std::vector<Sizes>& sizes) {
+void expect_equal_products(const std::string& text, const std::vector<Sizes>& sizes,
+                           const char* schedule = kCooperative) {
   REPRISE_NEEDS_PTX();
   auto graph = parsed_graph(text);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
-  auto tiles = every_tile(*graph->g);
+  auto tiles = every_tile(*graph->g, schedule);
   ASSERT_TRUE(tiles.ok()) << tiles.status().message();
   ASSERT_GE(tiles->size(), 2U);
   const std::vector<kernel::Kernel> kernels = name_kernels(*tiles);
-  const auto module = PtxModule::load(kernels);
+  auto module = PtxModule::load(kernels);
   ASSERT_TRUE(module.ok()) << module.status().message();
   for (const Sizes& s : sizes) {
     graph->symbols = s;
@@ -68,6 +69,7 @@ void expect_equal_products(const std::string& text, const std::vector<Sizes>& si
       graph->inputs.push_back(small_integers(dims_of(graph->g->value(v).shape, s), seed));
     }
     for (size_t n = 0; n < tiles->size(); ++n) {
+      module->options.copies = static_cast<ptx::Completion>(n % 3);
       EXPECT_EQ(differs(*graph, (*tiles)[n], *module, 0), "")
           << "tile " << n << " of sizes " << testing::PrintToString(s);
     }
@@ -96,6 +98,24 @@ TEST(PtxGemm, OperandsAlongTheDepth) {
       "graph along\ninput x: float16[batch,rows,24]\ninput w: float16[batch,columns,24]\n"
       "t = Transpose<perm=[0, 2, 1]>(w) @13\ny = MatMul(x, t) @13\noutput y\n",
       {{2, 19, 21}});
+}
+
+/// Strides must be multiples of 16 bytes, which sizes of the graph's own ensure.
+std::string copied_product(int64_t depth, int64_t columns) {
+  const std::string k = std::to_string(depth), n = std::to_string(columns);
+  return "graph copied\ninput x: float16[rows," + k + "]\ninput w: float16[" + k + "," + n +
+         "]\ninput r: float16[rows," + n + "]\nm = MatMul(x, w) @13\ny = Add(m, r) @14\noutput y\n";
+}
+
+TEST(PtxGemm, AsynchronousCopies) {
+  expect_equal_products(copied_product(136, 72), {{1}, {70}}, kAsync);
+}
+
+TEST(PtxGemm, FullAsynchronousCopies) {
+  for (const int64_t depth : {8, 16, 32, 40, 64, 200}) {
+    for (const int64_t columns : {8, 64, 136})
+      expect_equal_products(copied_product(depth, columns), {{1}, {17}, {64}, {130}}, kAsync);
+  }
 }
 
 TEST(PtxGemm, FullEveryTail) {

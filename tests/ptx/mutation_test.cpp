@@ -81,7 +81,7 @@ std::string list_swapped(const std::string& line, size_t list) {
 std::vector<std::string> mistakes(const std::string& line) {
   const auto has = [&](const char* part) { return line.find(part) != std::string::npos; };
   std::vector<std::string> out;
-  if (has("bar.sync")) return {";"};
+  if (has("bar.sync") || has("cp.async.wait") || has("cp.async.commit")) return {";"};
   if (has("ldmatrix")) {
     out.push_back(has(".trans") ? replaced(line, ".trans", "")
                                 : replaced(line, ".x4", ".x4.trans"));
@@ -167,6 +167,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "cooperative matrix tile",
                 {64, 64},
                 {"bar.sync", "ldmatrix", "mma.sync"}},
+        Subject{"copies",
+                "graph g\ninput x: float16[rows,136]\ninput w: float16[136,72]\n"
+                "y = MatMul(x, w) @13\noutput y\n",
+                "async matrix tile",
+                {70},
+                {"bar.sync", "cp.async.wait_group", "cp.async.commit_group", "mma.sync"}},
         Subject{"softmax",
                 "graph g\ninput x: float32[rows,1000]\ny = Softmax<axis=-1>(x) @13\noutput y\n",
                 "",
