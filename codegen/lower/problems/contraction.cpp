@@ -86,8 +86,10 @@ std::optional<shaders::GemmSize::Copies> copies_of(const graph::Graph& g, const 
   const shaders::Tile tile;
   ResultKernel kernel(g, group, target, problem.result);
   WorkUnit unit;
-  unit.batch =
-      kernel.evaluator().symbol(kernel.builder().i32(0), element_count(problem.result.batch));
+  // Not a constant, of which every stride of the batch would be a divisor.
+  kernel::Builder& b = kernel.builder();
+  const kernel::Val any = b.convert(b.builtin(kernel::Builtin::WorkgroupId), kernel::Ty::I32);
+  unit.batch = kernel.evaluator().symbol(any, element_count(problem.result.batch));
   const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
   const auto copies = [&](const shaders::Operand& o) {
     return o.plain && kernel::byte_size(o.plain->type) == 2 && o.plain->divisor % kElements == 0 &&
@@ -101,9 +103,9 @@ std::optional<shaders::GemmSize::Copies> copies_of(const graph::Graph& g, const 
     if (!halves) return {};
     return shaders::GemmSize::Copies{a.plain->contiguous_along, false};
   }
-  const shaders::Operand b = operands->b();
-  if (!copies(b)) return {};
-  return shaders::GemmSize::Copies{a.plain->contiguous_along, b.plain->contiguous_along};
+  const shaders::Operand c = operands->b();
+  if (!copies(c)) return {};
+  return shaders::GemmSize::Copies{a.plain->contiguous_along, c.plain->contiguous_along};
 }
 
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
