@@ -22,8 +22,8 @@ struct MachineCode {
   uint32_t loop_instructions = 0, loop_matrix = 0;
 };
 
-/// How many workgroups of a kernel a multiprocessor holds at a time, and the share of its warps that
-/// they are. From the table of compute capabilities in the CUDA C++ Programming Guide.
+/// How many workgroups of a kernel a multiprocessor holds at a time, and the share of its warps
+/// that they are. From the table of compute capabilities in the CUDA C++ Programming Guide.
 struct Occupancy {
   uint32_t workgroups = 0;
   double warps = 0;

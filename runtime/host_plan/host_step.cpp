@@ -53,8 +53,7 @@ Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan
                                             std::span<const HostTensor* const> inputs,
                                             const std::vector<int64_t>& symbols) {
   const host::Kernel kernel = host::find(call.op);
-  if (!kernel)
-    return host::require(call.op).with_context(describe_call(call)).about(call.node);
+  if (!kernel) return host::require(call.op).with_context(describe_call(call)).about(call.node);
   auto attrs = eval_attrs(call.attrs, symbols);
   if (!attrs.ok()) return attrs.status().with_context(describe_call(call)).about(call.node);
   host::Call c{.op = call.op,

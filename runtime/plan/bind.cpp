@@ -281,8 +281,7 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
     auto v = launch.scalars[i].eval(symbols);
     if (!v.ok() && writes_nothing(plan, launch, symbols)) v = 0;
-    if (!v.ok())
-      return v.status().with_context(describe_launch(plan, launch)).about(launch.nodes);
+    if (!v.ok()) return v.status().with_context(describe_launch(plan, launch)).about(launch.nodes);
     if (*v > std::numeric_limits<int32_t>::max() || *v < std::numeric_limits<int32_t>::min()) {
       return unsupported(describe_launch(plan, launch) + ": the size " + std::to_string(*v) +
                          " does not fit 32 bits; use smaller inputs")

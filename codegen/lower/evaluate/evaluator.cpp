@@ -362,8 +362,7 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
     return ctx.result();
   }
   if (def->element == nullptr) {
-    return unsupported("node '" + n.name + "' (" + n.op + ") has no device form")
-        .about(n.origins);
+    return unsupported("node '" + n.name + "' (" + n.op + ") has no device form").about(n.origins);
   }
   size_t output = 0;
   while (output + 1 < n.outputs.size() && n.outputs[output] != v) ++output;
