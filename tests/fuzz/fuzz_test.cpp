@@ -118,9 +118,9 @@ TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
       "CountedRows", "SearchCounts",
       // Its operands are results of attention (tests/agreement/attention_grad_random_test.cpp).
       "AttentionGrad",
-      "InvalidBranch",            // the importer writes it, and it always fails
-      "RoundBF16",                // lowering writes it
-      "IDiv", "IRem", "InRange",  // rows that only the expansion of others writes
+      "InvalidBranch",                        // the importer writes it, and it always fails
+      "RoundBF16",                            // lowering writes it
+      "IDiv", "IRem", "InRange", "FusedFma",  // rows that only the expansion of others writes
       "SqrtNative", "RsqrtNative", "LogNative", "Log2Native", "ExpNative", "Exp2Native"};
   for (const std::string& op : without) {
     EXPECT_TRUE(known.count(op) != 0) << op << " has no source: give it a recipe";

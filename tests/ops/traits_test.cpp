@@ -102,9 +102,11 @@ TEST(Traits, OfNodesThatTheHostRunsAreNotAsked) {
   EXPECT_EQ(layout_of(cast), LayoutRole::Fixed);
 }
 
-/// Where operators have names: their rows, the importer, and what they compute on the host.
+/// Where operators have names: their rows, the front ends, and what they compute on the host. Classes
+/// of the Python extension have names of their own.
 bool may_name_operators(const std::string& file) {
-  for (const char* folder : {"codegen/ops/", "codegen/onnx/", "runtime/host/"}) {
+  for (const char* folder :
+       {"codegen/ops/", "codegen/onnx/", "codegen/builder/", "runtime/host/", "python/native/"}) {
     if (file.rfind(folder, 0) == 0) return true;
   }
   return false;

@@ -27,6 +27,15 @@ Predicate matrices(uint32_t subgroup_size, const MmaConfig& config) {
   return p;
 }
 
+Predicate cuda(const std::string& arch) {
+  Predicate p = matrices(32, {16, 16, 16});
+  p.api = Api::Cuda;
+  p.cuda_arch = arch;
+  p.workgroup_invocations = 1024;
+  p.shared_bytes = 49152;
+  return p;
+}
+
 GemmSize size_of(double m, double n, double k) {
   GemmSize s;
   s.m = m;
@@ -38,6 +47,11 @@ GemmSize size_of(double m, double n, double k) {
 GemmSize half(GemmSize s) {
   s.fp16_operands = true;
   return s;
+}
+
+GemmSize copied(GemmSize s, bool b_along_k = false) {
+  s.copies = {true, b_along_k};
+  return half(s);
 }
 
 GemmSize batch(GemmSize s, double products) {
@@ -100,6 +114,14 @@ TEST(Schedules, Choice) {
       {"few rows, GPU", size_of(16, 8192, 1024), Predicate{}, "shared tile 16x64 in 2 slices"},
       {"matrix units", half(size_of(512, 512, 512)), matrices(32, {16, 16, 16}),
        "cooperative matrix tile 128x64x16"},
+      {"asynchronous copies", copied(size_of(4096, 4096, 4096)), cuda("sm_80"),
+       "async matrix tile 128x128x16, 3 stages"},
+      {"asynchronous copies along k", copied(size_of(4096, 4096, 4096), true), cuda("sm_80"),
+       "async matrix tile 128x128x16, 2 stages"},
+      {"operands that cannot be copied", half(size_of(4096, 4096, 4096)), cuda("sm_80"),
+       "cooperative matrix tile 128x128x16"},
+      {"no asynchronous copies", copied(size_of(4096, 4096, 4096)), cuda("sm_75"),
+       "cooperative matrix tile 128x128x16"},
       {"matrix units, fp32", size_of(512, 512, 512), matrices(32, {16, 16, 16}),
        "shared tile 128x64"},
       {"matrix units of 8x8x8", half(size_of(512, 512, 512)), matrices(8, {8, 8, 8}),
@@ -167,10 +189,11 @@ TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
 
 TEST(Schedules, EveryScheduleIsReachable) {
   std::set<const Schedule*> seen;
-  for (const Predicate& device : {Predicate{}, subgroups_of_8(false), matrices(32, {16, 16, 16})}) {
+  for (const Predicate& device :
+       {Predicate{}, subgroups_of_8(false), matrices(32, {16, 16, 16}), cuda("sm_80")}) {
     for (const double rows : {1.0, 300.0}) {
       for (const double block : {0.0, 32.0}) {
-        GemmSize size = half(size_of(rows, 300, 300));
+        GemmSize size = copied(size_of(rows, 300, 300));
         size.b_block = block;
         for (const Tile& t : candidates(size, device)) seen.insert(t.schedule);
       }
