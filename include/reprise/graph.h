@@ -23,16 +23,17 @@
 extern "C" {
 #endif
 
-/** @addtogroup compiler
+/** @defgroup graph Graph builder
+ * Graphs without a model file, for front ends. graph.h states its rules.
  * @{ */
 
-/** A graph that is being built, or that was compiled. */
+/** A graph that is being built, or that was compiled. Free it with reprise_graph_free. */
 typedef struct reprise_graph reprise_graph;
 
-/** The number of no value: an operand or an output that is left out. */
+/** No value: an operand that is left out. */
 #define REPRISE_GRAPH_NONE (-1)
 
-/** How a graph is begun. Zeros and nulls are the defaults. */
+/** How a graph begins. The call copies what it points to. */
 typedef struct reprise_graph_options {
   size_t struct_size; /**< as its initialiser sets it */
   const char* name;   /**< of the graph; null: "graph" */
@@ -57,20 +58,19 @@ typedef enum reprise_attribute_kind {
   REPRISE_ATTRIBUTE_SIZES = 6,   /**< `count` texts of sizes; of operators in core form */
   REPRISE_ATTRIBUTE_TENSOR = 7,  /**< `tensor`, which is copied */
   REPRISE_ATTRIBUTE_BODY = 8,    /**< `body`, of control flow */
-  REPRISE_ATTRIBUTE_KIND_MAX_ENUM =
-      0x7FFFFFFF /**< no kind: gives the type 32 bits in every compiler */
+  REPRISE_ATTRIBUTE_KIND_MAX_ENUM = 0x7FFFFFFF /**< no kind */
 } reprise_attribute_kind;
 
 /** An attribute of a node. The call copies what it points to. */
 typedef struct reprise_graph_attribute {
   size_t struct_size;           /**< as its initialiser sets it */
-  const char* name;             /**< as ONNX or the core form names it */
-  reprise_attribute_kind kind;  /**< which of the members below has the value */
+  const char* name;             /**< of the attribute, such as "axis" */
+  reprise_attribute_kind kind;  /**< which of the members below it has */
   int32_t body;                 /**< what reprise_graph_end_body gave */
-  size_t count;                 /**< how many numbers or texts a list has */
-  const int64_t* ints;          /**< integers */
-  const float* floats;          /**< floats */
-  const char* const* texts;     /**< strings or sizes */
+  size_t count;                 /**< how many numbers or texts it has */
+  const int64_t* ints;          /**< of the kinds INT and INTS */
+  const float* floats;          /**< of the kinds FLOAT and FLOATS */
+  const char* const* texts;     /**< of the kinds STRING, STRINGS and SIZES */
   const reprise_tensor* tensor; /**< in host memory; its name is not used */
 } reprise_graph_attribute;
 /** Initialises a reprise_graph_attribute. */
@@ -83,7 +83,7 @@ typedef struct reprise_graph_attribute {
 /** A node. The call copies what it points to. */
 typedef struct reprise_graph_node {
   size_t struct_size;    /**< as its initialiser sets it */
-  const char* op;        /**< the operator */
+  const char* op;        /**< the operator, such as "MatMul" */
   const char* domain;    /**< null or "": the default domain */
   const char* name;      /**< for errors and reports; null or "": made from the operator */
   int64_t version;       /**< of the domain; 0: that of the graph. In bodies always 0. */
@@ -91,18 +91,16 @@ typedef struct reprise_graph_node {
   size_t input_count;    /**< how many `inputs` has */
   const reprise_graph_attribute* attributes; /**< in any order */
   size_t attribute_count;                    /**< how many `attributes` has */
-  size_t output_count; /**< how many outputs the node has, with those that are left out */
-  /** One for each output: "" makes a name up, null leaves the output out, which is
-   * REPRISE_GRAPH_NONE then. If this is null, all names are made up. */
-  const char* const* output_names;
+  size_t output_count;                       /**< how many values the node has */
+  const char* const* output_names;           /**< null, or one for each output, which may be null */
   /** 1: an operator in core form, which has no domain, version and bodies.
    * codegen/graph/semantics.md in the sources lists them. */
   int32_t core;
-  /** The dtype of the first output, if `result_shape` is not null. */
+  /** The dtype of the first output, of operators in core form that need it (Slice, Range), if
+   * `result_shape` is not null. */
   reprise_dtype result_dtype;
-  /** The sizes of the first output, of operators in core form that need them (Slice, Range). */
-  const char* const* result_shape;
-  size_t result_rank; /**< how many sizes `result_shape` has */
+  const char* const* result_shape; /**< the sizes, or null */
+  size_t result_rank;              /**< how many `result_shape` has */
 } reprise_graph_node;
 /** Initialises a reprise_graph_node. */
 #define REPRISE_GRAPH_NODE_INIT                                                                 \
@@ -114,7 +112,7 @@ typedef struct reprise_graph_node {
 /** Makes an empty graph. `options` may be null. */
 REPRISE_API reprise_status reprise_graph_create(const reprise_graph_options* options,
                                                 reprise_graph** out, reprise_error* error);
-/** Frees a graph. Packages that were compiled from it remain. */
+/** Frees the graph. Packages that were compiled from it keep what they need. */
 REPRISE_API void reprise_graph_free(reprise_graph* graph);
 
 /** Declares a size that runs decide. The first input that has it as a dim, alone or in a sum such

@@ -1,5 +1,6 @@
-// The builder of graphs in C++: a thin layer over graph.h, which documents it. compiler.hpp
-// includes it.
+/// @file
+/// The builder of graphs in C++: a thin layer over graph.h, which documents it. compiler.hpp
+/// includes it.
 #ifndef REPRISE_GRAPH_HPP_
 #define REPRISE_GRAPH_HPP_
 
@@ -17,16 +18,16 @@ inline namespace api {
 /// "4*h + 1".
 class Graph {
  public:
-  /// An empty graph; `options` may be null.
+  /// Makes an empty graph; `options` may be null.
   static Result<Graph> create(const reprise_graph_options* options = nullptr) {
     reprise_error e{};
     reprise_graph* g = nullptr;
     if (reprise_graph_create(options, &g, &e) != REPRISE_OK) return e;
     return Graph(g);
   }
-  /// Takes over a graph of the C interface.
+  /// Takes ownership of the handle.
   explicit Graph(reprise_graph* graph) : graph_(graph) {}
-  /// The graph in the C interface, which this object owns.
+  /// The handle, which the graph keeps.
   reprise_graph* get() const { return graph_.get(); }
 
   /// Declares a size that runs decide.

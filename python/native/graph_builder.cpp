@@ -293,8 +293,10 @@ void bind_sizes(nb::module_& m) {
       .def("__rmul__", arithmetic(multiply), nb::sig(sigs[5].c_str()))
       .def("__floordiv__", arithmetic(Expr::floordiv), nb::sig(sigs[6].c_str()))
       .def("__mod__", arithmetic(Expr::mod), nb::sig(sigs[7].c_str()))
-      .def("minimum", arithmetic(Expr::min), nb::sig(sigs[8].c_str()), "The smaller of two sizes.")
-      .def("maximum", arithmetic(Expr::max), nb::sig(sigs[9].c_str()), "The larger of two sizes.")
+      .def("minimum", arithmetic(Expr::min), nb::sig(sigs[8].c_str()),
+           "The smaller of this size and `other`.")
+      .def("maximum", arithmetic(Expr::max), nb::sig(sigs[9].c_str()),
+           "The larger of this size and `other`.")
       .def("__str__", [](const Size& s) { return s.of->text(s.expr); })
       .def("__repr__", [](const Size& s) { return "Size(" + s.of->text(s.expr) + ")"; });
 }
@@ -337,24 +339,28 @@ void bind_values(nb::module_& m) {
 void bind_graph_builder(nb::module_& m) {
   bind_sizes(m);
   bind_values(m);
-  nb::class_<Builder>(m, "GraphBuilder",
-                      "Builds a graph for reprise.compile() without a model file.\n\n"
-                      "    b = reprise.GraphBuilder()\n"
-                      "    n = b.symbol('n', min=1, max=64)\n"
-                      "    x = b.input('x', 'float32', [n, 8])\n"
-                      "    w = b.constant(numpy.ones((8, 4), 'float32'))\n"
-                      "    (y,) = b.node('MatMul', [x, w])\n"
-                      "    b.output('y', y)\n"
-                      "    package = reprise.compile(b)\n\n"
-                      "Each call checks what it is given and infers types. An error names the node "
-                      "(`error.nodes`), and leaves the builder as it was.")
+  nb::class_<Builder>(
+      m, "GraphBuilder",
+      "Builds a graph for reprise.compile() without a model file.\n\n"
+      "    >>> import numpy\n"
+      "    >>> b = reprise.GraphBuilder()\n"
+      "    >>> n = b.symbol('n', min=1, max=64)\n"
+      "    >>> x = b.input('x', 'float32', [n, 8])\n"
+      "    >>> w = b.constant(numpy.ones((8, 4), 'float32'))\n"
+      "    >>> (y,) = b.node('MatMul', [x, w])\n"
+      "    >>> b.output('y', y)\n"
+      "    >>> package = reprise.compile(b)\n\n"
+      "`name` is the name of the graph, and `opsets` has the versions of domains, such "
+      "as {'': 21}. Each call checks what it is given and infers types. An error names "
+      "the node "
+      "(`error.nodes`), and leaves the builder as it was.")
       .def(
           "__init__",
           [](Builder* self, const std::string& name, const std::map<std::string, int64_t>& opsets) {
             new (self) Builder{std::make_shared<GraphBuilder>(name, opsets)};
           },
           nb::arg("name") = "graph", nb::arg("opsets") = std::map<std::string, int64_t>(),
-          "`opsets` are the versions of domains, such as {'': 21}.")
+          "Begins a graph with this `name` and these `opsets`.")
       .def(
           "symbol",
           [](const Builder& b, const std::string& name, int64_t min, int64_t max, int64_t divisor) {
@@ -362,9 +368,11 @@ void bind_graph_builder(nb::module_& m) {
           },
           nb::arg("name"), nb::kw_only(), nb::arg("min") = 0,
           nb::arg("max") = builder::SizeLimits{}.max, nb::arg("divisor") = 1,
-          "Declares a size. The first input with it as a dim, alone or as in 4 * h + 1, gives it "
-          "its "
-          "value. A run with a size out of the limits raises InvalidInput.")
+          "Declares the size `name`, from `min` to `max` and a multiple of `divisor`. The first "
+          "input "
+          "with it as a dim, alone or as in 4 * h + 1, gives it its value. A run with a size out "
+          "of "
+          "the limits raises InvalidInput.")
       .def(
           "size",
           [](const Builder& b, const std::string& text) {
@@ -382,9 +390,9 @@ void bind_graph_builder(nb::module_& m) {
           nb::sig(
               "def guard(self, left: int | Size, relation: str, right: int | Size, what: str) -> "
               "None"),
-          "Refuses runs in which a relation of sizes does not hold: '==', '>=', 'broadcast' "
-          "(equal, "
-          "or either is 1) or 'broadcast_to' (equal, or the left one is 1). Errors name `what`.")
+          "Refuses runs in which `left` and `right` do not have this `relation`: '==', '>=', "
+          "'broadcast' (equal, or either is 1) or 'broadcast_to' (equal, or the left one is 1). "
+          "Errors name `what`.")
       .def(
           "input",
           [](const Builder& b, const std::string& name, const std::string& dtype, nb::handle dims) {
@@ -394,7 +402,7 @@ void bind_graph_builder(nb::module_& m) {
           nb::arg("name"), nb::arg("dtype"), nb::arg("dims"),
           nb::sig("def input(self, name: str, dtype: str, dims: collections.abc.Sequence[int | "
                   "Size]) -> GraphValue"),
-          "Adds an input, in the order of calls.")
+          "Adds the input `name` with this `dtype` and these `dims`, in the order of calls.")
       .def(
           "constant",
           [](const Builder& b, nb::handle value, const std::string& name,
@@ -408,7 +416,8 @@ void bind_graph_builder(nb::module_& m) {
                   "None, "
                   "dims: collections.abc.Sequence[int] | None = None, copy: bool = False) -> "
                   "GraphValue"),
-          "Adds a constant. A contiguous array is shared, not copied, by the graph and by "
+          "Adds a constant, called `name`. A contiguous array is shared, not copied, by the graph "
+          "and by "
           "packages: do "
           "not change it, or set `copy`. `dtype` names a dtype that NumPy lacks: 'bfloat16' for an "
           "array of uint16, 'int4' and other low-bit types for one byte an element. With `dims`, "
@@ -424,7 +433,8 @@ void bind_graph_builder(nb::module_& m) {
           nb::sig(
               "def state(self, name: str, initial: typing.Any, *, dtype: str | None = None, dims: "
               "collections.abc.Sequence[int] | None = None, copy: bool = False) -> GraphValue"),
-          "Adds an input that sessions keep from run to run, with its first value; see constant().")
+          "Adds the input `name` that sessions keep from run to run. `initial` is its first value; "
+          "`dtype`, `dims` and `copy` are those of constant().")
       .def(
           "next_state",
           [](const Builder& b, const GraphValue& state, const GraphValue& next,
@@ -438,7 +448,8 @@ void bind_graph_builder(nb::module_& m) {
           [](const Builder& b, const std::string& name, const GraphValue& v) {
             check(b.of->output(name, value_of(b.of, v)));
           },
-          nb::arg("name"), nb::arg("value"), "Makes a value an output, in the order of calls.")
+          nb::arg("name"), nb::arg("value"),
+          "Makes `value` the output `name`, in the order of calls.")
       .def(
           "node", add_node, nb::arg("op"), nb::arg("inputs"), nb::arg("attributes") = nb::none(),
           nb::kw_only(), nb::arg("outputs") = 1, nb::arg("domain") = "", nb::arg("version") = 0,
@@ -449,12 +460,12 @@ void bind_graph_builder(nb::module_& m) {
                   "int = 0, "
                   "name: "
                   "str = \"\") -> list[GraphValue]"),
-          "Adds a node of an ONNX operator, and returns its outputs, of which `outputs` is the "
-          "number, "
-          "or the names. None among the inputs or the names is one that is left out. Attributes "
-          "are numbers, "
-          "texts, "
-          "lists, arrays and bodies. `version` is that of the domain, by default the builder's.")
+          "Adds a node of the ONNX operator `op`, called `name`, and returns its outputs, of which "
+          "`outputs` is the number, or the names. None among the inputs or the names is one that "
+          "is "
+          "left out. The `attributes` are numbers, texts, lists, arrays and bodies. `version` is "
+          "that "
+          "of the `domain`, by default the builder's.")
       .def(
           "core", add_core, nb::arg("op"), nb::arg("inputs"), nb::arg("attributes") = nb::none(),
           nb::kw_only(), nb::arg("outputs") = 1, nb::arg("name") = "",
@@ -464,9 +475,9 @@ void bind_graph_builder(nb::module_& m) {
                   "int | collections.abc.Sequence[str | None] = 1, name: str = \"\", dtype: str | "
                   "None = "
                   "None, shape: collections.abc.Sequence[int | Size] = ()) -> list[GraphValue]"),
-          "Adds a node in core form (codegen/graph/semantics.md), whose attributes may have sizes. "
-          "`dtype` and `shape` are those of the result, where the operator needs them (Slice, "
-          "Range).")
+          "Adds a node of the operator `op` in core form (codegen/graph/semantics.md). `inputs`, "
+          "`outputs` and `name` are those of node(), and `attributes` may have sizes. `dtype` and "
+          "`shape` are those of the result, where the operator needs them (Slice, Range).")
       .def(
           "sizes",
           [](const Builder& b, nb::handle given) {
@@ -482,14 +493,14 @@ void bind_graph_builder(nb::module_& m) {
           "begin_body",
           [](const Builder& b, const std::string& name) { check(b.of->begin_body(name)); },
           nb::arg("name") = "",
-          "Begins the body of an If, Loop or Scan. Nodes that follow belong to it, until "
+          "Begins the body `name` of an If, Loop or Scan. Nodes that follow belong to it, until "
           "end_body().")
       .def(
           "body_input",
           [](const Builder& b, const std::string& name) {
             return GraphValue{b.of, take(b.of->body_input(name))};
           },
-          nb::arg("name") = "", "Adds an input of the body; the operator decides its type.")
+          nb::arg("name") = "", "Adds the input `name` of the body; the operator decides its type.")
       .def(
           "end_body",
           [](const Builder& b, nb::handle outputs) {
@@ -497,7 +508,9 @@ void bind_graph_builder(nb::module_& m) {
           },
           nb::arg("outputs"),
           nb::sig("def end_body(self, outputs: collections.abc.Sequence[GraphValue]) -> GraphBody"),
-          "Ends the body, which returns these values, and returns it for the attributes of a node.")
+          "Ends the body, which returns the values `outputs`, and returns it for the attributes of "
+          "a "
+          "node.")
       .def(
           "verify", [](const Builder& b) { check(b.of->verify()); },
           "Checks the invariants of the graph so far.")

@@ -202,10 +202,10 @@ class Size:
     def __mod__(self, other: int | Size, /) -> Size: ...
 
     def minimum(self, other: int | Size, /) -> Size:
-        """The smaller of two sizes."""
+        """The smaller of this size and `other`."""
 
     def maximum(self, other: int | Size, /) -> Size:
-        """The larger of two sizes."""
+        """The larger of this size and `other`."""
 
     def __str__(self) -> str: ...
 
@@ -248,23 +248,24 @@ class GraphBuilder:
     """
     Builds a graph for reprise.compile() without a model file.
 
-        b = reprise.GraphBuilder()
-        n = b.symbol('n', min=1, max=64)
-        x = b.input('x', 'float32', [n, 8])
-        w = b.constant(numpy.ones((8, 4), 'float32'))
-        (y,) = b.node('MatMul', [x, w])
-        b.output('y', y)
-        package = reprise.compile(b)
+        >>> import numpy
+        >>> b = reprise.GraphBuilder()
+        >>> n = b.symbol('n', min=1, max=64)
+        >>> x = b.input('x', 'float32', [n, 8])
+        >>> w = b.constant(numpy.ones((8, 4), 'float32'))
+        >>> (y,) = b.node('MatMul', [x, w])
+        >>> b.output('y', y)
+        >>> package = reprise.compile(b)
 
-    Each call checks what it is given and infers types. An error names the node (`error.nodes`), and leaves the builder as it was.
+    `name` is the name of the graph, and `opsets` has the versions of domains, such as {'': 21}. Each call checks what it is given and infers types. An error names the node (`error.nodes`), and leaves the builder as it was.
     """
 
     def __init__(self, name: str = 'graph', opsets: Mapping[str, int] = {}) -> None:
-        """`opsets` are the versions of domains, such as {'': 21}."""
+        """Begins a graph with this `name` and these `opsets`."""
 
     def symbol(self, name: str, *, min: int = 0, max: int = 2147483647, divisor: int = 1) -> Size:
         """
-        Declares a size. The first input with it as a dim, alone or as in 4 * h + 1, gives it its value. A run with a size out of the limits raises InvalidInput.
+        Declares the size `name`, from `min` to `max` and a multiple of `divisor`. The first input with it as a dim, alone or as in 4 * h + 1, gives it its value. A run with a size out of the limits raises InvalidInput.
         """
 
     def size(self, text: str) -> Size:
@@ -272,36 +273,38 @@ class GraphBuilder:
 
     def guard(self, left: int | Size, relation: str, right: int | Size, what: str) -> None:
         """
-        Refuses runs in which a relation of sizes does not hold: '==', '>=', 'broadcast' (equal, or either is 1) or 'broadcast_to' (equal, or the left one is 1). Errors name `what`.
+        Refuses runs in which `left` and `right` do not have this `relation`: '==', '>=', 'broadcast' (equal, or either is 1) or 'broadcast_to' (equal, or the left one is 1). Errors name `what`.
         """
 
     def input(self, name: str, dtype: str, dims: Sequence[int | Size]) -> GraphValue:
-        """Adds an input, in the order of calls."""
+        """
+        Adds the input `name` with this `dtype` and these `dims`, in the order of calls.
+        """
 
     def constant(self, value: Any, *, name: str = "", dtype: str | None = None, dims: Sequence[int] | None = None, copy: bool = False) -> GraphValue:
         """
-        Adds a constant. A contiguous array is shared, not copied, by the graph and by packages: do not change it, or set `copy`. `dtype` names a dtype that NumPy lacks: 'bfloat16' for an array of uint16, 'int4' and other low-bit types for one byte an element. With `dims`, `value` is the memory of such a tensor, such as bytes.
+        Adds a constant, called `name`. A contiguous array is shared, not copied, by the graph and by packages: do not change it, or set `copy`. `dtype` names a dtype that NumPy lacks: 'bfloat16' for an array of uint16, 'int4' and other low-bit types for one byte an element. With `dims`, `value` is the memory of such a tensor, such as bytes.
         """
 
     def state(self, name: str, initial: Any, *, dtype: str | None = None, dims: Sequence[int] | None = None, copy: bool = False) -> GraphValue:
         """
-        Adds an input that sessions keep from run to run, with its first value; see constant().
+        Adds the input `name` that sessions keep from run to run. `initial` is its first value; `dtype`, `dims` and `copy` are those of constant().
         """
 
     def next_state(self, state: GraphValue, next: GraphValue, name: str) -> None:
         """Makes a value the next one of a state, and an output of this name."""
 
     def output(self, name: str, value: GraphValue) -> None:
-        """Makes a value an output, in the order of calls."""
+        """Makes `value` the output `name`, in the order of calls."""
 
     def node(self, op: str, inputs: Sequence[GraphValue | None], attributes: Mapping[str, Any] | None = None, *, outputs: int | Sequence[str | None] = 1, domain: str = "", version: int = 0, name: str = "") -> list[GraphValue]:
         """
-        Adds a node of an ONNX operator, and returns its outputs, of which `outputs` is the number, or the names. None among the inputs or the names is one that is left out. Attributes are numbers, texts, lists, arrays and bodies. `version` is that of the domain, by default the builder's.
+        Adds a node of the ONNX operator `op`, called `name`, and returns its outputs, of which `outputs` is the number, or the names. None among the inputs or the names is one that is left out. The `attributes` are numbers, texts, lists, arrays and bodies. `version` is that of the `domain`, by default the builder's.
         """
 
     def core(self, op: str, inputs: Sequence[GraphValue | None], attributes: Mapping[str, Any] | None = None, *, outputs: int | Sequence[str | None] = 1, name: str = "", dtype: str | None = None, shape: Sequence[int | Size] = ()) -> list[GraphValue]:
         """
-        Adds a node in core form (codegen/graph/semantics.md), whose attributes may have sizes. `dtype` and `shape` are those of the result, where the operator needs them (Slice, Range).
+        Adds a node of the operator `op` in core form (codegen/graph/semantics.md). `inputs`, `outputs` and `name` are those of node(), and `attributes` may have sizes. `dtype` and `shape` are those of the result, where the operator needs them (Slice, Range).
         """
 
     def sizes(self, sizes: int | Size | Sequence[int | Size]) -> GraphValue:
@@ -311,15 +314,15 @@ class GraphBuilder:
 
     def begin_body(self, name: str = '') -> None:
         """
-        Begins the body of an If, Loop or Scan. Nodes that follow belong to it, until end_body().
+        Begins the body `name` of an If, Loop or Scan. Nodes that follow belong to it, until end_body().
         """
 
     def body_input(self, name: str = '') -> GraphValue:
-        """Adds an input of the body; the operator decides its type."""
+        """Adds the input `name` of the body; the operator decides its type."""
 
     def end_body(self, outputs: Sequence[GraphValue]) -> GraphBody:
         """
-        Ends the body, which returns these values, and returns it for the attributes of a node.
+        Ends the body, which returns the values `outputs`, and returns it for the attributes of a node.
         """
 
     def verify(self) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 class Error(Exception):
     """The base of all exceptions of this package."""
 
-    #: The names of the model's nodes that the error concerns; empty if it concerns none.
     nodes: tuple[str, ...] = ()
+    """The names of the model's nodes that the error concerns; empty if it concerns none."""
 
 
 class UsageError(Error, ValueError):
