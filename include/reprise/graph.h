@@ -83,7 +83,7 @@ typedef struct reprise_graph_attribute {
 /** A node. The call copies what it points to. */
 typedef struct reprise_graph_node {
   size_t struct_size;    /**< as its initialiser sets it */
-  const char* op;        /**< the operator, such as "MatMul" */
+  const char* op;        /**< the operator, such as MatMul */
   const char* domain;    /**< null or "": the default domain */
   const char* name;      /**< for errors and reports; null or "": made from the operator */
   int64_t version;       /**< of the domain; 0: that of the graph. In bodies always 0. */
