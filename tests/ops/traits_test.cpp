@@ -102,8 +102,8 @@ TEST(Traits, OfNodesThatTheHostRunsAreNotAsked) {
   EXPECT_EQ(layout_of(cast), LayoutRole::Fixed);
 }
 
-/// Where operators have names: their rows, the front ends, and what they compute on the host. Classes
-/// of the Python extension have names of their own.
+/// Where operators have names: their rows, the front ends, and what they compute on the host.
+/// Classes of the Python extension have names of their own.
 bool may_name_operators(const std::string& file) {
   for (const char* folder :
        {"codegen/ops/", "codegen/onnx/", "codegen/builder/", "runtime/host/", "python/native/"}) {
