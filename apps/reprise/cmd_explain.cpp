@@ -412,6 +412,24 @@ void print_details(const Output& out, const Model& model, const ChosenPlan& chos
     out.text("\n" + body.name + ":\n" + print(body.plan, body.io));
 }
 
+/// Prints the kernels for CUDA.
+Json describe_kernels(const Output& out, const package::Package& p) {
+  Table usage({"variant", "kernel", "registers", "spilled", "shared", "stack", "instructions",
+               "matrix", "per matrix in loop"});
+  MachineCodeReader reader;
+  Json kernels = kernels_json(p, usage, reader);
+  if (!usage.empty()) {
+    out.text("\n");
+    out.table(usage);
+    if (reader.lacks_disassembler()) {
+      out.text(
+          "Instructions are not counted, as cuobjdump is not in PATH: it is part of the CUDA "
+          "toolkit and of the package nvidia-cuda-cuobjdump of PyPI\n");
+    }
+  }
+  return kernels;
+}
+
 Status run_explain(const ExplainOptions& o) {
   const Output out(o.common.json);
   std::unique_ptr<Dump> dump;
@@ -429,19 +447,7 @@ Status run_explain(const ExplainOptions& o) {
   const std::vector<BodySections> bodies = describe_bodies(model, chosen);
   const StepCounts counts = count_steps(*chosen.plan);
   print_text(out, model, chosen, sections, bodies);
-  Table usage({"variant", "kernel", "registers", "spilled", "shared", "stack", "instructions",
-               "matrix", "per matrix in loop"});
-  MachineCodeReader reader;
-  Json kernels = kernels_json(*model.package, usage, reader);
-  if (!usage.empty()) {
-    out.text("\n");
-    out.table(usage);
-    if (reader.lacks_disassembler()) {
-      out.text(
-          "Instructions are not counted, as cuobjdump is not in PATH: it is part of the CUDA "
-          "toolkit and of the package nvidia-cuda-cuobjdump of PyPI\n");
-    }
-  }
+  Json kernels = describe_kernels(out, *model.package);
   if (o.common.verbose) print_details(out, model, chosen);
   const plan::PlanCounts run = count_run(chosen);
   Json unfused = Json::array(), passes = Json::array(), joins = Json::array();

@@ -29,7 +29,7 @@
 namespace reprise::builder {
 
 /// A value of the graph or of a body.
-using Value = Id<struct ValueTag>;
+using Value = Id<struct BuiltValueTag>;
 inline constexpr Value kOmitted;  // an optional operand that is left out
 /// The body of an If, Loop or Scan.
 using Body = Id<struct BodyTag>;

@@ -76,7 +76,8 @@ struct MemoryRow {
 struct StoreOf {
   int32_t instruction = 0;
   uint32_t iteration = 0;  // the counter of the innermost loop around it; 0 if there is none
-  friend auto operator<=>(const StoreOf&, const StoreOf&) = default;
+  friend auto operator<=>(const StoreOf&,
+                          const StoreOf&) = default;  // NOLINT(modernize-use-nullptr)
 };
 struct Race {
   uint32_t invocation = 0;

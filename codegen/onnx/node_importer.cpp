@@ -81,7 +81,7 @@ Status NodeImporter::add(const NodeText& n, int64_t version) {
   Graph& g = *state_->scope.graph;
   const graph::Node* const last = g.nodes().empty() ? nullptr : g.nodes().back().get();
   const size_t guards = g.guards.size();
-  const Status added = state_->import.nodes.add(state_->scope, kept).about(name_of_node(kept));
+  Status added = state_->import.nodes.add(state_->scope, kept).about(name_of_node(kept));
   state_->frame.opsets = opsets;
   if (!added.ok()) state_->undo(kept, last, guards);
   return added;

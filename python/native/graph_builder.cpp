@@ -213,6 +213,8 @@ nb::list wrapped(const Shared& of, const std::vector<builder::Value>& values) {
   return out;
 }
 
+// Python names the parameters of these two.
+// NOLINTBEGIN(readability-function-size)
 nb::list add_node(const Builder& b, const std::string& op, nb::handle inputs, nb::handle attributes,
                   nb::handle outputs, const std::string& domain, int64_t version,
                   const std::string& name) {
@@ -239,6 +241,7 @@ nb::list add_core(const Builder& b, const std::string& op, nb::handle inputs, nb
   if (dtype) n.type = {parse_dtype(dtype->c_str()), shape_of(b.of, shape)};
   return wrapped(b.of, take(b.of->core(n)));
 }
+// NOLINTEND(readability-function-size)
 
 DimGuard::Kind guard_kind(const std::string& name) {
   if (name == "==") return DimGuard::Kind::Equal;
@@ -319,6 +322,7 @@ void bind_values(nb::module_& m) {
         const std::string type = v.of->type_text(v.id);
         return "GraphValue('" + v.of->name(v.id) + "'" + (type.empty() ? "" : ", " + type) + ")";
       });
+  // NOLINTNEXTLINE(bugprone-unused-raii): it registers the class
   nb::class_<GraphBody>(m, "GraphBody",
                         "A body that GraphBuilder.end_body returned; an attribute of a node.");
   nb::class_<BuiltGraph>(m, "BuiltGraph",
@@ -336,6 +340,7 @@ void bind_values(nb::module_& m) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a list of methods
 void bind_graph_builder(nb::module_& m) {
   bind_sizes(m);
   bind_values(m);

@@ -22,7 +22,7 @@ namespace reprise::plan {
 struct Packing {
   struct Part {
     int64_t axis = 0, size = 1, step = 1;
-    auto operator<=>(const Part&) const = default;
+    auto operator<=>(const Part&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   std::vector<int64_t> dims;  // of the raw weight, at least two; none: it stays as it is
   std::vector<Part> parts;    // from the outermost one
@@ -47,7 +47,7 @@ struct Packing {
   /// "[1, 64, 25] as 0:1 2:4*8 1:64 2:8": each part's axis, size and step.
   std::string str() const;
 
-  auto operator<=>(const Packing&) const = default;
+  auto operator<=>(const Packing&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// `batch` matrices of K x N, in which N is contiguous, or K if `transposed`.

@@ -71,17 +71,22 @@ double async_time(const GemmSize& size, const Tile& t, int splits) {
 /// What an invocation copies of an operand in each step.
 class CopiedOperand {
  public:
-  /// `elements`: rows or columns of the tile, from number `first` of `count`.
+  /// The rows or columns of a tile: so many elements, from number `first` of `count`.
+  struct Side {
+    int elements;
+    Value first, count;
+  };
   CopiedOperand(const TileWork& w, int shared, const Operand& operand, BlockLayout layout,
-                int elements, Value first, Value count, Value depth)
-      : b_(w.gemm.builder()), shared_(shared), layout_(layout), depth_(depth) {
+                const Side& side)
+      : b_(w.gemm.builder()), shared_(shared), layout_(layout), depth_(w.gemm.extent().k) {
+    const auto& [elements, first, count] = side;
     along_k_ = layout.along == 1;
     step_ = w.tile.step;
     if (operand.packed) {
       // [N / columns][K][columns], with zeros past the last column.
       buffer_ = operand.packed->buffer;
       distance_ = b_.i32(elements);
-      add(w, elements, [&](Value element) {
+      add(w, elements, [&, elements = elements](Value element) {
         return std::pair(w.origin.column_tile * elements * depth_ + element, Val{});
       });
       return;
@@ -89,7 +94,7 @@ class CopiedOperand {
     const PlainOperand& plain = *operand.plain;
     buffer_ = plain.buffer;
     distance_ = plain.along;
-    add(w, elements, [&](Value element) {
+    add(w, elements, [&, first = first, count = count](Value element) {
       const Value at = first + element;
       if (along_k_) {
         const Value clamped = min(at, count - 1);
@@ -177,9 +182,9 @@ class AsyncSchedule final : public Schedule {
     const GemmExtent extent = w.gemm.extent();
     if (!left.plain || (!right.plain && !right.packed))
       return internal_error("an operand of the GEMM cannot be copied");
-    CopiedOperand a(w, block.shared, left, block.a, t.rows, w.origin.row, extent.m, extent.k);
-    CopiedOperand c(w, block.shared, right, block.b, t.columns, w.origin.column_tile * t.columns,
-                    extent.n, extent.k);
+    CopiedOperand a(w, block.shared, left, block.a, {t.rows, w.origin.row, extent.m});
+    CopiedOperand c(w, block.shared, right, block.b,
+                    {t.columns, w.origin.column_tile * t.columns, extent.n});
     const Value first = w.gemm.first_k_block();
     const Value end = min(extent.k, (first + w.gemm.k_block_count()) * t.step);
     const auto copy = [&](Value step, Value at) {

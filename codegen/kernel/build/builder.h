@@ -194,8 +194,8 @@ class Builder {
   bool integer_index(Val v, const char* operation);
   bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
   bool check_matrix(int matrix, const char* op);
-  void matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride, bool by_columns,
-                     uint32_t align);
+  /// `lines`: without the matrix and the array.
+  void matrix_access(Op op, int matrix, int shared, Val index, MatrixAccess lines, uint32_t align);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);
   Val place(Inst inst, size_t scope);
   Val emit(Inst inst);       // appends an effect to the innermost block

@@ -145,27 +145,27 @@ void Builder::matrix_zero(int matrix) {
   emit({Op::MatrixZero, {}, static_cast<uint64_t>(matrix), {}, {}, 1});
 }
 
-void Builder::matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride,
-                            bool by_columns, uint32_t align) {
+void Builder::matrix_access(Op op, int matrix, int shared, Val index, MatrixAccess lines,
+                            uint32_t align) {
   const char* name = op == Op::MatrixLoad ? "matrix_load" : "matrix_store";
   if (!check_matrix(matrix, name) || !integer_index(index, name)) return;
   if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
     fail(name, "no shared array " + std::to_string(shared));
     return;
   }
-  const MatrixAccess access{static_cast<uint16_t>(matrix), static_cast<uint16_t>(shared), stride,
-                            by_columns};
-  emit({op, {}, access.imm(), {index}, {}, align});
+  lines.matrix = static_cast<uint16_t>(matrix);
+  lines.shared = static_cast<uint16_t>(shared);
+  emit({op, {}, lines.imm(), {index}, {}, align});
 }
 
 void Builder::matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns,
                           uint32_t align) {
-  matrix_access(Op::MatrixLoad, matrix, shared, index, stride, by_columns, align);
+  matrix_access(Op::MatrixLoad, matrix, shared, index, {0, 0, stride, by_columns}, align);
 }
 
 void Builder::matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns,
                            uint32_t align) {
-  matrix_access(Op::MatrixStore, matrix, shared, index, stride, by_columns, align);
+  matrix_access(Op::MatrixStore, matrix, shared, index, {0, 0, stride, by_columns}, align);
 }
 
 void Builder::matrix_mul_add(int sum, int left, int right) {

@@ -81,16 +81,10 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::SharedStore:
       to_.shared_store(index, args[0], args[1]);
       return {};
-    case Op::AsyncCopy: {
-      const CopyAccess a = CopyAccess::of(i.imm);
-      to_.async_copy(a.buffer, args[0], a.shared, args[1], a.lanes, args[2]);
-      return {};
-    }
+    case Op::AsyncCopy:
     case Op::CopyCommit:
-      to_.copy_commit();
-      return {};
     case Op::CopyWait:
-      to_.copy_wait(static_cast<uint32_t>(i.imm));
+      copy_async(i, args);
       return {};
     case Op::Barrier:
       to_.barrier();
@@ -116,6 +110,17 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
       return {};
   }
   return {};
+}
+
+void Rebuilder::copy_async(const Inst& i, std::span<const Val> args) {
+  if (i.op == Op::CopyCommit) {
+    to_.copy_commit();
+  } else if (i.op == Op::CopyWait) {
+    to_.copy_wait(static_cast<uint32_t>(i.imm));
+  } else {
+    const CopyAccess a = CopyAccess::of(i.imm);
+    to_.async_copy(a.buffer, args[0], a.shared, args[1], a.lanes, args[2]);
+  }
 }
 
 void Rebuilder::copy_matrix(const Inst& i, std::span<const Val> args) {

@@ -198,9 +198,8 @@ class Verifier {
       case Op::AsyncCopy:
         return async_copy(i);
       case Op::CopyCommit:
-        return n == 0 && i.type == Type{} ? "" : "malformed copy_commit";
       case Op::CopyWait:
-        return n == 0 && i.type == Type{} && i.imm <= kMostGroups ? "" : "malformed copy_wait";
+        return copy_group(i);
       case Op::Barrier:
         return n == 0 && i.type == Type{} ? "" : "malformed barrier";
       case Op::MatrixZero:
@@ -365,6 +364,12 @@ class Verifier {
       return "index beyond shared array '" + s.name + "'";
     }
     return aligned_index(i.args[0], t.lanes);
+  }
+
+  static std::string copy_group(const Inst& i) {
+    const bool plain = i.args.empty() && i.type == Type{};
+    if (i.op == Op::CopyCommit) return plain ? "" : "malformed copy_commit";
+    return plain && i.imm <= kMostGroups ? "" : "malformed copy_wait";
   }
 
   std::string async_copy(const Inst& i) const {
