@@ -81,25 +81,19 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::SharedStore:
       to_.shared_store(index, args[0], args[1]);
       return {};
-    case Op::AsyncCopy:
-    case Op::CopyCommit:
-    case Op::CopyWait:
-      copy_async(i, args);
-      return {};
     case Op::Barrier:
-      to_.barrier();
-      return {};
     case Op::MatrixZero:
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMulAdd:
-      copy_matrix(i, args);
+    case Op::AsyncCopy:
+    case Op::CopyCommit:
+    case Op::CopyWait:
+    case Op::SelectItem:
+      copy_statement(i, args);
       return {};
     case Op::Subgroup:
       return to_.subgroup(static_cast<SubgroupOp>(i.imm), args[0], second);
-    case Op::SelectItem:
-      to_.select_item(args[0]);
-      return {};
     case Op::SetError:
       to_.set_error(args[0], static_cast<ErrorCode>(i.imm));
       return {};
@@ -112,27 +106,26 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
   return {};
 }
 
-void Rebuilder::copy_async(const Inst& i, std::span<const Val> args) {
-  if (i.op == Op::CopyCommit) {
+void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
+  if (i.op == Op::Barrier) {
+    to_.barrier();
+  } else if (i.op == Op::SelectItem) {
+    to_.select_item(args[0]);
+  } else if (i.op == Op::CopyCommit) {
     to_.copy_commit();
   } else if (i.op == Op::CopyWait) {
     to_.copy_wait(static_cast<uint32_t>(i.imm));
-  } else {
+  } else if (i.op == Op::AsyncCopy) {
     const CopyAccess a = CopyAccess::of(i.imm);
     to_.async_copy(a.buffer, args[0], a.shared, args[1], a.lanes, args[2]);
-  }
-}
-
-void Rebuilder::copy_matrix(const Inst& i, std::span<const Val> args) {
-  if (i.op == Op::MatrixZero) {
+  } else if (i.op == Op::MatrixZero) {
     to_.matrix_zero(static_cast<int>(i.imm));
   } else if (i.op == Op::MatrixMulAdd) {
     const MatrixOperands m = MatrixOperands::of(i.imm);
     to_.matrix_mul_add(m.sum, m.left, m.right);
   } else {
     const MatrixAccess a = MatrixAccess::of(i.imm);
-    const bool load = i.op == Op::MatrixLoad;
-    const auto write = load ? &Builder::matrix_load : &Builder::matrix_store;
+    const auto write = i.op == Op::MatrixLoad ? &Builder::matrix_load : &Builder::matrix_store;
     (to_.*write)(a.matrix, a.shared, args[0], a.stride, a.by_columns, i.align);
   }
 }

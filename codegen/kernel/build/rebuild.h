@@ -37,8 +37,7 @@ class Rebuilder {
  private:
   void block(int32_t index);
   void instruction(int32_t id);
-  void copy_matrix(const Inst& inst, std::span<const Val> args);
-  void copy_async(const Inst& i, std::span<const Val> args);
+  void copy_statement(const Inst& inst, std::span<const Val> args);
 
   std::vector<Val> map_;
   Status status_;

@@ -168,10 +168,7 @@ class Verifier {
         if (n != 0 || !compute(i.type)) return "malformed constant";
         return mask_bits(i.imm, i.type.ty) == i.imm ? "" : "the constant has bits beyond its type";
       case Op::Param:
-        if (i.imm >= k_.item_scalars()) return "no such parameter";
-        if (n != (k_.items == 1 ? 0U : 1U) || (n == 1 && type(i.args[0]) != kI32))
-          return "the item of a parameter";
-        return i.type == Type{k_.scalars[i.imm].type, 1} ? "" : "the parameter has another type";
+        return param(i);
       case Op::Builtin:
         return builtin(i);
       case Op::Scalar:
@@ -184,8 +181,7 @@ class Verifier {
       case Op::Compose:
         return compose(i);
       case Op::Extract:
-        if (n != 1 || i.imm >= type(i.args[0]).lanes) return "no such lane";
-        return i.type == vec(type(i.args[0]), 1) ? "" : "the lane has another type";
+        return extract(i);
       case Op::Load:
       case Op::Store:
         return buffer_access(i);
@@ -224,6 +220,19 @@ class Verifier {
         return loop(i);
     }
     return "unknown operation";
+  }
+
+  std::string param(const Inst& i) const {
+    const size_t n = i.args.size();
+    if (i.imm >= k_.item_scalars()) return "no such parameter";
+    if (n != (k_.items == 1 ? 0U : 1U) || (n == 1 && type(i.args[0]) != kI32))
+      return "the item of a parameter";
+    return i.type == Type{k_.scalars[i.imm].type, 1} ? "" : "the parameter has another type";
+  }
+
+  std::string extract(const Inst& i) const {
+    if (i.args.size() != 1 || i.imm >= type(i.args[0]).lanes) return "no such lane";
+    return i.type == vec(type(i.args[0]), 1) ? "" : "the lane has another type";
   }
 
   std::string set_error(const Inst& i) const {
