@@ -165,8 +165,7 @@ class Verifier {
     if (i.op != Op::If && i.op != Op::For && blocks != 0) return "has blocks";
     switch (i.op) {
       case Op::Const:
-        if (n != 0 || !compute(i.type)) return "malformed constant";
-        return mask_bits(i.imm, i.type.ty) == i.imm ? "" : "the constant has bits beyond its type";
+        return constant(i);
       case Op::Param:
         return param(i);
       case Op::Builtin:
@@ -174,8 +173,7 @@ class Verifier {
       case Op::Scalar:
         return scalar(i);
       case Op::Convert:
-        if (n != 1 || !compute(i.type)) return "malformed conversion";
-        return type(i.args[0]).lanes == i.type.lanes ? "" : "the lanes differ";
+        return convert(i);
       case Op::Bitcast:
         return bitcast(i);
       case Op::Compose:
@@ -220,6 +218,16 @@ class Verifier {
         return loop(i);
     }
     return "unknown operation";
+  }
+
+  static std::string constant(const Inst& i) {
+    if (!i.args.empty() || !compute(i.type)) return "malformed constant";
+    return mask_bits(i.imm, i.type.ty) == i.imm ? "" : "the constant has bits beyond its type";
+  }
+
+  std::string convert(const Inst& i) const {
+    if (i.args.size() != 1 || !compute(i.type)) return "malformed conversion";
+    return type(i.args[0]).lanes == i.type.lanes ? "" : "the lanes differ";
   }
 
   std::string param(const Inst& i) const {
