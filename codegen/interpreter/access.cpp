@@ -240,12 +240,14 @@ void Interpreter::async_copy(const Step& s, const Active& active) {
   const SharedArray& array = k_.shared[a.shared];
   if (!indices_fit(s, {s.inst->args[1], a.lanes, array.count, s.inst->align, array.name}, active))
     return;
+  std::vector<uint32_t> element(stride_), value(stride_);
   for (const uint32_t n : active.list) {
-    if (!failed_) begin_copy(s, n);
+    if (!failed_) begin_copy(s, n, element, value);
   }
 }
 
-void Interpreter::begin_copy(const Step& s, uint32_t n) {
+void Interpreter::begin_copy(const Step& s, uint32_t n, std::span<uint32_t> element,
+                             std::span<uint32_t> value) {
   const CopyAccess a = CopyAccess::of(s.inst->imm);
   const size_t buffer = item_ * k_.item_buffers() + a.buffer;
   const BufferParam& from = k_.buffers[buffer];
@@ -261,15 +263,14 @@ void Interpreter::begin_copy(const Step& s, uint32_t n) {
   if (count > 0 && !indices_fit(s, access, one)) return;
   Copy copy{a.shared, group_of_[n] * size_t{k_.shared[a.shared].count} + s.in[1].u32[n],
             std::vector<uint64_t>(a.lanes), copies_in_flight_[n].groups, s.id};
-  std::vector<uint32_t> index(stride_), value(stride_);
   for (uint32_t l = 0; l < count; ++l) {
-    index[n] = s.in[0].u32[n] + l;
+    element[n] = s.in[0].u32[n] + l;
     MemoryRow row;
     row.buffer = buffer;
     row.lanes = 1;
-    row.largest = index[n];
+    row.largest = element[n];
     row.active = one;
-    row.index = index.data();
+    row.index = element.data();
     row.first = group_index_ * size_ + 1;
     row.numbers = numbers_.data();
     row.variants = variant_of_.data();
@@ -291,6 +292,14 @@ void Interpreter::begin_copy(const Step& s, uint32_t n) {
                        std::to_string(s.in[1].u32[n] + l) + "]");
   }
   copies_in_flight_[n].unfinished.push_back(std::move(copy));
+}
+
+void Interpreter::expect_no_copies() {
+  for (const uint32_t n : all_) {
+    const std::vector<Copy>& unfinished = copies_in_flight_[n].unfinished;
+    if (!unfinished.empty())
+      return violate(unfinished[0].instruction, n, "never waits for this copy");
+  }
 }
 
 void Interpreter::copy_commit(const Step& /*s*/, const Active& active) {

@@ -56,6 +56,8 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
                                                    : variants[0].subgroup_size),
       together_(workgroups_together(k, launch, subgroup_size_)),
       stride_(padded(size_t{size_} * together_) * copies_),
+      has_copies_(
+          std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::AsyncCopy; })),
       partial_(is_partial()),
       matrices_(k, static_cast<uint32_t>(size_ / subgroup_size_ * together_ * copies_)) {}
 
@@ -136,8 +138,7 @@ void Interpreter::allocate_words() {
 }
 
 bool Interpreter::is_partial() const {
-  const auto copies = [](const Inst& i) { return i.op == Op::AsyncCopy; };
-  if (!k_.matrices.empty() || std::ranges::any_of(k_.insts, copies)) return false;
+  if (!k_.matrices.empty() || has_copies_) return false;
   if (launch_.wanted != Wanted::Values) return true;
   if (launch_.counted.empty()) return false;
   if (exchanges_lanes(k_) && size_ % subgroup_size_ != 0) return false;
@@ -328,7 +329,7 @@ void Interpreter::add_steps(Step s, bool fused, std::vector<Step>& steps) const 
       steps.push_back(s);
       return;
     }
-    // Only functions of their own use the seed.
+    // A function for this part alone reads the seed.
     one.rows = s.rows.from(part.begin);
     one.rows.seed = one.function == exact ? 0 : options.error_seed;
     one.rows.count = part.count;

@@ -144,7 +144,10 @@ class Interpreter {
     int32_t instruction = 0;
   };
   void async_copy(const Step& s, const Active& active);
-  void begin_copy(const Step& s, uint32_t n);
+  /// `element` and `value` are rows for the loads, one element at a time.
+  void begin_copy(const Step& s, uint32_t n, std::span<uint32_t> element,
+                  std::span<uint32_t> value);
+  void expect_no_copies();
   void copy_commit(const Step& s, const Active& active);
   void copy_wait(const Step& s, const Active& active);
   void land(const Step& s, uint32_t n, const Copy& copy);
@@ -177,6 +180,7 @@ class Interpreter {
   uint32_t subgroup_size_;
   uint32_t together_;  // the most workgroups in lockstep
   size_t stride_;      // words between lanes
+  bool has_copies_;    // asynchronous ones
   bool partial_;       // is_partial()
   MatrixMemory matrices_;
   std::vector<uint32_t> all_;             // positions of the invocations in lockstep

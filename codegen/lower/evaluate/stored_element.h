@@ -1,4 +1,4 @@
-// Where an element of a value lies in memory, if it is there as it is.
+// Finds where an element of a value lies in memory, unless a kernel computes or packs it.
 #pragma once
 
 #include "codegen/lower/evaluate/evaluator.h"
