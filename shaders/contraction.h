@@ -176,6 +176,8 @@ double gpu_time(double workgroups, double invocations, double steps, double work
 /// The instructions in the prologues of a tile's loop body, which loads so many rows of A and
 /// vectors of columns of B for 4 values of k.
 double prologue_instructions(const GemmSize& size, double a_loads, double b_loads);
+/// How many tiles of rows x columns C has, in all batches.
+double tiles_of(const GemmSize& size, double rows, double columns);
 /// Adds a tile of a GPU and, if so few workgroups leave cores idle, the cheapest one that splits K.
 /// `workgroups`: of the tile without splits. `time_of(splits)`: the estimated time of the launch
 /// that sums the parts.

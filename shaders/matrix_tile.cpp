@@ -1,5 +1,6 @@
 #include "shaders/matrix_tile.h"
 
+#include <algorithm>
 #include <string>
 
 namespace reprise::shaders {
@@ -7,6 +8,29 @@ namespace reprise::shaders {
 using kernel::Builtin;
 using kernel::MatrixUse;
 using kernel::Ty;
+
+Tile matrix_tile(const MatrixArrangement& shape, const MmaConfig& matrix,
+                 const TargetFacts& device) {
+  Tile t;
+  t.matrix = matrix;
+  t.rows = kSideRows * shape.rows * static_cast<int>(matrix.m);
+  t.columns = shape.side_columns * shape.columns * static_cast<int>(matrix.n);
+  t.per_invocation = shape.rows;
+  t.unit = Unit::Workgroup;
+  t.subgroup_size = device.subgroup_size();
+  t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
+  t.step = std::max(shape.step, static_cast<int>(matrix.k));
+  return t;
+}
+
+double matrix_work(const Tile& t) {
+  const GpuCosts& gpu = kGpuCosts;
+  const MatrixDivision part(t);
+  const double threads = t.workgroup;
+  const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
+  const double loads = static_cast<double>(part.rows + part.columns) * t.step / t.matrix.k;
+  return gpu.matrix_load * loads + multiply_adds + gpu.barrier;
+}
 
 MatrixTile::MatrixTile(const TileWork& work) : w_(work), b_(work.gemm.builder()), part_(work.tile) {
   const MmaConfig& matrix = w_.tile.matrix;

@@ -6,7 +6,6 @@
 // has several rows and columns of matrices as accumulators.
 #pragma once
 
-#include <cmath>
 #include <vector>
 
 #include "shaders/block_operands.h"
@@ -32,9 +31,16 @@ struct MatrixDivision {
 inline constexpr int kFragmentPad = 8;  // of 16 bits
 inline constexpr int kSumPad = 4;       // fp32 sums
 
-inline double workgroups_of(const GemmSize& size, const Tile& t) {
-  return size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
-}
+/// How the matrices of a workgroup are arranged: its subgroups along N, the matrices of a subgroup
+/// along M and N, and the values of k of a step.
+struct MatrixArrangement {
+  int side_columns, rows, columns, step;
+};
+/// The tile of an operation of matrix units on such devices.
+Tile matrix_tile(const MatrixArrangement& shape, const MmaConfig& matrix,
+                 const TargetFacts& device);
+/// What an invocation does in a step besides bringing operands to shared memory, as for gpu_time().
+double matrix_work(const Tile& t);
 
 /// Bytes of shared memory for the sums.
 inline int sum_bytes(const Tile& t) {

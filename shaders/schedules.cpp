@@ -84,6 +84,10 @@ double gpu_time(double workgroups, double invocations, double steps, double work
   return steps * std::max(latency, work * turns) * gpu.cores * gpu.lanes / kCpuLanes;
 }
 
+double tiles_of(const GemmSize& size, double rows, double columns) {
+  return size.batch * std::ceil(size.m / rows) * std::ceil(size.n / columns);
+}
+
 double prologue_instructions(const GemmSize& size, double a_loads, double b_loads) {
   return (a_loads * size.a_prologue + b_loads * size.b_prologue) * size.unrolled / 4;
 }

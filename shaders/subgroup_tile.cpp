@@ -13,7 +13,7 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const CpuCosts& price = cpu_costs(device);
   const double a_load = size.a_loads < 4 ? price.vector_load : price.scalar_load;
   const double loads = w.a_loads * size.a_loads * a_load + w.b_loads * price.vector_load;
-  const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
+  const double units = tiles_of(size, t.rows, t.columns);
   double step = loads + w.multiply_adds + price.broadcast * 4 * w.shared;
   step += w.step;
   const double results = w.multiply_adds / 4;

@@ -28,13 +28,13 @@ namespace {
 
 constexpr int kCopied = 8;  // elements of 16 bits
 
-/// Subgroups of a workgroup along N, matrices of a subgroup along M and N, values of k, and stages.
 struct AsyncShape {
-  int side_columns, rows, columns, step, stages;
+  MatrixArrangement matrices;
+  int stages;
 };
-constexpr AsyncShape kAsyncShapes[] = {{4, 4, 2, 16, 3}, {4, 4, 2, 16, 2}, {2, 4, 2, 16, 4},
-                                       {2, 4, 2, 32, 2}, {2, 2, 2, 32, 4}, {2, 2, 2, 32, 3},
-                                       {2, 1, 1, 64, 4}};
+constexpr AsyncShape kAsyncShapes[] = {{{4, 4, 2, 16}, 3}, {{4, 4, 2, 16}, 2}, {{2, 4, 2, 16}, 4},
+                                       {{2, 4, 2, 32}, 2}, {{2, 2, 2, 32}, 4}, {{2, 2, 2, 32}, 3},
+                                       {{2, 1, 1, 64}, 4}};
 
 /// The lines of an operand's block in shared memory.
 BlockLayout lines(int base, bool along_k, const Tile& t, int elements) {
@@ -58,13 +58,9 @@ double async_time(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
   const double threads = t.workgroup;
   const double copies = static_cast<double>(t.rows + t.columns) * t.step / kCopied / threads;
-  const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
-  const MatrixDivision part(t);
-  const double matrix_loads = static_cast<double>(part.rows + part.columns) * t.step / t.matrix.k;
-  const double work =
-      gpu.copy * copies + gpu.matrix_load * matrix_loads + multiply_adds + gpu.barrier;
+  const double work = gpu.copy * copies + matrix_work(t);
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
-  return gpu_time(workgroups_of(size, t) * splits, threads, steps, work,
+  return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work,
                   gpu.latency / (t.stages - 1));
 }
 
@@ -220,15 +216,7 @@ class AsyncSchedule final : public Schedule {
  private:
   static void add_tile(std::vector<Tile>& out, const AsyncShape& shape, const MmaConfig& matrix,
                        const GemmSize& size, const TargetFacts& device) {
-    Tile t;
-    t.matrix = matrix;
-    t.rows = kSideRows * shape.rows * static_cast<int>(matrix.m);
-    t.columns = shape.side_columns * shape.columns * static_cast<int>(matrix.n);
-    t.per_invocation = shape.rows;
-    t.unit = Unit::Workgroup;
-    t.subgroup_size = device.subgroup_size();
-    t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
-    t.step = shape.step;
+    Tile t = matrix_tile(shape.matrices, matrix, device);
     t.stages = shape.stages;
     const int invocations = static_cast<int>(t.workgroup);
     const bool even = t.step % static_cast<int>(matrix.k) == 0 &&
@@ -238,7 +226,7 @@ class AsyncSchedule final : public Schedule {
     if (!even || t.workgroup > device.workgroup_invocations() ||
         async_bytes(size, t) > static_cast<int>(device.shared_bytes()))
       return;
-    add_with_splits(out, t, size, workgroups_of(size, t),
+    add_with_splits(out, t, size, tiles_of(size, t.rows, t.columns),
                     [&](int splits) { return async_time(size, t, splits); });
   }
 };

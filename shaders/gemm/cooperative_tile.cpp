@@ -26,13 +26,9 @@ using kernel::Ty;
 
 namespace {
 
-/// Subgroups of a workgroup along N, matrices of a subgroup along M and N, and values of k. The
-/// more of these, the fewer steps wait for memory.
-struct Shape {
-  int side_columns, rows, columns, step;
-};
-constexpr Shape kCooperativeShapes[] = {{4, 4, 2, 16}, {2, 4, 2, 32}, {2, 4, 2, 16},
-                                        {2, 2, 2, 32}, {2, 2, 2, 16}, {2, 1, 1, 16}};
+/// The more values of k, the fewer steps wait for memory.
+constexpr MatrixArrangement kCooperativeShapes[] = {{4, 4, 2, 16}, {2, 4, 2, 32}, {2, 4, 2, 16},
+                                                    {2, 2, 2, 32}, {2, 2, 2, 16}, {2, 1, 1, 16}};
 
 /// An upper bound of a tile's shared memory: two buffers of both operands, and sums.
 int shared_bytes(const Tile& t) {
@@ -47,34 +43,22 @@ double time_of(const GemmSize& size, const Tile& t, int splits) {
   const double threads = t.workgroup;
   const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
   const GpuCosts& gpu = kGpuCosts;
-  const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
-  const MatrixDivision part(t);
-  const double matrix_loads = static_cast<double>(part.rows + part.columns) * t.step / t.matrix.k;
-  const double work =
-      gpu.load * loads + gpu.matrix_load * matrix_loads + multiply_adds + gpu.barrier;
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
-  return gpu_time(workgroups_of(size, t) * splits, threads, steps, work);
+  const double work = gpu.load * loads + matrix_work(t);
+  return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work);
 }
 
 /// The tiles of one operation of matrix units.
 void add_cooperative_tiles(std::vector<Tile>& out, const MmaConfig& matrix, const GemmSize& size,
                            const TargetFacts& device) {
-  for (const Shape& shape : kCooperativeShapes) {
-    Tile t;
-    t.matrix = matrix;
-    t.rows = kSideRows * shape.rows * static_cast<int>(t.matrix.m);
-    t.columns = shape.side_columns * shape.columns * static_cast<int>(t.matrix.n);
-    t.per_invocation = shape.rows;
-    t.unit = Unit::Workgroup;
-    t.subgroup_size = device.subgroup_size();
-    t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
-    t.step = std::max(shape.step, static_cast<int>(t.matrix.k));
+  for (const MatrixArrangement& shape : kCooperativeShapes) {
+    const Tile t = matrix_tile(shape, matrix, device);
     const int vectors = 4 * static_cast<int>(t.workgroup);
     const bool even = t.rows * t.step % vectors == 0 && t.columns * t.step % vectors == 0 &&
                       MatrixDivision(t).stored_rows * t.columns % vectors == 0;
     if (even && t.workgroup <= device.workgroup_invocations() &&
         shared_bytes(t) <= static_cast<int>(device.shared_bytes())) {
-      add_with_splits(out, t, size, workgroups_of(size, t),
+      add_with_splits(out, t, size, tiles_of(size, t.rows, t.columns),
                       [&](int splits) { return time_of(size, t, splits); });
     }
   }

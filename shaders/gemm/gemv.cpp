@@ -41,7 +41,7 @@ double cost_of(const GemmSize& size, const GemvTile& s, int rows) {
   const double work = kGpuCosts.load * (rows * size.a_loads + 4) + 16.0 * rows;
   const double steps = std::ceil(size.k / (4 * s.slices()));
   const double ends = 1 + kGpuCosts.barrier * std::log2(s.slices()) / work;
-  const double workgroups = size.batch * std::ceil(size.m / rows) * std::ceil(size.n / s.columns);
+  const double workgroups = tiles_of(size, rows, s.columns);
   return gpu_time(workgroups, s.workgroup, steps + ends, work);
 }
 

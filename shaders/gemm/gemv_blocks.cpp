@@ -68,8 +68,7 @@ class GemvBlocks final : public Schedule {
     const double b_loads = (quads / 2 + 1) * (shared ? price.vector_load : price.gather);
     // The prices of other schedules do not include unpacking, either.
     const double work = 4.0 * t.step * t.rows + price.broadcast * t.step * t.rows;
-    const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns) /
-                         (shared ? 1 : kCpuLanes);
+    const double units = tiles_of(size, t.rows, t.columns) / (shared ? 1 : kCpuLanes);
     const double cost = units * size.k / t.step * (a_loads + b_loads + work);
     const double compile_ms = price.compile.multiply_add * 4.0 * t.step * (t.rows + 1) +
                               price.compile.square * std::pow(4.0 * t.rows, 2);

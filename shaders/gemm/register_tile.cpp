@@ -45,7 +45,7 @@ class RegisterSchedule final : public Schedule {
     t.fma = !device.cpu_type();
     // Loads of one invocation for 4 values of k. A register of 8 invocations takes as many.
     const double loads = t.rows * size.a_loads + kColumns;
-    const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
+    const double units = tiles_of(size, t.rows, t.columns);
     const double steps = size.k / 4;
     const double multiply_adds = 4.0 * t.rows * t.columns;
     if (device.cpu_type()) {

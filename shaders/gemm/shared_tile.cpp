@@ -53,10 +53,6 @@ constexpr bool fits(const WorkgroupTile& s) {
 }
 static_assert(std::ranges::all_of(kShapes, fits));
 
-double workgroups_of(const GemmSize& size, const WorkgroupTile& s) {
-  return size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
-}
-
 /// Of the launch that sums each part of K.
 double time_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double threads = s.workgroup();
@@ -67,7 +63,7 @@ double time_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double work = gpu.load * loads + gpu.shared_load * shared_loads + gpu.barrier +
                       positions * s.own_rows * s.own_columns;
   const double steps = std::ceil(size.k / s.step / splits) + s.slices + gpu.ends;
-  return gpu_time(workgroups_of(size, s) * splits, threads, steps, work);
+  return gpu_time(tiles_of(size, s.rows, s.columns) * splits, threads, steps, work);
 }
 
 /// The part of the workgroup's tile that an invocation computes: rows x columns elements, in groups
@@ -195,7 +191,7 @@ class SharedSchedule final : public Schedule {
       t.step = s.step;
       t.slices = s.slices;
       t.fma = true;
-      add_with_splits(out, t, size, workgroups_of(size, s),
+      add_with_splits(out, t, size, tiles_of(size, s.rows, s.columns),
                       [&](int splits) { return time_of(size, s, splits); });
     }
     return out;
