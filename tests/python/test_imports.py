@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import unittest
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2] / "python"
@@ -69,7 +70,26 @@ def circle(arrows: dict[str, set[str]]) -> list[str]:
     return []
 
 
+#: As of the rooms of C++ (tests/arch).
+MOST_MODULES = 40
+
+
+def large_packages(files: list[Path]) -> list[Path]:
+    """Returns the folders that hold more modules than a reader can survey."""
+    count = Counter(path.parent for path in files)
+    return sorted(folder for folder, modules in count.items() if modules > MOST_MODULES)
+
+
 class Imports(unittest.TestCase):
+    def test_no_package_is_too_large(self) -> None:
+        self.assertEqual(large_packages(list(modules().values())), [])
+
+    def test_a_package_that_is_too_large_is_found(self) -> None:
+        folder = Path("a")
+        files = [folder / f"{n}.py" for n in range(MOST_MODULES + 1)]
+        self.assertEqual(large_packages(files[1:]), [])
+        self.assertEqual(large_packages(files), [folder])
+
     def test_there_is_no_circle(self) -> None:
         files = modules()
         self.assertGreater(len(files), 60)

@@ -11,8 +11,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from . import counting, experts, factorisations, losses, resampling, sampling, whole  # noqa: F401  (they register formulas)
-from .formulas import FORMULAS, formulas_of_others
+from .formulas import FORMULAS, formulas_of_others, whole
 
 #: Beyond core ATen: layers whose formulas fuse better than a kernel of their own.
 _ALSO = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .formulas import FORMULAS
+from .registry import FORMULAS
 
 with contextlib.suppress(ImportError):  # it registers the operators
     importlib.import_module("torch.nn.modules.linear_cross_entropy")

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from .formulas import aten, formula
-from .symbols import Size, is_always, quotient
+from ..symbols import Size, is_always, quotient
+from .registry import aten, formula
 
 
 @dataclass(frozen=True)

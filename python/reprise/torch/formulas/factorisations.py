@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from .formulas import formula
+from .registry import formula
 
 #: The most rows and columns of a matrix that is factored in a graph.
 _MOST = 16

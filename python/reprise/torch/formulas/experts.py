@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .formulas import formula
+from .registry import formula
 
 
 def _groups(count: int, ends: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .formulas import aten, formula
+from .registry import aten, formula
 
 _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 _LINEAR, _NEAREST, _CUBIC = 0, 1, 2

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .formulas import aten, formula
-from .symbols import is_always
+from ..symbols import is_always
+from .registry import aten, formula
 
 
 def _asserted(condition: torch.Tensor, message: str) -> None:
