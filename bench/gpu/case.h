@@ -55,14 +55,19 @@ using PeerOp = std::variant<std::monostate, CopyOp, GemmOp, SoftmaxOp, ConvOp, R
 
 struct Case {
   std::string name, group;
-  DType dtype = DType::F32;     // in which the case computes
-  double flops = 0, bytes = 0;  // of a run; the rate is that of the one that is set
+  DType dtype = DType::F32;  // in which the case computes
+  // Of a run; the rate is that of the one that is set. Operations are what the name says.
+  double flops = 0, bytes = 0, operations = 0;
   std::vector<Operand> operands = {};
   std::vector<std::vector<int64_t>> outputs = {};  // dims
   PeerOp peer = {};
   std::string skip = {};                       // if not empty: why it cannot be measured
   std::function<Result<Tensors>()> load = {};  // the operands' values; unset: generate them
-  std::function<Result<PackagePtr>(const Tensors&, const DeviceInfo&)> package = {};
+  /// Why a device cannot compute the case; empty if it can. Unset: every device can.
+  std::function<std::string(const DeviceFacts&)> unfit = {};
+  /// Compiles the case, with the given schedules if the options choose them.
+  std::function<Result<PackagePtr>(const Tensors&, const DeviceInfo&, const CompileOptions&)>
+      package = {};
   std::function<Samples(const Tensors&)> expected = {};
 };
 
@@ -73,6 +78,8 @@ struct Sizes {
   bool quick = false;
   std::string models;  // folder of the model cases
 };
+/// What the parts of a device can do: memory, caches, arithmetic, latency, barriers.
+std::vector<Case> constant_cases(bool quick);
 /// All cases, in order.
 std::vector<Case> all_cases(const Sizes& sizes);
 /// The case of a model in the layout of the ONNX suite. If it is missing, `skip` says so.

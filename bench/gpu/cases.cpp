@@ -19,8 +19,8 @@ std::string text(int64_t n) {
 /// Compiles a model that depends only on its constants.
 template <typename F>
 auto compiled(const F& onnx) {
-  return [onnx](const Tensors& values, const DeviceInfo& device) {
-    return compile_model(onnx(values), options_for(device));
+  return [onnx](const Tensors& values, const DeviceInfo&, const CompileOptions& options) {
+    return compile_model(onnx(values), options);
   };
 }
 
@@ -31,7 +31,8 @@ Case copy_case(int64_t count) {
   c.operands = {{"x0", DType::F32, {count}}};
   c.outputs = {{count}};
   c.peer = CopyOp{};
-  c.package = [count](const Tensors&, const DeviceInfo& device) -> Result<PackagePtr> {
+  c.package = [count](const Tensors&, const DeviceInfo& device,
+                      const CompileOptions&) -> Result<PackagePtr> {
     RP_ASSIGN(const ChainSpec spec, copy(count, device.facts));
     return chain_package(spec, device);
   };
@@ -115,7 +116,8 @@ Case replay_case(size_t launches) {
   c.operands = {{"x0", DType::F32, {64}}};
   c.outputs = {{64}};
   c.peer = ReplayOp{launches};
-  c.package = [launches](const Tensors&, const DeviceInfo& device) -> Result<PackagePtr> {
+  c.package = [launches](const Tensors&, const DeviceInfo& device,
+                         const CompileOptions&) -> Result<PackagePtr> {
     ChainSpec chain;
     RP_ASSIGN(chain.kernel, tiny_kernel());
     chain.inputs = {{64}};
@@ -136,6 +138,7 @@ std::vector<Case> quick_cases(const std::string& models) {
   out.push_back(attention_case({2, 1, 128, 32}, DType::F16));
   out.push_back(conv_case({8, 16, 14, 3, 1, 1}, DType::F32));
   for (const size_t launches : {10, 100}) out.push_back(replay_case(launches));
+  for (Case& c : constant_cases(true)) out.push_back(std::move(c));
   return out;
 }
 
@@ -167,6 +170,7 @@ std::vector<Case> all_cases(const Sizes& sizes) {
   for (const ConvOp& op : kResnet18) {
     for (const DType dtype : {DType::F32, DType::F16}) out.push_back(conv_case(op, dtype));
   }
+  for (Case& c : constant_cases(false)) out.push_back(std::move(c));
   return out;
 }
 

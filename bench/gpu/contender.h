@@ -33,7 +33,8 @@ using ContenderPtr = std::unique_ptr<Contender>;
 
 /// Runs the compiled case in a session of Reprise.
 Result<ContenderPtr> our_contender(const Case& c, const Tensors& values,
-                                   const std::shared_ptr<Device>& device);
+                                   const std::shared_ptr<Device>& device,
+                                   const CompileOptions& options);
 
 /// The name of a contender, the precision whose tolerance its results must meet, and a function
 /// that creates it or says why it cannot.
@@ -41,6 +42,7 @@ struct Entry {
   std::string name;
   DType judged_as = DType::F32;
   std::function<Result<ContenderPtr>()> make;
+  std::string unfit = {};  // if not empty: why the device cannot compute the case
 };
 
 }  // namespace reprise::bench::gpu

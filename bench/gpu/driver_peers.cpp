@@ -104,7 +104,8 @@ Result<ContenderPtr> driver_copy(std::shared_ptr<const PeerContext> context,
 
 Result<ContenderPtr> stream_launches(const Case& c, std::shared_ptr<const PeerContext> context,
                                      const Tensors& values) {
-  RP_ASSIGN(const PackagePtr package, c.package(values, context->driver->info));
+  RP_ASSIGN(const PackagePtr package,
+            c.package(values, context->driver->info, options_for(context->driver->info)));
   auto peer = std::make_unique<StreamLaunches>(std::move(context));
   RP_TRY(peer->prepare(package->variants[0].plan, values[0]));
   return ContenderPtr(std::move(peer));

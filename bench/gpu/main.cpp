@@ -1,6 +1,7 @@
 // reprise_gpubench: compares Reprise on CUDA and Vulkan with NVIDIA's libraries on a GPU, in one
 // process and in turn.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -8,6 +9,7 @@
 #include "apps/common/status.h"
 #include "bench/gpu/peers.h"
 #include "bench/gpu/report.h"
+#include "bench/gpu/tune.h"
 #include "runtime/base/timing.h"
 
 namespace reprise::bench::gpu {
@@ -15,8 +17,10 @@ namespace {
 
 struct Options {
   std::string device = "cuda:0", vulkan = "auto", models = "../shared/models", filter, json;
+  std::vector<std::string> groups;
+  std::string compile_only;  // for this architecture
   double time_limit = 0;
-  bool quick = false, list = false;
+  bool quick = false, list = false, tune = false;
   MeasureOptions measure;
 };
 
@@ -59,6 +63,19 @@ Result<Devices> open_devices(const Options& o) {
   return out;
 }
 
+bool wanted(const Case& c, const Options& o) {
+  const bool named = (c.name + " " + dtype_name(c.dtype)).find(o.filter) != std::string::npos;
+  return named && (o.groups.empty() || std::ranges::find(o.groups, c.group) != o.groups.end());
+}
+
+Result<Tensors> values_of(const Case& c) {
+  if (c.load) return c.load();
+  Tensors values;
+  values.reserve(c.operands.size());
+  for (const Operand& operand : c.operands) values.push_back(made_up(operand));
+  return values;
+}
+
 Json device_json(const DeviceInfo& d) {
   return {{"id", d.id}, {"name", d.name}, {"driver", d.driver}, {"api", d.api}};
 }
@@ -77,7 +94,7 @@ class Bench {
     print_heading();
     const double end = now_ms() + o_.time_limit * 1000;
     for (Case& c : all_cases({o_.quick, o_.models})) {
-      if ((c.name + " " + dtype_name(c.dtype)).find(o_.filter) == std::string::npos) continue;
+      if (!wanted(c, o_)) continue;
       if (o_.time_limit > 0 && now_ms() > end) {
         document_["stopped"] = "the time limit was reached before '" + c.name + "'";
         std::printf("stopped: the time limit was reached\n");
@@ -120,29 +137,43 @@ class Bench {
   }
 
   std::vector<Measured> measured(Case& c) {
-    Result<Tensors> loaded = c.load ? c.load() : made_up_for(c);
+    Result<Tensors> loaded = values_of(c);
     if (!loaded.ok()) {
       c.skip = loaded.status().message();
       return {};
     }
     const Tensors values = std::move(*loaded);
+    const Result<std::vector<Entry>> entries =
+        o_.tune ? candidates(c, values) : contenders(c, values);
+    if (!entries.ok()) c.skip = entries.status().message();
+    if (!entries.ok() || entries->empty()) return {};
+    return measure(c, values, *entries, context_->memory, o_.measure);
+  }
+
+  Result<std::vector<Entry>> contenders(const Case& c, const Tensors& values) {
     std::vector<Entry> entries;
     const auto ours = [&](const char* name, const std::shared_ptr<Device>& device) {
-      if (device)
-        entries.push_back(
-            {name, c.dtype, [&c, &values, device] { return our_contender(c, values, device); }});
+      if (!device) return;
+      const auto make = [&c, &values, device] {
+        return our_contender(c, values, device, options_for(device->info()));
+      };
+      entries.push_back({name, c.dtype, make, c.unfit ? c.unfit(device->info().facts) : ""});
     };
     ours("reprise cuda", devices_.cuda);
     ours("reprise vulkan", devices_.vulkan);
     for (Entry& e : peers_of(c, values, peers_)) entries.push_back(std::move(e));
-    return measure(c, values, entries, context_->memory, o_.measure);
+    return entries;
   }
 
-  static Result<Tensors> made_up_for(const Case& c) {
-    Tensors values;
-    values.reserve(c.operands.size());
-    for (const Operand& operand : c.operands) values.push_back(made_up(operand));
-    return values;
+  Result<std::vector<Entry>> candidates(Case& c, const Tensors& values) {
+    RP_ASSIGN(std::vector<Entry> entries, candidates_of(c, values, devices_.cuda, "reprise cuda"));
+    if (devices_.vulkan) {
+      RP_ASSIGN(std::vector<Entry> more,
+                candidates_of(c, values, devices_.vulkan, "reprise vulkan"));
+      for (Entry& e : more) entries.push_back(std::move(e));
+    }
+    if (entries.empty()) c.skip = "it has no kernel, or several, with a choice of schedules";
+    return entries;
   }
 
   Status write() const { return o_.json.empty() ? Status() : write_atomically(document_, o_.json); }
@@ -164,6 +195,21 @@ Result<int> list_cases(const Options& o) {
   return app::kDone;
 }
 
+/// Fills the cache of images, so that the measured program compiles nothing.
+Result<int> compile_only(const Options& o) {
+  RP_ASSIGN(const DeviceInfo device, described_device(o.compile_only));
+  for (Case& c : all_cases({o.quick, o.models})) {
+    const bool fits = c.skip.empty() && (!c.unfit || c.unfit(device.facts).empty());
+    if (!wanted(c, o) || !fits) continue;
+    RP_ASSIGN(const Tensors values, values_of(c));
+    const Status compiled = compile_case(c, values, device, o.tune);
+    if (!compiled.ok()) return compiled.with_context(c.name);
+    std::printf("compiled %s %s\n", c.name.c_str(), dtype_name(c.dtype).c_str());
+    std::fflush(stdout);
+  }
+  return app::kDone;
+}
+
 void add_options(CLI::App& app, Options& o) {
   app.add_option("--device", o.device, "The GPU: cuda[:N]")->capture_default_str();
   app.add_option("--vulkan", o.vulkan,
@@ -171,7 +217,17 @@ void add_options(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--models", o.models, "Folder of model cases")->capture_default_str();
   app.add_option("--filter", o.filter, "Cases whose name and dtype contain it: 'matmul 4096 fp16'");
+  app.add_option(
+         "--group", o.groups,
+         "Cases of these groups: copy, pointwise, matmul, softmax, attention, model, replay, "
+         "conv, constants")
+      ->delimiter(',');
   app.add_flag("--quick", o.quick, "Small sizes, fewer cases");
+  app.add_flag("--tune", o.tune,
+               "Measure each schedule that the compiler could choose, and no peers");
+  app.add_option("--compile-only", o.compile_only,
+                 "Measure nothing: compile the cases for an architecture (sm_90) into the cache of "
+                 "CUDA kernels; needs no GPU");
   app.add_option("--runs", o.measure.runs, "Maximum number of rounds of a case")
       ->check(CLI::Range(3, 10000))
       ->capture_default_str();
@@ -206,6 +262,7 @@ int parse_and_run(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(argv[i]);
   const auto run = [&]() -> Result<int> {
     if (o.list) return list_cases(o);
+    if (!o.compile_only.empty()) return compile_only(o);
     RP_ASSIGN(Devices devices, open_devices(o));
     return Bench(o, std::move(devices), command).run();
   };

@@ -125,6 +125,10 @@ std::vector<Measured> measure(const Case& c, const Tensors& values,
                                 std::to_string(memory >> 20));
       continue;
     }
+    if (!entries[i].unfit.empty()) {
+      all[i].out("skipped", entries[i].unfit);
+      continue;
+    }
     Result<ContenderPtr> made = entries[i].make();
     if (!made.ok()) {
       all[i].out("failed", made.status().message());

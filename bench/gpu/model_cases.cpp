@@ -55,9 +55,8 @@ Case model_case(const std::string& folder, const std::string& name, DType precis
   }
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const Operand& o : c.operands) shapes[o.name] = o.dims;
-  c.package = [path, precision, shapes](const Tensors&,
-                                        const DeviceInfo& device) -> Result<PackagePtr> {
-    CompileOptions options = options_for(device);
+  c.package = [path, precision, shapes](const Tensors&, const DeviceInfo&,
+                                        CompileOptions options) -> Result<PackagePtr> {
     options.precision = precision;
     options.shapes = shapes;
     RP_ASSIGN(package::Package p, compile_file(path / "model.onnx", options));

@@ -95,8 +95,9 @@ class Ours final : public Contender {
 }  // namespace
 
 Result<ContenderPtr> our_contender(const Case& c, const Tensors& values,
-                                   const std::shared_ptr<Device>& device) {
-  RP_ASSIGN(PackagePtr package, c.package(values, device->info()));
+                                   const std::shared_ptr<Device>& device,
+                                   const CompileOptions& options) {
+  RP_ASSIGN(PackagePtr package, c.package(values, device->info(), options));
   auto ours = std::make_unique<Ours>(std::move(package), device);
   RP_TRY(ours->prepare(c, values));
   return ContenderPtr(std::move(ours));

@@ -21,13 +21,6 @@ std::vector<int64_t> some(int64_t count, int64_t wanted) {
   return out;
 }
 
-template <typename F>
-Samples sampled(int64_t count, int64_t wanted, const F& value) {
-  Samples out;
-  for (const int64_t i : some(count, wanted)) out.push_back({0, i, value(i)});
-  return out;
-}
-
 double conv_at(const ConvOp& op, const HostTensor& x, const HostTensor& w, int64_t index) {
   const int64_t column = index % op.out(), row = index / op.out() % op.out();
   const int64_t filter = index / (op.out() * op.out());
@@ -58,6 +51,12 @@ double exponentials(std::vector<double>& v) {
 }
 
 }  // namespace
+
+Samples sampled(int64_t count, int64_t wanted, const std::function<double(int64_t)>& value) {
+  Samples out;
+  for (const int64_t i : some(count, wanted)) out.push_back({0, i, value(i)});
+  return out;
+}
 
 Samples copied(const HostTensor& x) {
   return sampled(x.count(), 4096, [&](int64_t i) { return value_at(x, i); });

@@ -6,6 +6,8 @@
 
 namespace reprise::bench::gpu {
 
+/// About `wanted` of the `count` elements of the first output.
+Samples sampled(int64_t count, int64_t wanted, const std::function<double(int64_t)>& value);
 Samples copied(const HostTensor& x);
 Samples gemm_samples(const GemmOp& op, const HostTensor& x, const HostTensor& w);
 Samples softmax_samples(const SoftmaxOp& op, const HostTensor& x);

@@ -25,7 +25,9 @@ std::string number(double v) {
 }
 
 const char* unit_of(const Case& c) {
-  return c.flops > 0 ? "TFLOP/s" : c.bytes > 0 ? "GB/s" : "";
+  if (c.flops > 0) return "TFLOP/s";
+  if (c.bytes > 0) return "GB/s";
+  return c.operations > 0 ? "G/s" : "";
 }
 
 }  // namespace
@@ -37,7 +39,8 @@ std::string dtype_name(DType dtype) {
 double rate_of(const Case& c, double ms) {
   if (ms <= 0) return -1;
   if (c.flops > 0) return c.flops / ms / 1e9;
-  return c.bytes > 0 ? c.bytes / ms / 1e6 : -1;
+  if (c.bytes > 0) return c.bytes / ms / 1e6;
+  return c.operations > 0 ? c.operations / ms / 1e6 : -1;
 }
 
 Json case_json(const Case& c, const std::vector<Measured>& rows) {
@@ -60,6 +63,7 @@ Json case_json(const Case& c, const std::vector<Measured>& rows) {
   out["unit"] = unit_of(c);
   if (c.flops > 0) out["flops"] = c.flops;
   if (c.bytes > 0) out["bytes"] = c.bytes;
+  if (c.operations > 0) out["operations"] = c.operations;
   if (!c.skip.empty()) out["skipped"] = c.skip;
   out["contenders"] = std::move(list);
   return out;

@@ -13,8 +13,11 @@ HERE = Path(__file__).resolve().parent
 SCRIPT = HERE.parent / "gpu" / "torch_peer.py"
 
 
-def gpubench(machine: Machine, document: dict, save, limit: float) -> str:
-    """Why the bench did not finish; empty if it did."""
+def gpubench(machine: Machine, document: dict, save, limit: float, groups: str, tune=False) -> str:
+    """Measures the cases of some groups, or with `tune` their schedules.
+
+    Returns why that did not finish; empty if it did.
+    """
     program = machine.program("reprise_gpubench")
     if not program.is_file():
         document["bench"]["missing"]["reprise_gpubench"] = "it was not built"
@@ -23,17 +26,20 @@ def gpubench(machine: Machine, document: dict, save, limit: float) -> str:
         target = Path(folder) / "bench.json"
         command = [program, "--device", machine.device, "--json", target]
         command += ["--models", machine.models, "--vulkan", machine.vulkan or "auto"]
-        command += ["--time-limit", max(1, int(limit) - 20)]
+        command += ["--group", groups, *(["--tune"] if tune else [])]
+        command += ["--time-limit", max(1, int(limit * 0.8))]
         if machine.quick:
             command += ["--quick", "--runs", 5, "--seconds", 0.2]
-        seen = 0.0
+        seen, stopped = 0.0, ""
 
         def take() -> None:
-            nonlocal seen
+            nonlocal seen, stopped
             changed = target.stat().st_mtime if target.is_file() else 0.0
             if changed > seen:
                 seen = changed
-                results.take_bench(document, json.loads(target.read_text(encoding="utf-8")))
+                made = json.loads(target.read_text(encoding="utf-8"))
+                stopped = made.get("stopped", "")
+                results.take_bench(document, made, "tune" if tune else "bench")
                 save()
 
         done = process.run(command, machine.environment, limit, watch=take)
@@ -42,7 +48,7 @@ def gpubench(machine: Machine, document: dict, save, limit: float) -> str:
         return "stopped at the time limit"
     if done.status not in (0, 1):  # 1: a result of Reprise is wrong; the rows have the details
         return f"status {done.status}: {done.output.strip()[-1000:]}"
-    return document["bench"].get("stopped", "")
+    return stopped
 
 
 def torch_peers(machine: Machine, document: dict, python: str, limit: float) -> str:

@@ -1,7 +1,9 @@
 """Tests on the GPU: GoogleTest programs and `reprise conformance`, read line by line."""
 
+import json
 import os
 import re
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -112,6 +114,23 @@ def read_fuzz(name: str, done: process.Finished) -> Result:
     return result
 
 
+def read_check(name: str, done: process.Finished, rows: list[dict]) -> Result:
+    """The kernels of `reprise check --json`; each one that is wrong is a failure."""
+    result = Result(name, seconds=done.seconds)
+    for row in rows:
+        if row["status"] == "pass":
+            result.passed += 1
+        elif row["status"] == "skipped":
+            result.skipped += 1
+        else:
+            result.failures[f"{row['model']} {row['kernel']}"] = f"{row['status']}: {row['reason']}"
+    if done.status is None:
+        result.stopped = "at its time limit"
+    elif done.status not in (0, 1) or (done.status == 1 and not result.failures):
+        result.failures["(program)"] = f"status {done.status}\n{done.output[-2000:]}"
+    return result
+
+
 @dataclass
 class Machine:
     """The folders and devices of a check."""
@@ -146,6 +165,19 @@ def conformance(machine: Machine, title: str, folder: Path, device: str, limit: 
         command += ["--filter", "test_a*" if folder == machine.suite else "m*"]
     command = process.line_buffered([str(word) for word in command])
     return read_conformance(title, process.run(command, machine.environment, limit))
+
+
+def probes(machine: Machine, device: str | None, limit: float) -> Result:
+    """Each kind of kernel alone, against what the interpreter computed."""
+    title = f"probes on {device or 'vulkan'}"
+    if not device or device == "off":
+        return Result(title, missing="no Vulkan device on this GPU")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "check.json"
+        command = [machine.program("reprise"), "check", "--device", device, "--json", target]
+        done = process.run([*command, "--runs", 12], machine.environment, limit)
+        rows = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else []
+    return read_check(title, done, rows)
 
 
 def random_graphs(machine: Machine, limit: float) -> Result:

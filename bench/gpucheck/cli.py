@@ -23,13 +23,18 @@ build (tools/setup; not with --build)."""
 
 EPILOG = """\
 what it does, in this order; the file is written after each part
-  facts     device, driver, clocks, power limit, NVRTC, commit
-  tests     the backend contract, tests of CUDA that need no stand-in, the models on CUDA and Vulkan,
-            random graphs on both
-  bench     reprise_gpubench: Reprise on CUDA and Vulkan, cuBLAS, cuDNN, the driver, in turn
-  torch     the same cases in torch (eager, CUDA graph, max-autotune) and ONNX Runtime
-  suite     tests of NVRTC, and the ONNX backend suite on CUDA and Vulkan; last because they are long
-  facts     clocks afterwards
+  facts      device, driver, clocks, power limit, NVRTC, commit
+  probes     each kind of kernel alone, on CUDA and Vulkan, against the interpreter's results
+  constants  what memory, caches, arithmetic, barriers and launches of the device can do
+  matmul, attention, conv, rows, models, replay
+             reprise_gpubench: Reprise on CUDA and Vulkan, cuBLAS, cuDNN, the driver, in turn
+  tune       every schedule that the compiler could have chosen
+  torch      the same cases in torch (eager, CUDA graph, max-autotune) and ONNX Runtime
+  tests      the backend contract, tests of CUDA that need no stand-in, the models on CUDA and Vulkan,
+             random graphs on both
+  suite      tests of NVRTC, and the ONNX backend suite on CUDA and Vulkan; last because they are long
+  facts      clocks afterwards
+With --time-limit, a part takes at most the seconds of --parts, and less if the others were late.
 
 exit status
   0 done; 1 a test failed, or a result of Reprise was wrong; 2 wrong usage; 4 no CUDA device, or a
@@ -41,6 +46,7 @@ examples
   tools/gpu-check --pack /tmp/gpu-check          # on a machine without a GPU: build, then pack
   tools/gpu-check --pack /tmp/more --skip-tests --pack-models resnet18     # a large model instead
   /tmp/gpu-check/gpu-check --time-limit 560 -o results.json      # elsewhere, with a GPU
+  /tmp/gpu-check/gpu-check --parts matmul:200,tune:200 -o more.json
   tools/gpu-check --from bench/results/nvidia-h200-2026-11-22.json --html page.html
   LD_LIBRARY_PATH=build/lib/cuda-standin tools/gpu-check --build build --quick -o try.json"""
 
@@ -61,11 +67,13 @@ def parser() -> argparse.ArgumentParser:
     add("--vulkan", metavar="ID", help="vulkan:N or off (default: the same GPU, where it is listed)")
     add("-o", "--output", type=Path, metavar="FILE", help="default: bench/results/DEVICE-DATE.json")
     add("--time-limit", type=float, metavar="SECONDS", help="start no part that cannot end in time")
+    add("--parts", metavar="LIST", help="NAME[:SECONDS],... of the parts below; default: all")
     add("--models", type=Path, metavar="DIR", help="default: ../shared/models")
     add("--suite", type=Path, metavar="DIR", help="ONNX suite's data (Debian: libonnx-testdata)")
     add("--python", metavar="PROGRAM", default="", help="Python with torch (default: this one)")
     add("--pack", type=Path, metavar="DIR", help="make a folder that runs on another machine")
     add("--pack-limit", type=float, default=80, metavar="MIB", help="its maximum size (default: 80)")
+    add("--pack-arch", metavar="ARCH", default="sm_90", help="compile the cases for it; none: do not")
     add("--pack-models", metavar="LIST", help="default: " + ",".join(pack.WANTED))
     add("--from", dest="recorded", type=Path, metavar="FILE", help="show results, measure nothing")
     add("--html", type=Path, metavar="FILE", help="write a page with a chart")
@@ -90,11 +98,55 @@ def environment(build: Path) -> dict:
     usual = glob.glob("/etc/vulkan/icd.d/nvidia*.json") + glob.glob("/usr/share/vulkan/icd.d/nvidia*")
     if os.path.isfile(elsewhere) and not usual:
         env.setdefault("VK_DRIVER_FILES", elsewhere)
+    if (build / pack.CACHE).is_dir():
+        env["XDG_CACHE_HOME"] = str(build / pack.CACHE)
     if (build / "commit.json").is_file():
         for name in ("REPRISE_TEST_BINARIES", "REPRISE_TEST_SOURCES"):
             env.setdefault(name, str(build))
         env.setdefault("REPRISE_TEST_MODELS", str(build / "models"))
     return env
+
+
+#: The parts of a check with their seconds in a run of nine minutes. The first ones tell most.
+USUAL_LIMIT = 540
+PARTS = {
+    "probes": 60,
+    "constants": 40,
+    "matmul": 110,
+    "attention": 50,
+    "conv": 40,
+    "rows": 30,
+    "models": 60,
+    "replay": 15,
+    "tune": 60,
+    "torch": 60,
+    "tests": 300,
+    "suite": 600,
+}
+#: The groups of reprise_gpubench in each of its parts.
+GROUPS = {
+    "constants": "constants,copy",
+    "matmul": "matmul",
+    "attention": "attention",
+    "conv": "conv",
+    "rows": "softmax,pointwise",
+    "models": "model",
+    "replay": "replay",
+}
+
+
+def parse_parts(text: str) -> dict[str, float]:
+    """The parts in "matmul:200,tune" with their seconds. ValueError says what is wrong."""
+    out = {}
+    for word in text.split(","):
+        name, _, seconds = word.partition(":")
+        if name not in PARTS:
+            raise ValueError(f"there is no part '{name}'; choose from {', '.join(PARTS)}")
+        try:
+            out[name] = float(seconds) if seconds else PARTS[name]
+        except ValueError:
+            raise ValueError(f"'{word}' is not NAME:SECONDS") from None
+    return out
 
 
 class Check:
@@ -114,6 +166,8 @@ class Check:
         )
         day = datetime.date.today().isoformat()
         named = results.file_name(self.document["facts"]["device"], day)
+        self.parts = parse_parts(options.parts) if options.parts else dict(PARTS)
+        self.seconds = 0.0  # of the part that runs
         self.path = options.output or root / "bench" / "results" / named
         limit = options.time_limit
         self.end = (options.started or time.time()) + limit if limit else None
@@ -126,7 +180,7 @@ class Check:
 
     def part(self, name: str, work, share: float = 1.0, least: float = 5) -> None:
         """Runs one part with a share of the remaining time; some is reserved for writing the file."""
-        limit = (self.left() - 3) * share
+        limit = min(self.left() - 3, self.seconds) * share
         if limit < least:
             note = "not begun: the time limit is near"
         else:
@@ -165,6 +219,15 @@ class Check:
                 share,
             )
 
+    def probes(self) -> None:
+        m = self.machine
+        for device, share in ((m.device, 0.6), (m.vulkan, 1.0)):
+            self.part(
+                f"probes on {device or 'vulkan'}",
+                lambda limit, d=device: self.test(checks.probes(m, d, limit)),
+                share,
+            )
+
     def tests(self) -> None:
         self.gtests(checks.GTESTS, 0.4)
         m = self.machine
@@ -180,23 +243,41 @@ class Check:
         self.conformance("onnx suite on cuda", m.suite, m.device, 0.7)
         self.conformance("onnx suite on vulkan", m.suite, m.vulkan, 0.9)
 
-    def benches(self) -> None:
-        gpubench, torch = benches.gpubench, benches.torch_peers
+    def bench(self, name: str) -> None:
+        groups, tune = GROUPS.get(name, "matmul,attention,conv,softmax"), name == "tune"
         self.part(
-            "bench", lambda limit: gpubench(self.machine, self.document, self.save, limit), 0.6, 25
+            name,
+            lambda limit: benches.gpubench(
+                self.machine, self.document, self.save, limit, groups, tune
+            ),
         )
+
+    def torch(self) -> None:
         self.part(
-            "torch", lambda limit: torch(self.machine, self.document, self.o.python, limit), 0.8, 30
+            "torch",
+            lambda limit: benches.torch_peers(self.machine, self.document, self.o.python, limit),
+            1,
+            30,
         )
+
+    def allowed(self, name: str) -> float:
+        """The most seconds of a part: without a limit as many as it takes, with a longer one more."""
+        if not self.o.time_limit:
+            return self.left()
+        usual = not self.o.parts
+        return self.parts[name] * (max(1.0, self.o.time_limit / USUAL_LIMIT) if usual else 1.0)
 
     def run(self) -> int:
         self.save()
-        if not self.o.skip_tests:
-            self.tests()
-        if not self.o.skip_bench:
-            self.benches()
-        if not self.o.skip_tests:
-            self.suite()
+        own = {"probes": self.probes, "torch": self.torch, "tests": self.tests, "suite": self.suite}
+        skipped = {"probes", "tests", "suite"} if self.o.skip_tests else set()
+        if self.o.skip_bench:
+            skipped |= {"tune", "torch", *GROUPS}
+        for name in PARTS:
+            if name not in self.parts or name in skipped:
+                continue
+            self.seconds = self.allowed(name)
+            own.get(name, lambda n=name: self.bench(n))()
         ordinal = facts.ordinal_of(self.o.device)
         self.document["facts"]["clocks_after"] = facts.nvidia_smi(ordinal, facts.CLOCKS)
         self.save()
@@ -219,7 +300,10 @@ def make_pack(options: argparse.Namespace, root: Path) -> None:
     models = options.models or root.parent / "shared" / "models"
     limit = int(options.pack_limit * (1 << 20))
     tests = () if options.skip_tests else pack.TESTS
+    arch = "" if options.pack_arch == "none" else options.pack_arch
     made = pack.pack(root, options.build.resolve(), options.pack, models, limit, names, tests)
+    if arch:
+        made["bytes"] += pack.compile_cases(options.pack, environment(options.build), arch, options.quick)
     print(f"{options.pack}: {made['bytes'] / (1 << 20):.1f} MiB")
     for name in made["without"]:
         print(f"without {name}: it was not built")
@@ -259,6 +343,10 @@ def main(root: Path) -> int:
     options = p.parse_args()
     if not options.device.startswith("cuda"):
         p.error("--device must be a CUDA device, such as cuda:0")
+    try:
+        parse_parts(options.parts) if options.parts else None
+    except ValueError as error:
+        p.error(f"--parts: {error}")
     if options.recorded and (options.pack or options.build):
         p.error("--from measures nothing: use it without --build and --pack")
     if not options.recorded and options.build is None:

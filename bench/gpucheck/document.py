@@ -53,19 +53,22 @@ def failures(document: dict) -> list[str]:
 def wrong_results(document: dict) -> list[str]:
     return [
         f"{case['case']} {case['dtype']}: {row['name']}: {row['status']}: {row.get('reason', '')}"
-        for case in document["bench"]["cases"]
+        for part in ("bench", "tune")
+        for case in document.get(part, {}).get("cases", [])
         for row in case["contenders"]
-        if row["name"] in OURS and row["status"] in ("wrong", "failed")
+        if row["name"].startswith(OURS) and row["status"] in ("wrong", "failed")
     ]
 
 
-def take_bench(document: dict, bench: dict) -> None:
-    """Adds the results of reprise_gpubench."""
-    ours = document["bench"]
-    for key in ("device", "vulkan", "memory", "command", "stopped"):
+def take_bench(document: dict, bench: dict, into: str = "bench") -> None:
+    """Adds the results of a run of reprise_gpubench. Cases that are there already are replaced."""
+    ours = document.setdefault(into, {"cases": [], "peers": {}, "missing": {}})
+    for key in ("device", "vulkan", "memory", "command"):
         if key in bench:
             ours[key] = bench[key]
-    ours["cases"] = bench.get("cases", [])
+    new = {(case["case"], case["dtype"]): case for case in bench.get("cases", [])}
+    old = [case for case in ours["cases"] if (case["case"], case["dtype"]) not in new]
+    ours["cases"] = [*old, *new.values()]
     ours["peers"].update(bench.get("peers", {}))
     ours["missing"].update(bench.get("missing", {}))
 

@@ -15,6 +15,8 @@ BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
 # Libraries that stand for a driver or a compiler in the tests.
 STAND_INS = ("lib/cuda-partial", "lib/fake-nvrtc")
 SCRIPTS = ("tools/gpu-check", "tools/common.sh", "bench/gpucheck", "bench/peerbench", "bench/gpu")
+# The folder of compiled kernels in a pack.
+CACHE = "cache"
 # Small models first. The names are those that the benches use.
 WANTED = ("linear_ln_gelu", "mnist", "vit", "bert", "resnet18")
 
@@ -86,6 +88,21 @@ def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list
         copy(source, target / name)
         room -= size
     return left_out
+
+
+def compile_cases(target: Path, environment: dict, arch: str, quick: bool) -> int:
+    """Compiles the kernels of all cases into the packed folder; returns their size in bytes."""
+    environment = {**environment, "XDG_CACHE_HOME": str(target / CACHE)}
+    bench = [target / "bin" / "reprise_gpubench", "--models", target / "models"]
+    for more in ([], ["--tune", "--group", "matmul,attention,conv,softmax"]):
+        command = [*bench, "--compile-only", arch, *more, *(["--quick"] if quick else [])]
+        done = subprocess.run(
+            [str(word) for word in command], env=environment, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )
+        if done.returncode != 0:
+            raise PackError(f"the cases do not compile for {arch}: {done.stderr.strip()[-600:]}")
+    return size_of(target / CACHE)
 
 
 def pack(

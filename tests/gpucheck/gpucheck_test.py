@@ -1,5 +1,6 @@
 """tools/gpu-check: what it reads, merges, packs and shows. Needs no GPU and no build."""
 
+import argparse
 import json
 import os
 import subprocess
@@ -252,7 +253,7 @@ class TimeLimit(unittest.TestCase):
     def check(self, left: float) -> cli.Check:
         made = cli.Check.__new__(cli.Check)
         made.document, made.saved = recorded(), 0
-        made.left = lambda: left
+        made.left, made.seconds = lambda: left, 1000
         made.save = lambda: setattr(made, "saved", made.saved + 1)
         return made
 
@@ -269,6 +270,60 @@ class TimeLimit(unittest.TestCase):
             ],
         )
         self.assertEqual(check.saved, 2)
+
+    def test_a_part_takes_no_longer_than_it_may(self):
+        check, limits = self.check(500), []
+        check.seconds = 60
+        check.part("first", limits.append)
+        check.part("second", limits.append, share=0.5)
+        self.assertEqual(limits, [60, 30])
+
+    def test_longer_limits_give_parts_more_time(self):
+        check = self.check(500)
+        for limit, parts, seconds in ((540, "", 60), (1080, "", 120), (1080, "probes:7", 7), (0, "", 500)):
+            check.o = argparse.Namespace(time_limit=limit, parts=parts)
+            check.parts = cli.parse_parts(parts) if parts else cli.PARTS
+            self.assertEqual(check.allowed("probes"), seconds)
+
+    def test_the_usual_parts_begin_with_what_tells_most(self):
+        first = [name for name in cli.PARTS if name not in ("tests", "suite")]
+        self.assertLessEqual(sum(cli.PARTS[name] for name in first), cli.USUAL_LIMIT)
+        self.assertEqual(set(cli.GROUPS) - set(cli.PARTS), set())
+
+    def test_lists_of_parts(self):
+        self.assertEqual(cli.parse_parts("matmul:200,tune"), {"matmul": 200, "tune": cli.PARTS["tune"]})
+        for text, message in (("gemm", "there is no part 'gemm'"), ("tune:x", "NAME:SECONDS")):
+            with self.assertRaisesRegex(ValueError, message):
+                cli.parse_parts(text)
+
+
+class Runs(unittest.TestCase):
+    def test_a_second_run_of_the_bench_adds_cases_and_replaces_equal_ones(self):
+        made = recorded()
+        new = {"case": "bert", "dtype": "fp32", "unit": "", "contenders": [{"name": "x"}]}
+        more = {"case": "conv", "dtype": "fp32", "unit": "", "contenders": []}
+        document.take_bench(made, {"cases": [new, more]})
+        self.assertEqual([c["case"] for c in made["bench"]["cases"]], ["matmul 1024", "bert", "conv"])
+        self.assertEqual(made["bench"]["cases"][1], new)
+
+    def test_a_schedule_that_is_wrong_is_found(self):
+        made = recorded()
+        row = {"name": "reprise cuda, shared tile 8x8", "status": "wrong", "reason": "NaN"}
+        case = {"case": "matmul 64", "dtype": "fp16", "unit": "", "contenders": [row]}
+        document.take_bench(made, {"cases": [case]}, "tune")
+        self.assertIn("shared tile 8x8: wrong: NaN", "\n".join(document.wrong_results(made)))
+
+    def test_probes(self):
+        rows = [
+            {"status": "pass"},
+            {"status": "skipped"},
+            {"status": "wrong", "model": "matmul", "kernel": "k0", "reason": "element 3"},
+        ]
+        read = checks.read_check("probes", process.Finished(1, "", 2.0), rows)
+        self.assertEqual((read.passed, read.skipped), (1, 1))
+        self.assertEqual(read.failures, {"matmul k0": "wrong: element 3"})
+        broken = checks.read_check("probes", process.Finished(4, "no device", 1.0), [])
+        self.assertIn("no device", broken.failures["(program)"])
 
 
 class Packing(unittest.TestCase):

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
 
-from gpucheck import facts  # noqa: E402
+from gpucheck import cli, facts  # noqa: E402
 
 BUILD = Path(os.environ.get("REPRISE_BUILD", ROOT / "build"))
 MODELS = Path(os.environ.get("REPRISE_MODELS", ROOT.parent / "shared" / "models"))
@@ -64,6 +64,28 @@ class OnTheStandIn(unittest.TestCase):
         self.assertEqual([row["launches"] for row in replay["contenders"]], [10, 10])
         self.assertEqual([row["status"] for row in replay["contenders"]], ["ok", "ok"])
 
+    def test_schedules_are_measured_one_by_one(self):
+        status, result = self.bench("--vulkan", "off", "--tune", "--group", "matmul")
+        self.assertEqual(status, 0)
+        self.assertEqual({case["group"] for case in result["cases"]}, {"matmul"})
+        for case in result["cases"]:
+            names = [row["name"] for row in case["contenders"]]
+            self.assertGreater(len(names), 1, case)
+            self.assertEqual(len(names), len(set(names)))
+            for row in case["contenders"]:
+                self.assertEqual(row["status"], "ok", row)
+                self.assertGreater(row["device_ms"], 0)
+
+    def test_cases_are_compiled_without_a_device(self):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.at), "LD_LIBRARY_PATH": ""}
+        command = [BENCH, "--quick", "--group", "matmul", "--compile-only"]
+        done = subprocess.run([*command, "sm_90"], env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(len([f for f in self.at.rglob("*") if f.is_file()]), 2)
+        wrong = subprocess.run([*command, "sm_9"], env=environment, capture_output=True, text=True)
+        self.assertEqual(wrong.returncode, 2, wrong.stderr)
+        self.assertIn("no architecture", wrong.stderr)
+
     def test_a_missing_model_is_skipped_with_the_reason(self):
         _, result = self.bench("--filter", "linear_ln_gelu", "--models", self.at, "--vulkan", "off")
         (case,) = result["cases"]
@@ -88,7 +110,9 @@ class OnTheStandIn(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(target.read_text())
-        self.assertEqual([part["name"] for part in result["parts"]], ["bench", "torch"])
+        parts = [name for name in cli.PARTS if name not in ("probes", "tests", "suite")]
+        self.assertEqual([part["name"] for part in result["parts"]], parts)
+        self.assertGreater(len(result["tune"]["cases"]), 3)
         self.assertEqual(result["facts"]["device"], "Reprise stand-in")
         self.assertIn("nvidia-smi", str(result["facts"]["gpu"]))
         self.assertGreater(len(result["bench"]["cases"]), 8)
@@ -102,11 +126,11 @@ class OnTheStandIn(unittest.TestCase):
         result = json.loads(target.read_text())
         self.assertEqual(result["tests"], [])
         self.assertEqual({part["note"] for part in result["parts"]}, {"not begun: the time limit is near"})
-        self.assertEqual(len(result["parts"]), 10)
+        self.assertEqual(len(result["parts"]), len(cli.PARTS) + 7)  # parts of probes, tests, suite
 
     def test_a_packed_folder_measures(self):
         folder, target = self.at / "packed", self.at / "r.json"
-        packed = gpu_check("--build", BUILD, "--pack", folder, "--models", MODELS)
+        packed = gpu_check("--build", BUILD, "--pack", folder, "--models", MODELS, "--quick")
         self.assertEqual(packed.returncode, 0, packed.stderr)
         size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
         self.assertLessEqual(size, 80 << 20)
