@@ -18,6 +18,7 @@ std::vector<lower::Target> vulkan_targets() {
   lower::Target matrix = full;
   matrix.name = "vulkan-matrix";
   matrix.predicate.needs_float16 = true;
+  matrix.predicate.needs_subgroup_shuffle = true;
   matrix.predicate.subgroup_size = 32;
   matrix.predicate.matrices = {{16, 16, 16, kHalfMma}};
   matrix.predicate.shared_bytes = 32768;

@@ -1,7 +1,10 @@
 // Row kernels: every reduction of the group runs over the same columns of the domain. A row is
 // computed by one invocation (CPU-type devices with many rows), or by a workgroup whose invocations
-// share its columns and combine their partial results in shared memory. A value that several stages
-// need is recomputed if that is cheap. Otherwise each invocation stores what it computed, and
+// share its columns and combine their partial results: those of a subgroup by exchanging them where
+// the target can, the rest in shared memory.
+//
+// On GPUs, an invocation keeps its part of a short row in registers. Otherwise a value that several
+// stages need is recomputed if that is cheap, or else each invocation stores what it computed, and
 // reloads only that, so no barrier is needed.
 #include <algorithm>
 #include <bit>
@@ -59,6 +62,23 @@ struct Row {
 /// GPUs wait for memory, so values are computed again rather than stored and reloaded.
 constexpr double kGpuRecompute = 1;
 
+// An invocation of a GPU keeps so many elements of a row in registers, and computes so many
+// operators on them.
+constexpr int64_t kKeptElements = 32, kKeptOperators = 512;
+
+/// How many vectors of a row each invocation has, if it keeps what it loads and computes of them in
+/// registers for all stages: its loops are unrolled then. Else 0.
+int64_t kept_vectors(const Group& group, const RowSchedule& s, const TargetFacts& target) {
+  const Expr columns = RowDomain(group).columns;
+  if (s.per_row <= 1 || target.cpu_type() || !columns.is_const()) return 0;
+  const int64_t in_turn = int64_t{s.per_row} * s.lanes.columns();
+  const int64_t vectors = columns.value() / in_turn;
+  const auto operators = static_cast<int64_t>(group.nodes.size());
+  const bool fits = vectors * s.lanes.count <= kKeptElements &&
+                    vectors * operators <= kKeptOperators && columns.value() % in_turn == 0;
+  return fits ? vectors : 0;
+}
+
 class RowKernel {
  public:
   RowKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
@@ -72,12 +92,14 @@ class RowKernel {
         stages_(g, group),
         recompute_(target.cpu_type() ? kRecompute : kGpuRecompute) {
     if (form == LoopForm::Long) s_.per_row = largest_workgroup(target);
+    kept_vectors_ = kept_vectors(group, s_, target);
+    if (shared()) subgroup_ = exchanging_subgroup(target);
     limit_loops(ev_, target);
   }
 
   Result<Lowered> build() {
     RP_ASSIGN(const RowTrace trace, trace_rows(g_, group_, s_.lanes));
-    stages_.choose_reloads(trace, recompute_);
+    if (kept_vectors_ == 0) stages_.choose_reloads(trace, recompute_);
     const int vectors = rows_per_invocation();
     b_.set_workgroup(shared() ? s_.per_row : kRowsPerGroup);
     const Expr units = Expr::floordiv(domain_.rows, s_.lanes.rows() * vectors);
@@ -95,6 +117,15 @@ class RowKernel {
 
   /// Whether the invocations of a workgroup share a row.
   bool shared() const { return s_.per_row > 1; }
+
+  /// The invocations of a subgroup that exchange partial results; 0 if they use shared memory
+  /// alone.
+  uint32_t exchanging_subgroup(const TargetFacts& target) const {
+    // On CPU-type devices, a subgroup is a vector register, and workgroups are as small.
+    if (target.cpu_type() || !target.subgroup_shuffle()) return 0;
+    const uint32_t lanes = target.subgroup_size();
+    return lanes > 1 && std::has_single_bit(lanes) && s_.per_row % lanes == 0 ? lanes : 0;
+  }
 
   /// The largest workgroup whose partial results fit in shared memory.
   uint32_t largest_workgroup(const TargetFacts& target) const {
@@ -212,6 +243,9 @@ class RowKernel {
   Status loop_over_columns(const Expr& steps, const Evaluator::LoopBody& body) {
     const Value first = shared() ? local_ : Value{b_, b_.i32(0)};
     const auto per_row = static_cast<int>(s_.per_row);
+    for (int64_t n = 0; n < kept_vectors_; ++n)
+      RP_TRY(ev_.guard({}, [&] { return body(first + n * per_row); }));
+    if (kept_vectors_ > 0) return {};
     return ev_.for_loop(first, ev_.value(steps), b_.i32(per_row), Expr::ceildiv(steps, per_row),
                         body);
   }
@@ -292,8 +326,10 @@ class RowKernel {
   }
 
   Val combine_workgroup(const Reduction& r, Val v) {
-    const int partial =
-        b_.shared("partial" + std::to_string(shared_count_++), b_.type(v).ty, s_.per_row);
+    const Ty type = b_.type(v).ty;
+    // Devices need not exchange elements of other sizes.
+    if (subgroup_ > 0 && kernel::byte_size(type) == 4) return combine_subgroups(r, v);
+    const int partial = partial_results(type, s_.per_row);
     b_.shared_store(partial, local_, v);
     b_.barrier();
     for (uint32_t half = s_.per_row / 2; half > 0; half /= 2) {
@@ -305,6 +341,40 @@ class RowKernel {
       b_.barrier();
     }
     return b_.shared_load(partial, b_.i32(0));
+  }
+
+  int partial_results(Ty type, uint32_t count) {
+    return b_.shared("partial" + std::to_string(shared_count_++), type, count);
+  }
+
+  /// Each subgroup combines its values, then all of them combine the results of all subgroups.
+  Val combine_subgroups(const Reduction& r, Val v) {
+    b_.require_subgroup_size(subgroup_);
+    v = combine_lanes(r, v, subgroup_);
+    const uint32_t subgroups = s_.per_row / subgroup_;
+    if (subgroups == 1) return v;
+    const int partial = partial_results(b_.type(v).ty, subgroups);
+    const Value lane = b_.convert(b_.builtin(Builtin::SubgroupLane), Ty::I32);
+    b_.if_then(b_.eq(lane, b_.i32(0)), [&] {
+      b_.shared_store(partial, b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32), v);
+    });
+    b_.barrier();
+    const uint32_t lanes = std::min(subgroups, subgroup_);
+    const Value first = lane % lanes;
+    Val sum = b_.shared_load(partial, first);
+    for (uint32_t others = lanes; others < subgroups; others += lanes)
+      sum = b_.scalar_op(r.combine, {sum, b_.shared_load(partial, first + others)});
+    return combine_lanes(r, sum, lanes);
+  }
+
+  /// Combines the values of `lanes` neighbouring invocations, all of which get the same result:
+  /// both of a pair combine the same two values, and no row of `combine` depends on their order.
+  Val combine_lanes(const Reduction& r, Val v, uint32_t lanes) {
+    for (uint32_t distance = lanes / 2; distance > 0; distance /= 2) {
+      const Val other = b_.subgroup(kernel::SubgroupOp::ShuffleXor, v, b_.u32(distance));
+      v = b_.scalar_op(r.combine, {v, other});
+    }
+    return v;
   }
 
   /// Row values are the same in every invocation of the row, so one of them stores.
@@ -336,6 +406,8 @@ class RowKernel {
   double recompute_;  // see RowStages::choose_reloads()
   Value local_;       // the number of the invocation in its workgroup
   int shared_count_ = 0;
+  uint32_t subgroup_ = 0;     // see exchanging_subgroup()
+  int64_t kept_vectors_ = 0;  // see kept_vectors()
 };
 
 /// A pure function of the shape and the target.
