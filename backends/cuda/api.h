@@ -177,6 +177,48 @@ struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
   unsigned reserved[16];
 };
 
+enum CUtensorMapDataType : int {
+  CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0,
+  CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1,
+  CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2,
+  CU_TENSOR_MAP_DATA_TYPE_INT32 = 3,
+  CU_TENSOR_MAP_DATA_TYPE_UINT64 = 4,
+  CU_TENSOR_MAP_DATA_TYPE_INT64 = 5,
+  CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+  CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
+  CU_TENSOR_MAP_DATA_TYPE_FLOAT64 = 8,
+  CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+  CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ = 10,
+  CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11,
+  CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ = 12,
+};
+enum CUtensorMapInterleave : int {
+  CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
+  CU_TENSOR_MAP_INTERLEAVE_16B = 1,
+  CU_TENSOR_MAP_INTERLEAVE_32B = 2,
+};
+enum CUtensorMapSwizzle : int {
+  CU_TENSOR_MAP_SWIZZLE_NONE = 0,
+  CU_TENSOR_MAP_SWIZZLE_32B = 1,
+  CU_TENSOR_MAP_SWIZZLE_64B = 2,
+  CU_TENSOR_MAP_SWIZZLE_128B = 3,
+};
+enum CUtensorMapL2promotion : int {
+  CU_TENSOR_MAP_L2_PROMOTION_NONE = 0,
+  CU_TENSOR_MAP_L2_PROMOTION_L2_64B = 1,
+  CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2,
+  CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3,
+};
+enum CUtensorMapFloatOOBfill : int {
+  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0,
+  CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA = 1,
+};
+
+/// Aligned as CUDA 13 has it; drivers ask for 64 bytes.
+struct alignas(128) CUtensorMap {
+  uint64_t opaque[16];
+};
+
 // Every function of libcuda.so.1 that is used: F(symbol as exported, parameters). All return
 // CUresult. The loader resolves the symbols, and the stand-in driver of the tests defines them.
 #define REPRISE_CUDA_SYMBOLS(F)                                                                   \
@@ -249,9 +291,15 @@ struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
   F(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                           \
   F(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
-// The same for functions that the oldest supported driver lacks; they are null there.
-#define REPRISE_CUDA_OPTIONAL_SYMBOLS(F) \
-  F(cuFuncGetParamInfo,                  \
-    (CUfunction function, size_t index, size_t * offset, size_t * bytes)) /* 12.4 */
+// The same for functions that the oldest supported driver lacks, or that only some devices have a
+// use for; they are null where they are missing.
+#define REPRISE_CUDA_OPTIONAL_SYMBOLS(F)                                                        \
+  F(cuFuncGetParamInfo,                                                                         \
+    (CUfunction function, size_t index, size_t * offset, size_t * bytes)) /* 12.4 */            \
+  F(cuTensorMapEncodeTiled,                                                                     \
+    (CUtensorMap * map, CUtensorMapDataType type, uint32_t rank, void* address,                 \
+     const uint64_t* dims, const uint64_t* strides, const uint32_t* box, const uint32_t* steps, \
+     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,                              \
+     CUtensorMapL2promotion l2_promotion, CUtensorMapFloatOOBfill fill)) /* 12.0 */
 
 }  // namespace reprise::cuda

@@ -84,6 +84,7 @@ static_assert(same(kKernelParams, kRecordedKernelParams));
 static_assert(same(kCopyParams, kRecordedCopyParams));
 static_assert(same(kHandleDesc, kRecordedHandleDesc));
 static_assert(sizeof(cuda::CUuuid) == 16);
+static_assert(sizeof(cuda::CUtensorMap) == 128);
 
 }  // namespace
 }  // namespace reprise::test
@@ -223,6 +224,48 @@ constexpr Value kValues[] = {
      static_cast<long long>(cuda::CUDA_EXTERNAL_MEMORY_DEDICATED)},
     {"CU_EVENT_DEFAULT", static_cast<long long>(cuda::CU_EVENT_DEFAULT)},
     {"CU_EVENT_DISABLE_TIMING", static_cast<long long>(cuda::CU_EVENT_DISABLE_TIMING)},
+    {"CU_TENSOR_MAP_DATA_TYPE_UINT8", static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_UINT8)},
+    {"CU_TENSOR_MAP_DATA_TYPE_UINT16",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_UINT16)},
+    {"CU_TENSOR_MAP_DATA_TYPE_UINT32",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_UINT32)},
+    {"CU_TENSOR_MAP_DATA_TYPE_INT32", static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_INT32)},
+    {"CU_TENSOR_MAP_DATA_TYPE_UINT64",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_UINT64)},
+    {"CU_TENSOR_MAP_DATA_TYPE_INT64", static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_INT64)},
+    {"CU_TENSOR_MAP_DATA_TYPE_FLOAT16",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_FLOAT16)},
+    {"CU_TENSOR_MAP_DATA_TYPE_FLOAT32",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_FLOAT32)},
+    {"CU_TENSOR_MAP_DATA_TYPE_FLOAT64",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_FLOAT64)},
+    {"CU_TENSOR_MAP_DATA_TYPE_BFLOAT16",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16)},
+    {"CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ)},
+    {"CU_TENSOR_MAP_DATA_TYPE_TFLOAT32",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32)},
+    {"CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ)},
+    {"CU_TENSOR_MAP_INTERLEAVE_NONE", static_cast<long long>(cuda::CU_TENSOR_MAP_INTERLEAVE_NONE)},
+    {"CU_TENSOR_MAP_INTERLEAVE_16B", static_cast<long long>(cuda::CU_TENSOR_MAP_INTERLEAVE_16B)},
+    {"CU_TENSOR_MAP_INTERLEAVE_32B", static_cast<long long>(cuda::CU_TENSOR_MAP_INTERLEAVE_32B)},
+    {"CU_TENSOR_MAP_SWIZZLE_NONE", static_cast<long long>(cuda::CU_TENSOR_MAP_SWIZZLE_NONE)},
+    {"CU_TENSOR_MAP_SWIZZLE_32B", static_cast<long long>(cuda::CU_TENSOR_MAP_SWIZZLE_32B)},
+    {"CU_TENSOR_MAP_SWIZZLE_64B", static_cast<long long>(cuda::CU_TENSOR_MAP_SWIZZLE_64B)},
+    {"CU_TENSOR_MAP_SWIZZLE_128B", static_cast<long long>(cuda::CU_TENSOR_MAP_SWIZZLE_128B)},
+    {"CU_TENSOR_MAP_L2_PROMOTION_NONE",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_L2_PROMOTION_NONE)},
+    {"CU_TENSOR_MAP_L2_PROMOTION_L2_64B",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_L2_PROMOTION_L2_64B)},
+    {"CU_TENSOR_MAP_L2_PROMOTION_L2_128B",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_L2_PROMOTION_L2_128B)},
+    {"CU_TENSOR_MAP_L2_PROMOTION_L2_256B",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_L2_PROMOTION_L2_256B)},
+    {"CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE)},
+    {"CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA",
+     static_cast<long long>(cuda::CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA)},
 };
 struct Function {
   const char* name;
@@ -320,6 +363,32 @@ constexpr long long kTheirValues[] = {
     static_cast<long long>(CUDA_EXTERNAL_MEMORY_DEDICATED),
     static_cast<long long>(CU_EVENT_DEFAULT),
     static_cast<long long>(CU_EVENT_DISABLE_TIMING),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_UINT8),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_UINT16),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_UINT32),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_INT32),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_UINT64),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_INT64),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_FLOAT16),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_FLOAT32),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_FLOAT64),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_TFLOAT32),
+    static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ),
+    static_cast<long long>(CU_TENSOR_MAP_INTERLEAVE_NONE),
+    static_cast<long long>(CU_TENSOR_MAP_INTERLEAVE_16B),
+    static_cast<long long>(CU_TENSOR_MAP_INTERLEAVE_32B),
+    static_cast<long long>(CU_TENSOR_MAP_SWIZZLE_NONE),
+    static_cast<long long>(CU_TENSOR_MAP_SWIZZLE_32B),
+    static_cast<long long>(CU_TENSOR_MAP_SWIZZLE_64B),
+    static_cast<long long>(CU_TENSOR_MAP_SWIZZLE_128B),
+    static_cast<long long>(CU_TENSOR_MAP_L2_PROMOTION_NONE),
+    static_cast<long long>(CU_TENSOR_MAP_L2_PROMOTION_L2_64B),
+    static_cast<long long>(CU_TENSOR_MAP_L2_PROMOTION_L2_128B),
+    static_cast<long long>(CU_TENSOR_MAP_L2_PROMOTION_L2_256B),
+    static_cast<long long>(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+    static_cast<long long>(CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA),
 };
 constexpr size_t kTheirKernelParams[] = {
     sizeof(::CUDA_KERNEL_NODE_PARAMS_v2),
@@ -369,7 +438,8 @@ constexpr unsigned long long kTheirFunctions[] = {REPRISE_CUDA_SYMBOLS(REPRISE_S
 #if CUDA_VERSION >= 12040
 constexpr unsigned long long kTheirOptional[] = {REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_SHAPE_OF)};
 #else
-constexpr unsigned long long kTheirOptional[] = {kOptional[0].shape};
+constexpr unsigned long long kTheirOptional[] = {kOptional[0].shape,
+                                                 shape(decltype(&::cuTensorMapEncodeTiled){})};
 #endif
 
 static_assert(std::size(kValues) == std::size(kTheirValues));
@@ -377,6 +447,7 @@ static_assert(std::size(kFunctions) == std::size(kTheirFunctions));
 static_assert(same(kTheirKernelParams, kKernelParams), "ours is not laid out as the one of cuda.h");
 static_assert(same(kTheirCopyParams, kCopyParams), "ours is not laid out as the one of cuda.h");
 static_assert(sizeof(cuda::CUuuid) == sizeof(::CUuuid));
+static_assert(sizeof(cuda::CUtensorMap) == sizeof(::CUtensorMap));
 
 TEST(CudaHeader, ValuesAreThoseOfTheToolkit) {
   for (size_t i = 0; i < std::size(kValues); ++i)
