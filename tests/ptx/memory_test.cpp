@@ -149,9 +149,6 @@ std::string run_ring(const Ring& ring, const ptx::Options& options) {
   return "";
 }
 
-constexpr ptx::Completion kOrders[] = {ptx::Completion::Early, ptx::Completion::Late,
-                                       ptx::Completion::Random};
-
 TEST(PtxCopies, ARingInEveryOrder) {
   for (const ptx::Completion order : kOrders) {
     for (uint64_t seed = 1; seed < 8; ++seed) EXPECT_EQ(run_ring({}, {order, seed}), "");

@@ -4,29 +4,16 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 #include "codegen/graph/text/text.h"
 #include "codegen/passes/pass.h"
+#include "tests/ptx/edits.h"
 #include "tests/ptx/graphs.h"
 #include "tests/ptx/needs.h"
 #include "tests/support/tensors.h"
 
 namespace reprise::test {
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(line);
-  return out;
-}
-
-std::string joined(const std::vector<std::string>& lines) {
-  std::string out;
-  for (const std::string& line : lines) out += line + "\n";
-  return out;
-}
 
 /// The operands of an instruction, where a list or an address counts as one.
 std::vector<std::pair<size_t, size_t>> operands_of(const std::string& line) {
@@ -57,12 +44,6 @@ std::string swapped(const std::string& line, size_t a, size_t b) {
   out.replace(at[b].first, at[b].second, x);
   out.replace(at[a].first, at[a].second, y);
   return out;
-}
-
-std::string replaced(std::string line, const std::string& from, const std::string& to) {
-  const size_t at = line.find(from);
-  if (at == std::string::npos) return "";
-  return line.replace(at, from.size(), to);
 }
 
 /// The first two elements of the first list exchanged.

@@ -48,6 +48,26 @@ Result<std::string> ptx_of_text(const std::string& text, const std::string& name
   return as_text(image);
 }
 
+Result<std::string> ptx_for(const std::string& target, const std::string& text) {
+  RP_TRY(library().status());
+  const nvrtc::Functions& f = (*library())->functions();
+  const std::string option = "--gpu-architecture=" + target;
+  const char* const options[] = {option.c_str(), "--std=c++17"};
+  nvrtc::Program program = nullptr;
+  size_t bytes = 0;
+  std::string out;
+  const auto read = [&](auto size, auto get) {
+    if (size(program, &bytes) == 0) out.resize(bytes);
+    return bytes == 0 || get(program, out.data()) == 0;
+  };
+  bool made = f.create(&program, text.c_str(), "text.cu", 0, nullptr, nullptr) == 0;
+  if (made) made = f.compile(program, 2, options) == 0;
+  const bool has_text = made ? read(f.ptx_size, f.ptx) : read(f.log_size, f.log);
+  if (program != nullptr) f.destroy(&program);
+  if (!made || !has_text) return Status(Code::Device, "NVRTC rejects the text: " + out);
+  return out;
+}
+
 Result<std::string> ptx_of(std::span<const kernel::Kernel> kernels, CudaArch arch) {
   std::string text = emit::cuda_prelude();
   for (const kernel::Kernel& k : kernels) {

@@ -18,6 +18,8 @@ std::string why_no_ptx();
 /// $REPRISE_STANDIN_CACHE.
 Result<std::string> ptx_of_text(const std::string& text, const std::string& name,
                                 CudaArch arch = {true, 80});
+/// CUDA text without a prelude as PTX for "compute_90a" and the like.
+Result<std::string> ptx_for(const std::string& target, const std::string& text);
 /// Kernels as one module. Their names must differ.
 Result<std::string> ptx_of(std::span<const kernel::Kernel> kernels, CudaArch arch = {true, 80});
 

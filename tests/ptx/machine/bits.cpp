@@ -130,6 +130,7 @@ void copy(Warp& w, const Instruction& i, uint32_t mask) {
 bool decode_moves(Words& w, Instruction& i, Shape& s) {
   if (w.opcode() != "mov" || !w.take_type(i.type)) return false;
   i.run = copy;
+  i.moves = true;
   i.takes_undefined = true;
   s = {{Shape::kAny}, {Shape::kAny}, false, false};
   return true;

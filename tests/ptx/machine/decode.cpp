@@ -76,11 +76,16 @@ bool Words::take_type(Type& out) {
 }
 
 Status decode(Words& words, Instruction& i, Shape& shape) {
-  constexpr std::array families{decode_arithmetic, decode_bits,     decode_conversion,
-                                decode_memory,     decode_exchange, decode_matrix};
+  constexpr std::array families{
+      decode_arithmetic, decode_bits,     decode_conversion, decode_signals,        decode_bulk,
+      decode_memory,     decode_exchange, decode_roles,      decode_multiplication, decode_matrix};
   const std::vector<std::string> all = words.left();
-  const bool known =
-      std::any_of(families.begin(), families.end(), [&](auto f) { return f(words, i, shape); });
+  const Instruction plain = i;
+  const bool known = std::any_of(families.begin(), families.end(), [&](auto f) {
+    i = plain;
+    shape = {};
+    return f(words, i, shape);
+  });
   if (!known) {
     std::string name = words.opcode();
     for (const std::string& w : all) name += "." + w;

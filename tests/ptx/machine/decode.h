@@ -29,10 +29,11 @@ class Words {
 
 /// How many operands of each kind an instruction has, once it is decoded.
 struct Shape {
-  static constexpr uint32_t kAny = ~0U;  // as many as the text has
-  std::vector<uint32_t> to, from;        // registers in each operand: 4 for "{a, b, c, d}"
-  bool second_to = false;                // "p|q" is allowed for the first destination
-  bool optional_from = false;            // the last source may be missing
+  static constexpr uint32_t kAny = ~0U;         // as many as the text has
+  static constexpr uint32_t kTensor = ~0U - 1;  // "[map, {x, y}]": the address and coordinates
+  std::vector<uint32_t> to, from;               // registers in each operand: 4 for "{a, b, c, d}"
+  bool second_to = false;                       // "p|q" is allowed for the first destination
+  bool optional_from = false;                   // the last source may be missing
 };
 
 /// Sets what executes the instruction, and the operands that it takes. An error says what is not
@@ -43,6 +44,10 @@ Status decode(Words& words, Instruction& i, Shape& shape);
 bool decode_arithmetic(Words& w, Instruction& i, Shape& s);
 bool decode_bits(Words& w, Instruction& i, Shape& s);
 bool decode_conversion(Words& w, Instruction& i, Shape& s);
+bool decode_signals(Words& w, Instruction& i, Shape& s);
+bool decode_bulk(Words& w, Instruction& i, Shape& s);
+bool decode_roles(Words& w, Instruction& i, Shape& s);
+bool decode_multiplication(Words& w, Instruction& i, Shape& s);
 bool decode_memory(Words& w, Instruction& i, Shape& s);
 bool decode_exchange(Words& w, Instruction& i, Shape& s);
 bool decode_matrix(Words& w, Instruction& i, Shape& s);

@@ -1,4 +1,4 @@
-// What lanes do together: shfl, vote, match, activemask, redux, and barriers.
+// What lanes do together: shfl, vote, match, elect, activemask, and barriers.
 #include "tests/ptx/machine/decode.h"
 #include "tests/ptx/machine/values.h"
 
@@ -95,11 +95,29 @@ void active_mask(Warp& w, const Instruction& i, uint32_t mask) {
   for_lanes(mask, [&](uint32_t l) { d[l] = mask; });
 }
 
-void barrier_of_warp(Warp& w, const Instruction&, uint32_t) {
-  w.synchronize();
+void barrier_of_warp(Warp& w, const Instruction&, uint32_t mask) {
+  w.synchronize(mask);
 }
 
-void nothing_yet(Warp&, const Instruction&, uint32_t) {}
+/// bar.sync and, with i.number 1, bar.arrive: the barrier and, if given, how many threads.
+void barrier_of_group(Warp& w, const Instruction& i, uint32_t) {
+  const auto id = static_cast<uint32_t>(w.from(i.from[0])[0]);
+  const uint64_t count = i.from.size() > 1 ? w.from(i.from[1])[0] : 0;
+  if (id >= Group::kClusterBarrier) return w.fail(i, "there is no barrier " + std::to_string(id));
+  const std::string wrong = w.group().arrive(w, id, static_cast<uint32_t>(count), i.number == 0);
+  if (!wrong.empty()) w.fail(i, wrong);
+}
+
+/// elect.sync: the first of the lanes that its mask names.
+void elect(Warp& w, const Instruction& i, uint32_t mask) {
+  const uint64_t* members = w.from(i.from[0]);
+  for_lanes(mask, [&](uint32_t l) {
+    const auto own = static_cast<uint32_t>(members[l]) & w.lanes();
+    const auto leader = static_cast<uint32_t>(std::countr_zero(own));
+    if (i.to[0] != Instruction::kNone) w.to(i.to[0])[l] = leader;
+    if (i.to[1] != Instruction::kNone) w.to(i.to[1])[l] = l == leader;
+  });
+}
 
 bool decode_votes(Words& w, Instruction& i, Shape& s) {
   const std::string& op = w.opcode();
@@ -127,12 +145,14 @@ bool decode_barriers(Words& w, Instruction& i, Shape& s) {
     s.from = {1};
     return w.take("sync");
   }
+  if (w.take("cluster")) return false;
   w.take("cta");
   i.flow = Flow::Barrier;
-  i.run = nothing_yet;
+  i.run = barrier_of_group;
   s.from = {1, 1};
-  s.optional_from = true;
-  return w.take("sync") && (op == "bar" || w.take("aligned"));
+  i.number = w.take("arrive") ? 1 : 0;
+  s.optional_from = i.number == 0;
+  return (i.number == 1 || w.take("sync")) && (op == "bar" || w.take("aligned"));
 }
 
 }  // namespace
@@ -148,6 +168,13 @@ bool decode_exchange(Words& w, Instruction& i, Shape& s) {
     i.run = shuffle;
     s = {{1}, {1, 1, 1, 1}, true, false};
     return sync && kind >= 0 && w.take("b32");
+  }
+  if (op == "elect") {
+    i.flow = Flow::Named;
+    i.member = 0;
+    i.run = elect;
+    s = {{1}, {1}, true, false};
+    return w.take("sync");
   }
   if (op == "activemask") {
     i.run = active_mask;

@@ -1,6 +1,4 @@
-// ld, st, atom, red, and copies that are not awaited at once (cp.async). What Hopper adds
-// (mbarrier, copies by a tensor map, wgmma, stmatrix) belongs beside these: a completion for a
-// Copy, and flows.
+// ld, st, atom, red, copies that are not awaited at once (cp.async), and fences.
 #include <cstring>
 
 #include "tests/ptx/machine/decode.h"
@@ -68,9 +66,10 @@ void take_hints(Words& w) {
 }
 
 Space take_space(Words& w) {
-  const int n = w.take_one({"param", "global", "shared", "local", "const", "shared::cta"});
-  constexpr Space kFound[] = {Space::Param, Space::Global, Space::Shared,
-                              Space::Local, Space::Global, Space::Shared};
+  const int n = w.take_one({"param", "global", "shared", "local", "const", "shared::cta",
+                            "shared::cluster", "param::entry"});
+  constexpr Space kFound[] = {Space::Param,  Space::Global, Space::Shared, Space::Local,
+                              Space::Global, Space::Shared, Space::Shared, Space::Param};
   return n < 0 ? Space::Generic : kFound[n];
 }
 
@@ -181,12 +180,13 @@ void copy_later(Warp& w, const Instruction& i, uint32_t mask) {
   const uint64_t* size = w.from(i.from[2]);
   const uint64_t* taken = i.from.size() > 3 ? w.from(i.from[3]) : size;
   for_lanes(mask, [&](uint32_t l) {
-    Copy c{address_of(i, to[l]),
-           address_of(i, from[l], 1),
-           static_cast<uint32_t>(size[l]),
-           static_cast<uint32_t>(taken[l]),
-           false,
-           i.line};
+    const auto copy = std::make_shared<Copy>();
+    Copy& c = *copy;
+    c.to = address_of(i, to[l]);
+    c.from = address_of(i, from[l], 1);
+    c.bytes = static_cast<uint32_t>(size[l]);
+    c.taken = static_cast<uint32_t>(taken[l]);
+    c.line = i.line;
     const bool small = c.bytes == 4 || c.bytes == 8;
     if (c.bytes != 16 && !(small && i.number == 0)) return w.fail(i, "a copy of another size");
     if (c.taken > c.bytes) return w.fail(i, "a copy that takes more bytes than it writes");
@@ -202,7 +202,7 @@ void copy_later(Warp& w, const Instruction& i, uint32_t mask) {
                      (g.options.copies == Completion::Random && g.random() % 2 == 0);
     g.shared.expect(c.to, c.bytes, true);
     if (now) w.transfer(i, c);
-    w.copies(l).back().push_back(c);
+    w.copies(l).back().push_back(copy);
   });
 }
 
@@ -218,14 +218,14 @@ void await(Warp& w, const Instruction& i, uint32_t mask) {
     if (i.number == 1) groups.emplace_back();
     const uint64_t allowed = i.number == 1 ? 0 : w.from(i.from[0])[l];
     while (groups.size() > allowed + 1) {
-      for (Copy& c : groups.front()) w.complete(i, c, l);
+      for (const auto& c : groups.front()) w.complete(i, *c, l);
       groups.pop_front();
     }
   });
 }
 
 bool decode_copies(Words& w, Instruction& i, Shape& s) {
-  if (w.opcode() != "cp" || !w.take("async")) return false;
+  if (w.opcode() != "cp" || !w.take("async") || w.take("bulk")) return false;
   if (w.take("commit_group")) {
     i.run = commit;
     return true;
@@ -252,11 +252,30 @@ bool decode_copies(Words& w, Instruction& i, Shape& s) {
 
 void nothing(Warp&, const Instruction&, uint32_t) {}
 
-bool decode_fences(Words& w, Instruction& i, Shape&) {
+void fence_async(Warp& w, const Instruction&, uint32_t mask) {
+  w.fence_async(mask);
+}
+
+bool decode_fences(Words& w, Instruction& i, Shape& s) {
   if (w.opcode() != "membar" && w.opcode() != "fence") return false;
   i.run = nothing;  // memory is the same for all threads here
+  if (w.take("mbarrier_init")) return w.take("release") && w.take("cluster");
+  if (w.take("proxy")) {
+    if (w.take("async")) {
+      const bool global = w.take("global");
+      if (!global) i.run = fence_async;
+      w.take_one({"shared::cta", "shared::cluster"});
+      return true;
+    }
+    if (w.take("alias")) return true;
+    // A map is in memory that does not change during a launch.
+    const bool map = w.take("tensormap::generic"), acquire = w.take("acquire");
+    if (acquire) s.from = {0, 1};
+    return map && (acquire || w.take("release")) &&
+           w.take_one({"cta", "cluster", "gpu", "sys"}) >= 0;
+  }
   w.take_one({"sc", "acq_rel"});
-  return w.take_one({"cta", "gl", "gpu", "sys"}) >= 0;
+  return w.take_one({"cta", "cluster", "gl", "gpu", "sys"}) >= 0;
 }
 
 }  // namespace

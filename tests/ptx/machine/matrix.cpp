@@ -1,4 +1,4 @@
-// ldmatrix and mma.sync.
+// ldmatrix, stmatrix and mma.sync.
 #include <cstring>
 
 #include "tests/ptx/machine/decode.h"
@@ -30,6 +30,28 @@ void load_blocks(Warp& w, const Instruction& i, uint32_t) {
       const uint32_t low = i.transposed ? b[c][r] : b[r][c];
       const uint32_t high = i.transposed ? b[c + 1][r] : b[r][c + 1];
       d[l] = high << 16 | low;
+    }
+  }
+}
+
+/// The same to shared memory.
+void store_blocks(Warp& w, const Instruction& i, uint32_t) {
+  const uint64_t* base = w.from(i.from[0]);
+  const auto blocks = static_cast<uint32_t>(i.from.size() - 1);
+  for (uint32_t m = 0; m < blocks; ++m) {
+    std::array<std::array<uint16_t, 8>, 8> block{};
+    const uint64_t* v = w.from(i.from[m + 1]);
+    for (uint32_t l = 0; l < Warp::kLanes; ++l) {
+      const uint32_t r = l / 4, c = 2 * (l % 4);
+      (i.transposed ? block[c][r] : block[r][c]) = static_cast<uint16_t>(v[l]);
+      (i.transposed ? block[c + 1][r] : block[r][c + 1]) = static_cast<uint16_t>(v[l] >> 16);
+    }
+    for (uint32_t r = 0; r < 8; ++r) {
+      const uint32_t lane = 8 * m + r;
+      const uint64_t address = base[lane] + static_cast<uint64_t>(i.offset[0]);
+      std::byte* at = w.access(i, Space::Shared, address, 16, lane, true);
+      if (at == nullptr) return;
+      std::memcpy(at, block[r].data(), 16);
     }
   }
 }
@@ -84,15 +106,20 @@ void multiply(Warp& w, const Instruction& i, uint32_t) {
   }
 }
 
-bool decode_ldmatrix(Words& w, Instruction& i, Shape& s) {
-  if (w.opcode() != "ldmatrix") return false;
+bool decode_blocks(Words& w, Instruction& i, Shape& s) {
+  const bool loads = w.opcode() == "ldmatrix";
+  if (!loads && w.opcode() != "stmatrix") return false;
   i.flow = Flow::Aligned;
-  i.run = load_blocks;
+  i.run = loads ? load_blocks : store_blocks;
   i.space = Space::Shared;
   const bool whole = w.take("sync") && w.take("aligned") && w.take("m8n8");
   const int count = w.take_one({"x1", "x2", "x4"});
   i.transposed = w.take("trans");
-  s = {{count < 0 ? 1U : 1U << count}, {0}, false, false};
+  const uint32_t registers = count < 0 ? 1U : 1U << count;
+  if (loads)
+    s = {{registers}, {0}, false, false};
+  else
+    s = {{}, {0, registers}, false, false};
   return whole && count >= 0 && (w.take("shared") || w.take("shared::cta")) && w.take("b16");
 }
 
@@ -117,7 +144,7 @@ bool decode_mma(Words& w, Instruction& i, Shape& s) {
 
 bool decode_matrix(Words& w, Instruction& i, Shape& s) {
   Words copy = w;
-  if (decode_ldmatrix(copy, i, s)) {
+  if (decode_blocks(copy, i, s)) {
     w = copy;
     return true;
   }

@@ -7,51 +7,103 @@ namespace reprise::test::ptx {
 void SharedMemory::reset(uint32_t bytes) {
   bytes_.assign(bytes, std::byte{0xA5});
   shadow_.assign(bytes, {});
+  more_.clear();
 }
 
-bool SharedMemory::ordered(const Access& before, const Access& now) {
-  if (before.thread == kNobody || before.thread == now.thread) return true;
-  if (before.group_epoch != now.group_epoch) return true;
-  return before.warp == now.warp && before.warp_epoch != now.warp_epoch;
+bool SharedMemory::ordered(const Stamp& before, const Access& now) {
+  if (!before.somebody()) return true;
+  if (before.component == now.warp && before.lanes != 0 && (before.lanes & ~now.lanes) == 0)
+    return true;
+  return now.view->seen.knows(before);
 }
 
-std::string SharedMemory::check(uint64_t offset, uint32_t bytes, bool writes, bool atomic,
-                                const Access& by) {
+std::string SharedMemory::check(uint64_t offset, uint32_t bytes, const Access& a) {
   if (offset > bytes_.size() || bytes > bytes_.size() - offset) {
     return "an access to " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
            " of shared memory, which has " + std::to_string(bytes_.size());
   }
   if (offset % bytes != 0) return "an access to shared memory that is not aligned";
   for (uint64_t n = offset; n < offset + bytes; ++n) {
-    const char* wrong = check(shadow_[n], writes, atomic, by);
+    const Stamp before = shadow_[n].writer;
+    const char* wrong = check(shadow_[n], a);
     if (wrong == nullptr) continue;
+    const auto lane = [](uint32_t lanes) {
+      uint32_t l = 0;
+      while (l < 31 && (lanes >> l & 1) == 0) ++l;
+      return l;
+    };
     return std::string(wrong) + ": byte " + std::to_string(n) + " of shared memory, thread " +
-           std::to_string(by.thread) +
-           (shadow_[n].written ? ", last written by " + std::to_string(shadow_[n].writer.thread)
-                               : "");
+           std::to_string(32 * a.warp + lane(a.lanes)) +
+           (before.somebody() && before.lanes != 0
+                ? ", last written by " + std::to_string(32 * before.component + lane(before.lanes))
+                : "");
   }
   return "";
 }
 
-const char* SharedMemory::check(Byte& b, bool writes, bool atomic, const Access& by) {
-  if (b.in_flight != 0) return "an access to a copy's destination before it was awaited";
-  if (!writes && !b.written) return "a read of what nobody wrote";
-  if (!ordered(b.writer, by) && !(atomic && b.atomic)) return "a race with a write";
-  if (!writes) {
-    const bool another = b.reader.thread != kNobody && b.reader.thread != by.thread;
-    if (another && b.reader.group_epoch == by.group_epoch) {
-      b.reader.thread = kSeveral;
-      b.reader.warp_epoch = by.warp_epoch;
-      if (b.reader.warp != by.warp) b.reader.warp = kSeveral;
-    } else {
-      b.reader = by;
+const char* SharedMemory::check_readers(const Byte& b, const Access& a) const {
+  const auto wrong = [&](const Stamp& r) -> const char* {
+    if (ordered(r, a) || (a.atomic && b.atomic)) return nullptr;
+    return r.lanes != 0 ? "a race of a write with a read"
+                        : "a write to what an asynchronous operation may still read";
+  };
+  for (const Stamp& r : b.readers)
+    if (const char* w = wrong(r); w != nullptr) return w;
+  if (b.more_readers == 0) return nullptr;
+  for (const Stamp& r : more_[b.more_readers - 1])
+    if (const char* w = wrong(r); w != nullptr) return w;
+  return nullptr;
+}
+
+/// Those before this one need not be remembered: who is after it is after them, too.
+void SharedMemory::add_reader(Byte& b, const Access& a) {
+  Stamp* free = nullptr;
+  for (Stamp& r : b.readers) {
+    if (r.somebody() && r.component == a.stamp.component && r.time == a.stamp.time) {
+      r.lanes |= a.stamp.lanes;
+      return;
     }
+    if (ordered(r, a)) r = {};
+    if (!r.somebody() && free == nullptr) free = &r;
+  }
+  if (free != nullptr) {
+    *free = a.stamp;
+    return;
+  }
+  if (b.more_readers == 0) {
+    more_.emplace_back();
+    b.more_readers = static_cast<uint32_t>(more_.size());
+  }
+  std::vector<Stamp>& more = more_[b.more_readers - 1];
+  std::erase_if(more, [&](const Stamp& r) { return ordered(r, a); });
+  for (Stamp& r : more) {
+    if (r.component != a.stamp.component || r.time != a.stamp.time) continue;
+    r.lanes |= a.stamp.lanes;
+    return;
+  }
+  more.push_back(a.stamp);
+}
+
+const char* SharedMemory::check(Byte& b, const Access& a) {
+  if (b.signal) return "an access to an mbarrier";
+  if (b.in_flight != 0) return "an access to a copy's destination before it was awaited";
+  if (!a.writes && !b.written) return "a read of what nobody wrote";
+  if (!ordered(b.writer, a) && !(a.atomic && b.atomic))
+    return b.writer.lanes == 0 ? "an access to a copy's destination before it was awaited"
+                               : "a race with a write";
+  if (a.async && !b.by_async && b.writer.somebody() && !a.view->fenced.knows(b.writer))
+    return "the async proxy accesses what was written without fence.proxy.async";
+  if (!a.writes) {
+    add_reader(b, a);
     return nullptr;
   }
-  if (!ordered(b.reader, by) && !(atomic && b.atomic)) return "a race of a write with a read";
-  b.writer = by;
+  if (const char* wrong = check_readers(b, a); wrong != nullptr) return wrong;
+  b.writer = a.stamp;
   b.written = true;
-  b.atomic = atomic;
+  b.atomic = a.atomic;
+  b.by_async = a.async;
+  b.readers = {};
+  b.more_readers = 0;
   return nullptr;
 }
 
@@ -61,6 +113,17 @@ void SharedMemory::expect(uint64_t offset, uint32_t bytes, bool in_flight) {
       ++shadow_[n].in_flight;
     else
       --shadow_[n].in_flight;
+  }
+}
+
+void SharedMemory::wrote(uint64_t offset, uint32_t bytes, const Stamp& who) {
+  for (uint64_t n = offset; n < offset + bytes; ++n) shadow_[n].writer = who;
+}
+
+void SharedMemory::set_signal(uint64_t offset, uint32_t bytes, bool is_one) {
+  for (uint64_t n = offset; n < offset + bytes; ++n) {
+    shadow_[n].signal = is_one;
+    shadow_[n].written = false;
   }
 }
 

@@ -1,12 +1,14 @@
 // The memory of a launch, with the checks that a GPU does not make.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tests/ptx/machine/clocks.h"
 #include "tests/ptx/machine/program.h"
 
 namespace reprise::test::ptx {
@@ -17,44 +19,55 @@ struct Buffer {
   std::span<std::byte> bytes;
 };
 
-/// Who accesses memory, and when: accesses of two threads are ordered by a barrier of the workgroup
-/// between them, or by one of the warp if both are in it.
+/// An access that is about to take place.
 struct Access {
-  uint32_t thread = 0, warp = 0, group_epoch = 0, warp_epoch = 0;
+  Stamp stamp;
+  const View* view = nullptr;    // of who executes it
+  uint32_t warp = 0, lanes = 0;  // whose earlier accesses are before it in any case
+  bool async = false;            // by the async proxy
+  bool writes = false, atomic = false;
 };
 
 /// Shared memory of one workgroup. Reads of bytes that nobody wrote, of bytes that a copy may still
-/// write, and races are errors.
+/// write, races, and missing fences of the async proxy are errors.
 class SharedMemory {
  public:
   /// Forgets all contents.
   void reset(uint32_t bytes);
   /// What is wrong with the access; empty if nothing is.
-  std::string check(uint64_t offset, uint32_t bytes, bool writes, bool atomic, const Access& by);
+  std::string check(uint64_t offset, uint32_t bytes, const Access& a);
   std::byte* at(uint64_t offset) { return bytes_.data() + offset; }
   uint64_t size() const { return bytes_.size(); }
   /// Bytes that a copy in flight will write, and those that it has written.
   void expect(uint64_t offset, uint32_t bytes, bool in_flight);
+  /// What a copy has written that nobody awaits but by `who`'s time.
+  void wrote(uint64_t offset, uint32_t bytes, const Stamp& who);
+  /// Bytes that are an mbarrier, and those that are none any more.
+  void set_signal(uint64_t offset, uint32_t bytes, bool is_one);
 
  private:
-  static constexpr uint32_t kNobody = ~0U, kSeveral = ~0U - 1;
   struct Byte {
-    Access writer{kNobody}, reader{kNobody};
+    Stamp writer;
+    std::array<Stamp, 2> readers;
+    uint32_t more_readers = 0;  // place in more_, from 1
     uint8_t in_flight = 0;
-    bool written = false, atomic = false;
+    bool written = false, atomic = false, by_async = false, signal = false;
   };
-  static bool ordered(const Access& before, const Access& now);
-  static const char* check(Byte& b, bool writes, bool atomic, const Access& by);
+  static bool ordered(const Stamp& before, const Access& now);
+  const char* check(Byte& b, const Access& a);
+  const char* check_readers(const Byte& b, const Access& a) const;
+  void add_reader(Byte& b, const Access& a);
 
   std::vector<std::byte> bytes_;
   std::vector<Byte> shadow_;
+  std::vector<std::vector<Stamp>> more_;  // readers that do not fit in a byte
 };
 
 /// A copy to shared memory that has been issued (cp.async).
 struct Copy {
   uint64_t to = 0, from = 0;
   uint32_t bytes = 0, taken = 0;  // the rest is zeros
-  bool done = false;
+  bool done = false, awaited = false;
   uint32_t line = 0;
 };
 

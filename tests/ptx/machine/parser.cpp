@@ -188,6 +188,30 @@ Status Parser::function() {
   return {};
 }
 
+/// ".maxntid 256, 1, 1" and the like, between an entry's parameters and its body.
+Status Parser::bounds() {
+  while (!peek().is("{")) {
+    const std::string name = next().text;
+    if (name == ".explicitcluster" || name == ".blocksareclusters") continue;
+    constexpr std::array kKnown{".maxntid", ".reqntid",           ".minnctapersm",
+                                ".maxnreg", ".reqnctapercluster", ".maxclusterrank"};
+    if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end())
+      return unknown("unknown directive " + name);
+    uint64_t bits = 1, product = 1;
+    do {
+      if (!number(next().text, bits)) return unknown("a number expected");
+      product *= bits;
+    } while (take(","));
+    const auto n = static_cast<uint32_t>(product);
+    if (name == ".maxntid" || name == ".reqntid") entry_.most_threads = entry_.bound_threads = n;
+    if (name == ".minnctapersm") entry_.bound_groups = n;
+    if (name == ".maxnreg") entry_.bound_registers = n;
+    if (name == ".reqnctapercluster" && n != 1)
+      return unknown("a cluster of " + std::to_string(n) + " workgroups is not known");
+  }
+  return {};
+}
+
 Status Parser::entry() {
   entry_ = {};
   entry_.shared_bytes = module_shared_;
@@ -206,18 +230,7 @@ Status Parser::entry() {
       take(",");
     }
   }
-  while (!peek().is("{")) {
-    const std::string name = next().text;
-    uint64_t bits = 1, threads = 1;
-    if (name != ".maxntid" && name != ".minnctapersm" && name != ".reqntid" && name != ".maxnreg")
-      return unknown("unknown directive " + name);
-    do {
-      if (!number(next().text, bits)) return unknown("a number expected");
-      threads *= bits;
-    } while (take(","));
-    if (name == ".maxntid" || name == ".reqntid")
-      entry_.most_threads = static_cast<uint32_t>(threads);
-  }
+  RP_TRY(bounds());
   in_entry_ = true;
   RP_TRY(body(""));
   in_entry_ = false;

@@ -52,6 +52,7 @@ class Parser {
   Status registers();
   Status function();
   Status entry();
+  Status bounds();
   void skip_body();
 
   // Statements.
@@ -68,6 +69,7 @@ class Parser {
   Status operands(Instruction& i, const Shape& shape);
   Status operand(std::vector<uint32_t>& out, uint32_t registers);
   Status address(Instruction& i, size_t which);
+  Status tensor(Instruction& i);
   Status slot(uint32_t& out);
   Status inverted(uint32_t& out);
   Status names(std::vector<std::string>& out);

@@ -48,7 +48,7 @@ enum class Flow : uint8_t {
   Plain,
   Branch,
   Exit,
-  Barrier,  // waits for the workgroup
+  Barrier,  // of all lanes of the warp, for the workgroup
   Named,    // executed once the lanes of its membermask have arrived
   Aligned,  // executed by all lanes of the warp together
 };
@@ -68,7 +68,7 @@ struct Instruction {
   uint32_t guard = kNone;           // the predicate
   bool unless = false;              // executed where the guard is false
   std::vector<uint32_t> to, from;   // destinations (kNone: "_"), sources; an address is a source
-  std::array<int64_t, 2> offset{};  // of the addresses
+  std::array<int64_t, 3> offset{};  // of the addresses
   uint32_t target = 0;              // of a branch
   Type type = Type::B32, source_type = Type::B32;
   Space space = Space::Generic, source_space = Space::Generic;
@@ -79,7 +79,10 @@ struct Instruction {
   // Of a load: the bytes that the program uses. The compiler may make one load of three elements
   // and a fourth that lies beyond the buffer (.pragma "used_bytes_mask").
   uint64_t used_bytes = ~uint64_t{0};
-  uint32_t width = 8;  // bytes of the first destination
+  uint32_t width = 8;               // bytes of the first destination
+  bool moves = false;               // a register to another
+  bool multiplies = false;          // wgmma.mma_async, whose registers are busy until it is awaited
+  std::array<uint8_t, 4> detail{};  // what a family needs besides
   // The compiler makes vectors of which a part has no value, and takes the others from them.
   bool takes_undefined = false;
 };
@@ -96,7 +99,9 @@ enum class Special : uint8_t {
   MaskLt,
   MaskLe,
   MaskGt,
-  MaskGe
+  MaskGe,
+  Zero,  // places within a cluster of one workgroup
+  One    // sizes of such a cluster
 };
 
 struct Entry {
@@ -116,6 +121,9 @@ struct Entry {
   std::vector<SpecialSlot> specials;
   uint32_t shared_bytes = 0, local_bytes = 0, param_bytes = 0;
   uint32_t most_threads = 1024;
+  // Of .maxntid or .reqntid, .minnctapersm and .maxnreg; 0: not there.
+  uint32_t bound_threads = 0, bound_groups = 0, bound_registers = 0;
+  bool multiplies = false;  // it has a wgmma.mma_async
 };
 
 struct Program {

@@ -22,7 +22,14 @@ constexpr SpecialName kSpecials[] = {{"%tid", Special::Tid, true},
                                      {"%lanemask_lt", Special::MaskLt, false},
                                      {"%lanemask_le", Special::MaskLe, false},
                                      {"%lanemask_gt", Special::MaskGt, false},
-                                     {"%lanemask_ge", Special::MaskGe, false}};
+                                     {"%lanemask_ge", Special::MaskGe, false},
+                                     // A cluster is one workgroup.
+                                     {"%clusterid", Special::Ctaid, true},
+                                     {"%nclusterid", Special::Nctaid, true},
+                                     {"%cluster_ctaid", Special::Zero, true},
+                                     {"%cluster_nctaid", Special::One, true},
+                                     {"%cluster_ctarank", Special::Zero, false},
+                                     {"%cluster_nctarank", Special::One, false}};
 
 }  // namespace
 
@@ -123,6 +130,7 @@ Status Parser::instruction(const std::string& label_of_ret) {
   RP_TRY(expect(";"));
   i.used_bytes = std::exchange(used_bytes_, ~uint64_t{0});
   if (!i.to.empty() && i.to[0] != Instruction::kNone) i.width = widths_[i.to[0]];
+  entry_.multiplies |= i.multiplies;
   entry_.code.push_back(std::move(i));
   return {};
 }
@@ -315,6 +323,17 @@ Status Parser::address(Instruction& i, size_t which) {
   return expect("]");
 }
 
+/// "[%rd1, {%r1, %r2}]"
+Status Parser::tensor(Instruction& i) {
+  RP_TRY(expect("["));
+  i.from.emplace_back();
+  RP_TRY(slot(i.from.back()));
+  if (!peek().is(",")) return unknown("coordinates expected");
+  RP_TRY(expect(","));
+  RP_TRY(operand(i.from, Shape::kAny));
+  return expect("]");
+}
+
 Status Parser::operands(Instruction& i, const Shape& shape) {
   bool first = true;
   size_t addresses = 0;
@@ -338,6 +357,8 @@ Status Parser::operands(Instruction& i, const Shape& shape) {
     RP_TRY(comma());
     if (shape.from[n] == 0) {
       RP_TRY(address(i, addresses++));
+    } else if (shape.from[n] == Shape::kTensor) {
+      RP_TRY(tensor(i));
     } else {
       RP_TRY(operand(i.from, shape.from[n]));
     }

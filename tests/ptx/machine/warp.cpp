@@ -45,7 +45,9 @@ void Warp::fill_constants() {
                                  bit - 1,
                                  bit - 1 + bit,
                                  ~(bit - 1 + bit),
-                                 ~(bit - 1)};
+                                 ~(bit - 1),
+                                 0,
+                                 1};
       to(s.slot)[l] = values[static_cast<size_t>(s.which)];
     }
   }
@@ -55,9 +57,16 @@ void Warp::start() {
   fill_constants();
   local_.assign(size_t{entry_.local_bytes} * kLanes, std::byte{0xA5});
   for (auto& c : copies_) c.assign(1, {});
-  fragments_.assign(1, {0, present_, false});
+  for (auto& c : bulk_) c.assign(1, {});
+  bulk_components_.fill(0);
+  bulk_groups_.fill(0);
+  if (entry_.multiplies) busy_.start(entry_.slots);
+  registers_of_thread_ = group_.registers_at_start;
+  fragments_.assign(1, {0, present_, false, false, ""});
   state_ = State::Ready;
-  exited_ = epoch_ = 0;
+  exited_ = cluster_phase_ = 0;
+  now_ = 1;
+  gives_way_ = again_ = false;
   steps_ = 0;
 }
 
@@ -70,13 +79,45 @@ void Warp::fail(const Instruction& i, const std::string& what) {
                         std::to_string(number_) + ")");
 }
 
-uint32_t Warp::barrier_line() const {
-  return entry_.code[barrier_at_].line;
+void Warp::wait_at_barrier(uint32_t id) {
+  barrier_ = id;
+  state_ = State::AtBarrier;
 }
 
-void Warp::leave_barrier() {
+void Warp::leave_barrier(const View& told) {
+  hear(present_, told);
   state_ = State::Ready;
   ++fragments_[0].at;
+}
+
+std::string Warp::waits_for() const {
+  std::string text;
+  for (const Fragment& f : fragments_) {
+    std::string why = f.why;
+    if (state_ == State::AtBarrier)
+      why = barrier_ == Group::kClusterBarrier ? "the cluster's barrier"
+                                               : "barrier " + std::to_string(barrier_);
+    if (why.empty()) why = "other lanes";
+    text += (text.empty() ? "" : ", ") + ("warp " + std::to_string(number_)) + " at line " +
+            std::to_string(entry_.code[f.at].line) + " for " + why;
+  }
+  return text;
+}
+
+void Warp::give_way(bool again, const std::string& why) {
+  gives_way_ = true;
+  again_ = again;
+  why_ = why;
+}
+
+/// After an instruction; moves on unless it is to be executed again.
+bool Warp::gave_way(Fragment& f) {
+  const bool gives_way = gives_way_;
+  if (!gives_way || !again_) ++f.at;
+  f.polls = gives_way;
+  if (gives_way) f.why = why_;
+  gives_way_ = again_ = false;
+  return gives_way;
 }
 
 /// Joins fragments that are at the same instruction.
@@ -91,20 +132,34 @@ bool Warp::merge(size_t index) {
   return false;
 }
 
+/// The lanes that are furthest behind in the text, of those that can go on; none is the number of
+/// fragments.
+size_t Warp::next_fragment() const {
+  size_t first = fragments_.size();
+  for (size_t n = 0; n < fragments_.size(); ++n) {
+    if (fragments_[n].waits || fragments_[n].polls) continue;
+    if (first == fragments_.size() || fragments_[n].at < fragments_[first].at) first = n;
+  }
+  return first;
+}
+
 /// The lanes that are furthest behind in the text go first, so that they catch up with the others.
 void Warp::run() {
+  for (Fragment& f : fragments_) f.polls = false;
   while (!failed() && state_ == State::Ready) {
     if (fragments_.empty()) {
       state_ = State::Done;
+      ++group_.activity;
       return;
     }
-    size_t first = fragments_.size();
-    uint32_t limit = ~0U;
-    for (size_t n = 0; n < fragments_.size(); ++n) {
-      if (fragments_[n].waits) continue;
-      if (first == fragments_.size() || fragments_[n].at < fragments_[first].at) first = n;
+    const size_t first = next_fragment();
+    if (first == fragments_.size()) {
+      const bool polls = std::any_of(fragments_.begin(), fragments_.end(),
+                                     [](const Fragment& f) { return f.polls; });
+      if (!polls) stuck();
+      return;
     }
-    if (first == fragments_.size()) return stuck();
+    uint32_t limit = ~0U;
     for (size_t n = 0; n < fragments_.size(); ++n) {
       if (n != first && fragments_[n].at > fragments_[first].at)
         limit = std::min(limit, fragments_[n].at);
@@ -140,7 +195,7 @@ void Warp::step_lanes(size_t index, uint32_t limit) {
     }
     if (i.flow == Flow::Plain || (mask == 0 && i.flow != Flow::Branch)) {
       if (mask != 0) execute(i, mask);
-      ++f.at;
+      if (gave_way(f)) return;
       continue;
     }
     if (i.flow == Flow::Branch) {
@@ -150,7 +205,7 @@ void Warp::step_lanes(size_t index, uint32_t limit) {
       continue;
     }
     if (i.flow == Flow::Exit) {
-      exited_ |= mask;
+      leave(i, mask);
       f.mask &= ~mask;
       ++f.at;
       if (f.mask == 0) fragments_.erase(fragments_.begin() + static_cast<ptrdiff_t>(index));
@@ -171,7 +226,7 @@ void Warp::branch(size_t index, const Instruction& i, uint32_t taken) {
     return;
   }
   f.mask = rest;
-  fragments_.push_back({i.target, taken, false});
+  fragments_.push_back({i.target, taken, false, false, ""});
   merge(fragments_.size() - 1);
 }
 
@@ -198,8 +253,7 @@ bool Warp::meet(size_t index, const Instruction& i, uint32_t mask) {
       return false;
     }
     execute(i, ready);
-    ++f.at;
-    return true;
+    return !gave_way(f);
   }
   const uint32_t all = present_ & ~exited_;
   if (mask != all) {
@@ -211,20 +265,22 @@ bool Warp::meet(size_t index, const Instruction& i, uint32_t mask) {
     fail(i, "lanes have ended that it waits for");
     return false;
   }
-  if (i.flow == Flow::Barrier) {
-    execute(i, mask);  // reads the operands
-    barrier_ = static_cast<uint32_t>(i.from.empty() ? 0 : from(i.from[0])[0]);
-    barrier_at_ = f.at;
-    state_ = State::AtBarrier;
-    return false;
-  }
-  if (present_ != kAll) {
+  if (i.flow == Flow::Aligned && present_ != kAll) {
     fail(i, "a warp that is not whole");
     return false;
   }
   execute(i, mask);
-  ++f.at;
-  return true;
+  if (state_ == State::AtBarrier) return false;
+  return !gave_way(f);
+}
+
+void Warp::leave(const Instruction& i, uint32_t mask) {
+  exited_ |= mask;
+  for_lanes(mask, [&](uint32_t l) {
+    for (const auto& group : bulk_[l])
+      if (!group.empty()) fail(i, "a thread ends before its bulk copies have read shared memory");
+  });
+  if (exited_ == present_ && busy_.any()) fail(i, "a warp ends before its wgmma is awaited");
 }
 
 bool Warp::check_defined(const Instruction& i, uint32_t mask) {
@@ -238,6 +294,9 @@ bool Warp::check_defined(const Instruction& i, uint32_t mask) {
 
 void Warp::execute(const Instruction& i, uint32_t mask) {
   if (!i.takes_undefined && !check_defined(i, mask)) return;
+  if (entry_.multiplies && !i.multiplies) {
+    if (const char* wrong = busy_.access(i); wrong != nullptr) return fail(i, wrong);
+  }
   if (i.run != nullptr) i.run(*this, i, mask);
   for (const uint32_t s : i.to)
     if (s != Instruction::kNone) defined_[s] |= mask;
@@ -271,10 +330,6 @@ std::byte* Warp::global(const Instruction& i, uint64_t address, uint32_t bytes, 
   return nullptr;
 }
 
-const std::byte* Warp::global_bytes(const Instruction& i, uint64_t address, uint32_t bytes) {
-  return global(i, address, bytes, false);
-}
-
 void Warp::transfer(const Instruction& i, Copy& c) {
   std::byte* to = group_.shared.at(c.to);
   std::fill_n(to, c.bytes, std::byte{0});
@@ -287,9 +342,59 @@ void Warp::transfer(const Instruction& i, Copy& c) {
 }
 
 void Warp::complete(const Instruction& i, Copy& c, uint32_t lane) {
+  if (c.awaited) return;
+  c.awaited = true;
   if (!c.done) transfer(i, c);
   group_.shared.expect(c.to, c.bytes, false);
   access(i, Space::Shared, c.to, c.bytes, lane, true);
+}
+
+Access Warp::by(uint32_t lane) const {
+  Access a;
+  a.warp = number_;
+  a.lanes = 1U << lane;
+  a.stamp = {static_cast<uint16_t>(number_), a.lanes, now_};
+  a.view = &group_.views[kLanes * number_ + lane];
+  return a;
+}
+
+View Warp::tell(uint32_t mask) {
+  View told;
+  for_lanes(mask, [&](uint32_t l) {
+    told.join(view(l));
+    if (mask != present_) told.seen.raise_lane(number_, l, now_ + 1);
+  });
+  if (mask == present_)
+    told.seen.raise(number_, now_ + 1);
+  else
+    told.seen.tidy(number_, present_);
+  told.fenced.tidy(number_, present_);
+  ++now_;
+  return told;
+}
+
+void Warp::hear(uint32_t mask, const View& told) {
+  for_lanes(mask, [&](uint32_t l) { view(l).join(told); });
+}
+
+void Warp::fence_async(uint32_t mask) {
+  for_lanes(mask, [&](uint32_t l) {
+    View& v = view(l);
+    v.fenced.join(v.seen);
+    v.fenced.raise_lane(number_, l, now_ + 1);
+  });
+  ++now_;
+}
+
+uint16_t Warp::bulk_component(uint32_t lane) {
+  if (bulk_components_[lane] == 0) bulk_components_[lane] = group_.new_component();
+  return bulk_components_[lane];
+}
+
+std::byte* Warp::access(const Instruction& i, const Access& a, uint64_t offset, uint32_t bytes) {
+  const std::string wrong = group_.shared.check(offset, bytes, a);
+  if (!wrong.empty()) fail(i, wrong);
+  return wrong.empty() ? group_.shared.at(offset) : nullptr;
 }
 
 std::byte* Warp::access(const Instruction& i, Space space, uint64_t address, uint32_t bytes,
@@ -302,9 +407,10 @@ std::byte* Warp::access(const Instruction& i, Space space, uint64_t address, uin
   }
   if (space == Space::Shared) {
     const uint64_t offset = address >= kSharedWindow ? address - kSharedWindow : address;
-    const std::string wrong = group_.shared.check(offset, bytes, writes, atomic, by(lane));
-    if (!wrong.empty()) fail(i, wrong);
-    return wrong.empty() ? group_.shared.at(offset) : nullptr;
+    Access a = by(lane);
+    a.writes = writes;
+    a.atomic = atomic;
+    return access(i, a, offset, bytes);
   }
   if (address % bytes != 0) {
     fail(i, "an address that is not aligned to " + std::to_string(bytes) + " bytes");

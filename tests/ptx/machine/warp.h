@@ -5,31 +5,41 @@
 #include <bit>
 #include <deque>
 #include <functional>
-#include <random>
+#include <memory>
 
-#include "tests/ptx/machine/memory.h"
+#include "tests/ptx/machine/group.h"
 
 namespace reprise::test::ptx {
 
-/// When a copy that has been issued takes place. It is awaited either way.
-enum class Completion : uint8_t { Early, Late, Random };
+/// Registers that asynchronous multiplications use, from their issue until they are awaited.
+class BusyRegisters {
+ public:
+  void start(uint32_t slots) {
+    group_.assign(slots, 0);
+    touched_.assign(slots, 0);
+    busy_ = fences_ = 0;
+  }
+  /// What is wrong with an instruction that is no multiplication; a move of a busy register makes
+  /// another busy one, as compilers may give a value a new name at any place.
+  const char* access(const Instruction& i);
+  /// wgmma.fence: earlier accesses come before the multiplications that follow.
+  void fence() { ++fences_; }
+  /// A multiplication of `group` uses them; `shape` distinguishes sums that may follow each other.
+  const char* use(std::span<const uint32_t> slots, uint32_t group, const Instruction& i);
+  /// Those up to a group are awaited.
+  void release(uint32_t group);
+  bool any() const { return busy_ != 0; }
 
-struct Options {
-  Completion copies = Completion::Random;
-  uint64_t seed = 1;  // of copies, and of the order of warps
+ private:
+  std::vector<uint32_t> group_, touched_;       // by slot
+  std::vector<const Instruction*> multiplier_;  // by slot; sized at the first use
+  uint32_t busy_ = 0, fences_ = 0;
 };
 
-/// What the lanes of a workgroup share. One workgroup at a time.
-struct Group {
-  std::span<const std::byte> params;
-  std::span<const Buffer> buffers;
-  const Program* program = nullptr;
-  SharedMemory shared;
-  uint32_t threads = 0, epoch = 0;
-  std::array<uint32_t, 3> grid{}, size{}, id{};
-  Options options;
-  std::mt19937_64 random;
-  Status problem;
+/// A copy from shared memory to global memory of a bulk group.
+struct BulkCopy {
+  std::function<void()> land;
+  bool done = false;
 };
 
 class Warp {
@@ -41,13 +51,18 @@ class Warp {
 
   /// Before each workgroup.
   void start();
-  /// Executes until the warp waits for the workgroup, ends, or the group has a problem.
+  /// Executes until the warp waits for the workgroup or for something asynchronous, ends, or the
+  /// group has a problem.
   void run();
   State state() const { return state_; }
-  uint32_t barrier() const { return barrier_; }
   uint32_t lanes() const { return present_; }
-  uint32_t barrier_line() const;
-  void leave_barrier();
+  uint32_t number() const { return number_; }
+  uint32_t warps() const { return (group_.threads + kLanes - 1) / kLanes; }
+  uint32_t& cluster_phase() { return cluster_phase_; }
+  void leave_barrier(const View& told);
+  /// Where it waits, and for what; for people.
+  std::string waits_for() const;
+  uint32_t line() const { return fragments_.empty() ? 0 : entry_.code[fragments_[0].at].line; }
 
   // For the handlers of instructions.
   uint64_t* to(uint32_t slot) { return &registers_[size_t{slot} * kLanes]; }
@@ -61,11 +76,35 @@ class Warp {
   /// Bytes that a lane may access; null after a failure. `space` says what the address means.
   std::byte* access(const Instruction& i, Space space, uint64_t address, uint32_t bytes,
                     uint32_t lane, bool writes, bool atomic = false);
-  Access by(uint32_t lane) const { return {32 * number_ + lane, number_, group_.epoch, epoch_}; }
-  void synchronize() { ++epoch_; }
-  std::deque<std::vector<Copy>>& copies(uint32_t lane) { return copies_[lane]; }
+  std::byte* access(const Instruction& i, const Access& a, uint64_t offset, uint32_t bytes);
+  /// An access of a lane by one of the two proxies; a copy stamps it as its own.
+  Access by(uint32_t lane) const;
+  View& view(uint32_t lane) { return group_.views[kLanes * number_ + lane]; }
+  /// What lanes tell others of what they and those before them did; what they hear.
+  View tell(uint32_t mask);
+  void hear(uint32_t mask, const View& told);
+  /// Lanes of a warp that have met.
+  void synchronize(uint32_t mask) { hear(mask, tell(mask)); }
+  void fence_async(uint32_t mask);
+  std::deque<std::vector<std::shared_ptr<Copy>>>& copies(uint32_t lane) { return copies_[lane]; }
+  std::deque<std::vector<std::shared_ptr<BulkCopy>>>& bulk(uint32_t lane) { return bulk_[lane]; }
+  uint16_t bulk_component(uint32_t lane);
+  /// Groups that a lane has committed; the time of its component.
+  uint32_t& bulk_groups(uint32_t lane) { return bulk_groups_[lane]; }
+  Team& team() { return group_.teams[number_ / 4]; }
+  BusyRegisters& busy() { return busy_; }
+  uint32_t& registers_of_thread() { return registers_of_thread_; }
+  bool defined(uint32_t slot) const { return defined_[slot] == kAll; }
+  const Entry& entry() const { return entry_; }
+
+  /// The lanes go on after others had their turn; with `again`, at this instruction.
+  void give_way(bool again, const std::string& why);
+  void wait_at_barrier(uint32_t id);
   /// Bytes of the device's memory; null after a failure.
-  const std::byte* global_bytes(const Instruction& i, uint64_t address, uint32_t bytes);
+  std::byte* global_bytes(const Instruction& i, uint64_t address, uint32_t bytes,
+                          bool writes = false) {
+    return global(i, address, bytes, writes);
+  }
   /// A copy takes place, and is awaited by the lane that issued it.
   void transfer(const Instruction& i, Copy& c);
   void complete(const Instruction& i, Copy& c, uint32_t lane);
@@ -73,9 +112,13 @@ class Warp {
  private:
   struct Fragment {  // lanes that are at one instruction
     uint32_t at = 0, mask = 0;
-    bool waits = false;
+    bool waits = false, polls = false;
+    std::string why;  // of a fragment that polls
   };
   void fill_constants();
+  size_t next_fragment() const;
+  void leave(const Instruction& i, uint32_t mask);
+  bool gave_way(Fragment& f);
   bool merge(size_t index);
   void step_lanes(size_t index, uint32_t limit);
   bool check_defined(const Instruction& i, uint32_t mask);
@@ -91,10 +134,17 @@ class Warp {
   std::vector<uint64_t> registers_;
   std::vector<uint32_t> defined_;  // by slot, the lanes that have a value
   std::vector<std::byte> local_;
-  std::array<std::deque<std::vector<Copy>>, kLanes> copies_;  // groups; the last is not committed
+  // Groups; the last is not committed.
+  std::array<std::deque<std::vector<std::shared_ptr<Copy>>>, kLanes> copies_;
+  std::array<std::deque<std::vector<std::shared_ptr<BulkCopy>>>, kLanes> bulk_;
+  std::array<uint16_t, kLanes> bulk_components_{};
+  std::array<uint32_t, kLanes> bulk_groups_{};
+  BusyRegisters busy_;
   std::vector<Fragment> fragments_;
   State state_ = State::Done;
-  uint32_t barrier_ = 0, epoch_ = 0, barrier_at_ = 0, exited_ = 0;
+  uint32_t barrier_ = 0, now_ = 1, exited_ = 0, registers_of_thread_ = 0, cluster_phase_ = 0;
+  bool gives_way_ = false, again_ = false;
+  std::string why_;
   uint64_t steps_ = 0;  // instructions of this workgroup
 };
 
