@@ -153,6 +153,30 @@ BoxedTensor boxed_matrix(int rows, int columns, uint32_t box_rows) {
           3};
 }
 
+/// Small ones, by row and column.
+class IntegerMatrix {
+ public:
+  IntegerMatrix(int rows, int columns, std::mt19937& rng) : columns_(static_cast<size_t>(columns)) {
+    values_.resize(columns_ * static_cast<size_t>(rows));
+    for (int& x : values_) x = static_cast<int>(rng() % 5) - 2;
+  }
+  int at(int y, int x) const {
+    return values_[static_cast<size_t>(y) * columns_ + static_cast<size_t>(x)];
+  }
+
+ private:
+  size_t columns_;
+  std::vector<int> values_;
+};
+
+size_t byte_of(const BoxedTensor& t, int y, int x) {
+  return static_cast<size_t>(y) * t.strides()[1] + static_cast<size_t>(x) * 2;
+}
+
+void put_factor(std::vector<std::byte>& to, const BoxedTensor& t, int y, int x, uint16_t bits) {
+  std::memcpy(&to[byte_of(t, y, x)], &bits, 2);
+}
+
 struct HopperParameters {  // as block_t, which is aligned to 128 bytes
   TensorMap a, b, c;
   int tiles, tiles_n, k_blocks;
@@ -176,26 +200,16 @@ std::string run_hopper_gemm(const HopperGemm& g, const std::string& ptx) {
   const auto program = ptx::parse(ptx);
   if (!program.ok()) return program.status().message();
   std::mt19937 rng(static_cast<unsigned>(g.seed));
-  const auto numbers = [&](int rows, int columns) {
-    std::vector<int> v(static_cast<size_t>(rows) * static_cast<size_t>(columns));
-    for (int& x : v) x = static_cast<int>(rng() % 5) - 2;
-    return v;
-  };
-  const std::vector<int> a = numbers(g.m, g.k), b = numbers(g.n, g.k);
-  const BoxedTensor as = boxed_matrix(g.m, g.k, kTileRows), cs = boxed_matrix(g.m, g.n, 64),
-                    bs = g.transposed ? boxed_matrix(g.k, g.n, kTileDepth)
-                                      : boxed_matrix(g.n, g.k, kTileColumns);
+  const IntegerMatrix a(g.m, g.k, rng), b(g.n, g.k, rng);
+  const BoxedTensor as = boxed_matrix(g.m, g.k, kTileRows), cs = boxed_matrix(g.m, g.n, 64);
+  const BoxedTensor bs =
+      g.transposed ? boxed_matrix(g.k, g.n, kTileDepth) : boxed_matrix(g.n, g.k, kTileColumns);
   std::vector<std::byte> left(as.bytes()), right(bs.bytes()), out(cs.bytes(), std::byte{0x7E});
-  const auto put = [&](std::vector<std::byte>& to, const BoxedTensor& t, int y, int x, int v) {
-    const uint16_t bits = as_factor(v, g.brain);
-    std::memcpy(&to[static_cast<size_t>(y) * t.strides()[1] + static_cast<size_t>(x) * 2], &bits,
-                2);
-  };
   for (int k = 0; k < g.k; ++k) {
-    for (int y = 0; y < g.m; ++y) put(left, as, y, k, a[static_cast<size_t>(y * g.k + k)]);
+    for (int y = 0; y < g.m; ++y) put_factor(left, as, y, k, as_factor(a.at(y, k), g.brain));
     for (int x = 0; x < g.n; ++x)
-      put(right, bs, g.transposed ? k : x, g.transposed ? x : k,
-          b[static_cast<size_t>(x * g.k + k)]);
+      put_factor(right, bs, g.transposed ? k : x, g.transposed ? x : k,
+                 as_factor(b.at(x, k), g.brain));
   }
   const std::vector<ptx::Buffer> buffers{
       {uint64_t{1} << 36, left}, {uint64_t{2} << 36, right}, {uint64_t{3} << 36, out}};
@@ -206,7 +220,7 @@ std::string run_hopper_gemm(const HopperGemm& g, const std::string& ptx) {
                                 count(g.m, kTileRows) * count(g.n, kTileColumns),
                                 count(g.n, kTileColumns),
                                 count(g.k, kTileDepth),
-                                0};
+                                {}};
   const uint32_t shared =
       kStages * (kTileRows + kTileColumns) * kTileDepth * 2 + kTileRows * kTileColumns * 2 + 1024;
   const Status s = ptx::run(*program,
@@ -221,11 +235,9 @@ std::string run_hopper_gemm(const HopperGemm& g, const std::string& ptx) {
   for (int y = 0; y < g.m; ++y) {
     for (int x = 0; x < g.n; ++x) {
       int sum = 0;
-      for (int k = 0; k < g.k; ++k)
-        sum += a[static_cast<size_t>(y * g.k + k)] * b[static_cast<size_t>(x * g.k + k)];
+      for (int k = 0; k < g.k; ++k) sum += a.at(y, k) * b.at(x, k);
       uint16_t bits = 0;
-      std::memcpy(&bits,
-                  &out[static_cast<size_t>(y) * cs.strides()[1] + static_cast<size_t>(x) * 2], 2);
+      std::memcpy(&bits, &out[byte_of(cs, y, x)], 2);
       if (from_factor(bits, g.brain) != from_factor(as_factor(sum, g.brain), g.brain))
         return "another sum in row " + std::to_string(y) + ", column " + std::to_string(x);
     }

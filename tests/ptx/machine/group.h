@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/ptx/machine/counters.h"
 #include "tests/ptx/machine/memory.h"
 #include "tests/ptx/machine/signals.h"
 
@@ -21,6 +22,7 @@ enum class Completion : uint8_t { Early, Late, Random };
 struct Options {
   Completion copies = Completion::Random;
   uint64_t seed = 1;  // of copies, and of the order of warps
+  Counters* counters = nullptr;
 };
 
 /// A barrier of bar.sync and bar.arrive, or the one of the cluster.

@@ -23,6 +23,7 @@ void load(Warp& w, const Instruction& i, uint32_t mask) {
   const auto count = static_cast<uint32_t>(i.to.size());
   const uint32_t size = size_of(i.type);
   const bool whole = i.used_bytes == ~uint64_t{0};
+  w.count(i, Mover::Load, mask, 0, size * count);
   for_lanes(mask, [&](uint32_t l) {
     const uint64_t address = address_of(i, base[l]);
     if (w.failed()) return;
@@ -47,6 +48,7 @@ void load(Warp& w, const Instruction& i, uint32_t mask) {
 void store(Warp& w, const Instruction& i, uint32_t mask) {
   const uint64_t* base = w.from(i.from[0]);
   const auto count = static_cast<uint32_t>(i.from.size() - 1), size = size_of(i.type);
+  w.count(i, Mover::Store, mask, 0, size * count);
   for_lanes(mask, [&](uint32_t l) {
     std::byte* at = w.access(i, i.space, address_of(i, base[l]), size * count, l, true);
     if (at == nullptr) return;
@@ -179,6 +181,11 @@ void copy_later(Warp& w, const Instruction& i, uint32_t mask) {
   const uint64_t *to = w.from(i.from[0]), *from = w.from(i.from[1]);
   const uint64_t* size = w.from(i.from[2]);
   const uint64_t* taken = i.from.size() > 3 ? w.from(i.from[3]) : size;
+  uint32_t taking = 0;
+  for_lanes(mask, [&](uint32_t l) { taking |= taken[l] > 0 ? 1U << l : 0; });
+  const auto bytes = static_cast<uint32_t>(size[std::countr_zero(mask)]);
+  w.count(i, Mover::Copy, mask, 0, bytes);
+  w.count(i, Mover::Copy, taking, 1, bytes);
   for_lanes(mask, [&](uint32_t l) {
     const auto copy = std::make_shared<Copy>();
     Copy& c = *copy;

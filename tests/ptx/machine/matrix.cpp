@@ -14,6 +14,7 @@ void load_blocks(Warp& w, const Instruction& i, uint32_t) {
   const auto blocks = static_cast<uint32_t>(i.to.size());
   std::array<std::array<std::array<uint16_t, 8>, 8>, 4> block{};
   for (uint32_t m = 0; m < blocks; ++m) {
+    w.count(i, Mover::Blocks, 0xFFU << (8 * m), 0, 16);
     for (uint32_t r = 0; r < 8; ++r) {
       const uint32_t lane = 8 * m + r;
       const uint64_t address = base[lane] + static_cast<uint64_t>(i.offset[0]);
@@ -46,6 +47,7 @@ void store_blocks(Warp& w, const Instruction& i, uint32_t) {
       (i.transposed ? block[c][r] : block[r][c]) = static_cast<uint16_t>(v[l]);
       (i.transposed ? block[c + 1][r] : block[r][c + 1]) = static_cast<uint16_t>(v[l] >> 16);
     }
+    w.count(i, Mover::Blocks, 0xFFU << (8 * m), 0, 16);
     for (uint32_t r = 0; r < 8; ++r) {
       const uint32_t lane = 8 * m + r;
       const uint64_t address = base[lane] + static_cast<uint64_t>(i.offset[0]);

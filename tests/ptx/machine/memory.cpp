@@ -103,7 +103,7 @@ const char* SharedMemory::check(Byte& b, const Access& a) {
   b.atomic = a.atomic;
   b.by_async = a.async;
   b.readers = {};
-  b.more_readers = 0;
+  if (b.more_readers != 0) more_[b.more_readers - 1].clear();
   return nullptr;
 }
 

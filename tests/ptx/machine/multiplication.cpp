@@ -86,6 +86,10 @@ struct Descriptor {
   }
 };
 
+/// The bits of a descriptor that mean nothing on sm_90a.
+constexpr uint64_t kUnusedBits =
+    ~(0x3FFFULL | 0x3FFFULL << 16 | 0x3FFFULL << 32 | 7ULL << 49 | 3ULL << 62);
+
 /// An operand as numbers, by depth and then row or column.
 struct Factor {
   uint32_t outer, depth;
@@ -212,6 +216,9 @@ std::string read_rest(Warp& w, const Instruction& i, TeamOperands& rest) {
   }
   const auto at = [&](uint32_t n) { return w.from(i.from[rest.left + n])[0]; };
   rest.right = at(0);
+  const uint64_t left = rest.in_registers ? 0 : w.from(i.from[0])[0];
+  if (((left | rest.right) & kUnusedBits) != 0)
+    return "a descriptor with bits that sm_90a does not know";
   rest.keeps = (at(1) & 1) != 0;
   if (rest.keeps &&
       !std::all_of(i.to.begin(), i.to.end(), [&](uint32_t s) { return w.defined(s); }))

@@ -358,6 +358,23 @@ Access Warp::by(uint32_t lane) const {
   return a;
 }
 
+void Warp::count(const Instruction& i, Mover m, uint32_t mask, size_t which, uint32_t bytes) {
+  Counters* c = group_.options.counters;
+  if (c == nullptr || mask == 0) return;
+  const uint64_t* base = from(i.from[which]);
+  Counters::Addresses at{};
+  for_lanes(mask, [&](uint32_t l) { at[l] = base[l] + static_cast<uint64_t>(i.offset[which]); });
+  const uint64_t first = at[static_cast<size_t>(std::countr_zero(mask))];
+  const bool copies = m == Mover::Copy;  // from global memory, operand 1
+  const bool shared = copies ? which == 0
+                             : m == Mover::Blocks || i.space == Space::Shared ||
+                                   (first >= kSharedWindow && first < kLocalWindow);
+  if (shared)
+    c->shared(m, mask, at, bytes);
+  else if (copies || i.space == Space::Global || (i.space == Space::Generic && first < kDataWindow))
+    c->global(mask, at, bytes);
+}
+
 View Warp::tell(uint32_t mask) {
   View told;
   for_lanes(mask, [&](uint32_t l) {

@@ -79,6 +79,9 @@ class Warp {
   std::byte* access(const Instruction& i, const Access& a, uint64_t offset, uint32_t bytes);
   /// An access of a lane by one of the two proxies; a copy stamps it as its own.
   Access by(uint32_t lane) const;
+  /// Counts an access of the lanes of a mask, whose addresses are i.from[which] and an offset, if
+  /// anybody asks.
+  void count(const Instruction& i, Mover m, uint32_t mask, size_t which, uint32_t bytes);
   View& view(uint32_t lane) { return group_.views[kLanes * number_ + lane]; }
   /// What lanes tell others of what they and those before them did; what they hear.
   View tell(uint32_t mask);
