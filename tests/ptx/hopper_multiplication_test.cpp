@@ -403,6 +403,30 @@ TEST(PtxProducts, MistakesAreFound) {
   EXPECT_NE(run_hopper(good, small).message().find("not whole"), std::string::npos);
 }
 
+/// Threads that write operands themselves tell others by an mbarrier, after a fence.
+TEST(PtxProducts, OfWhatThreadsWrote) {
+  TeamProduct p;
+  p.left = dense_layout(3, false, 64);
+  p.right = dense_layout(3, false, 64);
+  const std::string bar = "%r0+65536";
+  const std::string text =
+      replaced(replaced(product_text(p), "bar.sync 0;\n",
+                        "mbarrier.arrive.shared::cta.b64 _, [" + bar + "];\n" + wait_for(bar, "0")),
+               "FILL:",
+               "setp.ne.u32 %p0, %t, 0;\n@%p0 bra READY;\nmbarrier.init.shared::cta.b64 [" + bar +
+                   "], 128;\nREADY:\nbar.sync 0;\nFILL:");
+  HopperMemory m;
+  m.shared = 65536 + 8;
+  m.in = product_image(p, team_numbers(p));
+  m.out.resize(128 * 512);
+  EXPECT_EQ(run_hopper(text, m).message(), "");
+  const std::string problem = run_hopper(replaced(text, "fence.proxy.async;\n", ""), m).message();
+  EXPECT_NE(problem.find("fence.proxy.async"), std::string::npos) << problem;
+  const std::string late = replaced(replaced(text, "fence.proxy.async;\n", ""), "wgmma.fence",
+                                    "fence.proxy.async;\nwgmma.fence");
+  EXPECT_EQ(run_hopper(late, m).message(), "");
+}
+
 /// A compiler may give a sum another name at any place.
 TEST(PtxProducts, SumsMayBeRenamedBeforeTheyAreAwaited) {
   TeamProduct p;

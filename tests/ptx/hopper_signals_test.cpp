@@ -271,6 +271,29 @@ TEST(PtxRoles, BlocksAreStored) {
   }
 }
 
+TEST(PtxRoles, DirectivesOfClustersAreRead) {
+  const auto problem_of_directive = [](const std::string& directive) {
+    const std::string text =
+        replaced(hopper_text(""), ".maxntid 512, 1, 1", ".maxntid 512, 1, 1\n" + directive);
+    return ptx::parse(text).status().message();
+  };
+  EXPECT_EQ(problem_of_directive(".explicitcluster\n.reqnctapercluster 1, 1, 1"), "");
+  EXPECT_EQ(problem_of_directive(".maxclusterrank 8\n.minnctapersm 1\n.maxnreg 168"), "");
+  EXPECT_NE(problem_of_directive(".reqnctapercluster 2, 1, 1").find("cluster of 2"),
+            std::string::npos);
+  EXPECT_NE(problem_of_directive(".another 1"), "");
+}
+
+TEST(PtxRoles, FencesAreRead) {
+  EXPECT_EQ(problem_of_warps("fence.proxy.async;\nfence.proxy.async.global;\n"
+                             "fence.proxy.async.shared::cluster;\nfence.proxy.alias;\n"
+                             "fence.proxy.tensormap::generic.acquire.gpu [%map0], 128;\n"
+                             "fence.proxy.tensormap::generic.release.gpu;\n"
+                             "fence.mbarrier_init.release.cluster;\nfence.acq_rel.cluster;\n"
+                             "cp.async.bulk.prefetch.L2.global [%in], 64;\n"),
+            "");
+}
+
 TEST(PtxRoles, AClusterIsOneWorkgroup) {
   std::vector<uint32_t> out;
   EXPECT_EQ(
