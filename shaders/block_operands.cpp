@@ -6,7 +6,7 @@ BlockOperands::BlockOperands(const TileWork& work, int shared, BlockLayout a, Bl
     : w_(work),
       builder_(work.gemm.builder()),
       shared_(shared),
-      element_{builder_.shared_type(shared), 1},
+      element_{kernel::compute_type(builder_.shared_type(shared)), 1},
       a_{a, true},
       b_{b, work.gemm.b_along_k()} {
   find_a();
@@ -66,31 +66,51 @@ void BlockOperands::find_b() {
   });
 }
 
+/// The step that an iteration loads after step i, if that needs no branch: all steps are whole, or
+/// K is known to have a whole one. The last iteration then loads a step again.
+std::optional<Value> BlockOperands::next_step(Value i) {
+  if (w_.gemm.whole_k_blocks()) return min(i + 1, w_.gemm.k_block_count() - 1);
+  const auto k = builder_.as_const(w_.gemm.extent().k);
+  if (!k || *k < w_.tile.step) return std::nullopt;
+  const auto whole = static_cast<int64_t>(*k / w_.tile.step);
+  return min(i, Value(builder_, builder_.i32(whole - 1)) - w_.gemm.first_k_block());
+}
+
 Status BlockOperands::loop(int size, const std::function<Status(Value at)>& multiply) {
+  const Value last = w_.gemm.k_block_count() - 1;
+  const bool whole = w_.gemm.whole_k_blocks();
   const auto first = [&]() -> Status {
-    RP_TRY(load(builder_.i32(0)));
+    // A step that may not be whole is the last one; it comes first, and what follows it is whole.
+    RP_TRY(load(whole ? Value(builder_, builder_.i32(0)) : last, whole));
     store(builder_.i32(0));
     return {};
   };
   return w_.gemm.k_blocks(first, [&](Value i) -> Status {
     builder_.barrier();
-    // The last iteration loads the last step again, so that the loop has no branch.
-    RP_TRY(load(min(i + 1, w_.gemm.k_block_count() - 1)));
-    const Value current = i % 2;
+    const Value current = i % 2, other = (1 - current) * size;
+    if (const auto next = next_step(i)) {
+      RP_TRY(load(*next, true));
+      RP_TRY(multiply(current * size));
+      store(other);
+      return {};
+    }
+    Status status;
+    builder_.if_then(i < last, [&] { status = load(i, true); });
+    RP_TRY(std::move(status));
     RP_TRY(multiply(current * size));
-    store((1 - current) * size);
+    builder_.if_then(i < last, [&] { store(other); });
     return {};
   });
 }
 
-Status BlockOperands::load(Value i) {
+Status BlockOperands::load(Value i, bool whole) {
   const Value block = w_.gemm.first_k_block() + i;
   for (const Operand* operand : {&a_, &b_}) {
     const int per_step = operand->along_k ? w_.tile.step / 4 : w_.tile.step;
     for (const Vector& v : operand->vectors) {
       const Value k = block * per_step + v.k;
-      Result<Values> x = operand == &a_ ? w_.gemm.load_a_block(v.row, k)  //
-                                        : w_.gemm.load_b_block(v.column, k);
+      Result<Values> x = operand == &a_ ? w_.gemm.load_a_block(v.row, k, whole)
+                                        : w_.gemm.load_b_block(v.column, k, whole);
       RP_ASSIGN(const Values four, std::move(x));
       for (size_t n = 0; n < 4; ++n)
         builder_.local_store(v.loaded[n], builder_.convert(four[n], element_.ty, true));

@@ -4,6 +4,8 @@
 // Tile::step values of k.
 #pragma once
 
+#include <optional>
+
 #include "shaders/contraction.h"
 
 namespace reprise::shaders {
@@ -20,12 +22,13 @@ struct BlockLayout {
 class BlockOperands {
  public:
   /// Writes the code that finds which vectors an invocation loads. `shared` is an array of F32, or
-  /// of F16 if the elements of both operands are fp16 values.
+  /// of a 16-bit type of which the elements of both operands are values.
   BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b);
 
   /// Loops over K and calls `multiply` for every step, with the offset in the shared array at which
-  /// its buffer begins. There are two buffers of `size` elements: while one is multiplied, the next
-  /// step is loaded into registers and then stored to the other.
+  /// its buffer begins. If the last step may not be whole, it is the first one, so that no load in
+  /// the loop asks where K ends. There are two buffers of `size` elements: while one is multiplied,
+  /// the next step is loaded into registers and then stored to the other.
   Status loop(int size, const std::function<Status(Value at)>& multiply);
 
  private:
@@ -47,8 +50,10 @@ class BlockOperands {
   void divide(int count, const std::function<void(Value)>& fn);
   void find_a();
   void find_b();
-  /// Loads the unit's i-th step of K from global memory into locals.
-  Status load(Value i);
+  std::optional<Value> next_step(Value i);
+  /// Loads the unit's i-th step of K from global memory into locals. `whole`: it ends before K
+  /// does.
+  Status load(Value i, bool whole);
   /// Stores the loaded step to the buffer at `offset`.
   void store(Value offset);
   void store_vector(const Operand& operand, Value at, const std::vector<int>& loaded);

@@ -82,11 +82,13 @@ class Gemm {
   virtual Result<Values> load_b(const Column& column, const KStep& step, Value k) = 0;
 
   // For tiles of a whole workgroup, whose invocations together load a block of Tile::step values of
-  // k. Past the end of K these loads give zero.
+  // k. Past the end of K these loads give zero; `whole`: all of the block is below it.
   /// A row of A at the four k from 4 * quad.
-  virtual Result<Values> load_a_block(const Index& row, Value quad) = 0;
+  virtual Result<Values> load_a_block(const Index& row, Value quad, bool whole) = 0;
   /// Four columns of B at `k` or, if b_along_k(), one column at the four k from 4 * k.
-  virtual Result<Values> load_b_block(const Column& column, Value k) = 0;
+  virtual Result<Values> load_b_block(const Column& column, Value k, bool whole) = 0;
+  /// Whether all blocks are whole.
+  virtual bool whole_k_blocks() const = 0;
   virtual GemmExtent extent() = 0;
   /// The first block of Tile::step values of K that this unit sums, and the number of its blocks.
   virtual Value first_k_block() = 0;
@@ -104,13 +106,16 @@ struct GemmSize {
   double b_prologue = 0;  // instructions of B's prologue for 4 columns
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop
   bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
-  bool fp16_operands = false;  // the elements of both operands are fp16 values
-  double b_block = 0;          // Gemm::b_block()
-  /// The operands can be copied as they are, 16 bytes at a time.
+  /// What matrix units multiply exactly, if the elements of both operands are values of one 16-bit
+  /// type.
+  std::optional<MmaTypes> mma = std::nullopt;
+  double b_block = 0;  // Gemm::b_block()
+  /// An operand that can be copied as it is.
   struct Copies {
-    bool a_along_k = false, b_along_k = false;  // else along M, along N
+    bool along_k = false;  // neighbours in memory differ in k, else in m or n
+    int elements = 8;      // of a copy of 16, 8 or 4 bytes
   };
-  std::optional<Copies> copies = std::nullopt;
+  std::optional<Copies> a_copies = std::nullopt, b_copies = std::nullopt;
   bool constant_result =
       false;  // m, n and batch are constants, so that partial sums have a bounded size
 };

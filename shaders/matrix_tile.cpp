@@ -37,11 +37,12 @@ MatrixTile::MatrixTile(const TileWork& work) : w_(work), b_(work.gemm.builder())
   const Value subgroup = b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32);
   row_ = subgroup / part_.side_columns * static_cast<int64_t>(matrix.m);
   column_ = subgroup % part_.side_columns * (part_.columns * static_cast<int64_t>(matrix.n));
+  const Ty type = operand_type(w_.tile);
   const auto named = [](const char* name, int i) { return name + std::to_string(i); };
   for (int i = 0; i < part_.rows; ++i)
-    left_.push_back(b_.matrix(named("left", i), MatrixUse::Left, Ty::F16, matrix.m, matrix.k));
+    left_.push_back(b_.matrix(named("left", i), MatrixUse::Left, type, matrix.m, matrix.k));
   for (int i = 0; i < part_.columns; ++i)
-    right_.push_back(b_.matrix(named("right", i), MatrixUse::Right, Ty::F16, matrix.k, matrix.n));
+    right_.push_back(b_.matrix(named("right", i), MatrixUse::Right, type, matrix.k, matrix.n));
   for (int i = 0; i < part_.rows * part_.columns; ++i) {
     sums_.push_back(b_.matrix(named("sum", i), MatrixUse::Sum, Ty::F32, matrix.m, matrix.n));
     b_.matrix_zero(sums_.back());

@@ -39,6 +39,10 @@ struct MatrixArrangement {
 /// The tile of an operation of matrix units on such devices.
 Tile matrix_tile(const MatrixArrangement& shape, const MmaConfig& matrix,
                  const TargetFacts& device);
+/// The type of the operands in shared memory.
+inline kernel::Ty operand_type(const Tile& t) {
+  return t.matrix.types.a == MmaType::BF16 ? kernel::Ty::BF16 : kernel::Ty::F16;
+}
 /// What an invocation does in a step besides bringing operands to shared memory, as for gpu_time().
 double matrix_work(const Tile& t);
 

@@ -37,4 +37,15 @@ struct Operand {
   std::optional<PackedOperand> packed = std::nullopt;
 };
 
+/// How many elements of 16 bits one asynchronous copy brings to shared memory: 8, 4 or 2 that lie
+/// side by side; 0 if the operand cannot be copied.
+inline int elements_of_copy(const Operand& operand) {
+  if (operand.packed) return 8;
+  if (!operand.plain || kernel::byte_size(operand.plain->type) != 2) return 0;
+  if (!operand.plain->contiguous_along && !operand.plain->contiguous_across) return 0;
+  for (const int n : {8, 4, 2})
+    if (operand.plain->divisor % n == 0) return n;
+  return 0;
+}
+
 }  // namespace reprise::shaders

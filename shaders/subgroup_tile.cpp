@@ -22,7 +22,7 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const CompileCosts& compile = price.compile;
   double compile_ms = results * (compile.multiply_add * size.unrolled + compile.result);
   if (size.dynamic) compile_ms *= compile.dynamic_rows;
-  if (size.fp16_operands) compile_ms *= compile.fp16;
+  if (size.mma == kHalfMma) compile_ms *= compile.fp16;
   compile_ms += compile.square * results * results;
   compile_ms += compile.instruction * prologue_instructions(size, w.a_loads, w.b_loads);
   return with_compile_time(cost, compile_ms, compile);

@@ -83,6 +83,7 @@ enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
   CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
 };
 
 inline constexpr int CU_COMPUTEMODE_PROHIBITED = 2;
@@ -92,6 +93,7 @@ enum CUfunction_attribute : int {
   CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
   CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
   CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
 };
 
 enum CUjit_option : int {
@@ -267,6 +269,7 @@ struct alignas(128) CUtensorMap {
   F(cuModuleUnload, (CUmodule module))                                                            \
   F(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char* name))              \
   F(cuFuncGetAttribute, (int* value, CUfunction_attribute attribute, CUfunction function))        \
+  F(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value))         \
   F(cuLaunchKernel, (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,      \
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes, \
                      CUstream stream, void** params, void** extra))                               \

@@ -9,9 +9,6 @@
 namespace reprise::cuda {
 namespace {
 
-// The shared memory that a kernel may use without opting in to more.
-constexpr uint32_t kSharedBytes = 49152;
-
 struct Query {
   const Library& library;
   CUdevice device = 0;
@@ -45,8 +42,7 @@ void fill_facts(Query& q, DeviceInfo& info) {
   f.max_workgroup_invocations =
       static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   f.max_shared_bytes =
-      std::min(kSharedBytes,
-               static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)));
+      static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   const CUdevice_attribute grid[] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
                                      CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
                                      CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};

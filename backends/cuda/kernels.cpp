@@ -103,6 +103,15 @@ Status check_parameters(Driver& d, CUfunction function, uint64_t block_bytes) {
   return {};
 }
 
+/// Lets launches give the function its shared memory.
+Status allow_shared(Driver& d, CUfunction function, uint32_t bytes) {
+  if (bytes == 0) return {};
+  return d.check(
+      d.fn().cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                static_cast<int>(bytes)),
+      "cuFuncSetAttribute");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Driver>& driver,
@@ -133,6 +142,9 @@ Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Dri
                        " on " + driver->info.id);
   }
   kernel->workgroup_ = code.workgroup;
+  kernel->dynamic_shared_bytes_ = reprise::dynamic_shared_bytes(code.shared_bytes);
+  RP_TRY(allow_shared(*driver, kernel->function_, kernel->dynamic_shared_bytes_)
+             .with_context(subject));
   ++driver->counters.kernels;
   return kernel;
 }

@@ -15,6 +15,8 @@ class CudaKernel final : public DeviceKernel {
                                                     const plan::KernelCode& code);
   CUfunction function() const { return function_; }
   const std::array<uint32_t, 3>& workgroup() const { return workgroup_; }
+  /// The shared memory that a launch gives it.
+  uint32_t dynamic_shared_bytes() const { return dynamic_shared_bytes_; }
   /// The size of the parameter block, which is the function's only parameter.
   uint64_t block_bytes() const { return block_bytes_; }
 
@@ -22,6 +24,7 @@ class CudaKernel final : public DeviceKernel {
   OwnedModule module_;
   CUfunction function_ = nullptr;
   std::array<uint32_t, 3> workgroup_{};
+  uint32_t dynamic_shared_bytes_ = 0;
   uint64_t block_bytes_ = 0;
 };
 

@@ -107,6 +107,7 @@ CUDA_KERNEL_NODE_PARAMS CudaRecording::params_of(const Launch& launch, const Gri
   p.blockDimX = group[0];
   p.blockDimY = group[1];
   p.blockDimZ = group[2];
+  p.sharedMemBytes = launch.kernel->dynamic_shared_bytes();
   p.kernelParams = block;
   return p;
 }
@@ -392,10 +393,11 @@ Status CudaRecording::launch_once(const Launch& launch, size_t index) {
   if (!is_empty(grid)) {
     const auto& group = launch.kernel->workgroup();
     void* block = block_of(launch);
-    RP_TRY(
-        driver_->check(fn.cuLaunchKernel(launch.kernel->function(), grid[0], grid[1], grid[2],
-                                         group[0], group[1], group[2], 0, stream_, &block, nullptr),
-                       "cuLaunchKernel"));
+    RP_TRY(driver_->check(
+        fn.cuLaunchKernel(launch.kernel->function(), grid[0], grid[1], grid[2], group[0], group[1],
+                          group[2], launch.kernel->dynamic_shared_bytes(), stream_, &block,
+                          nullptr),
+        "cuLaunchKernel"));
   }
   return stamp(1);
 }

@@ -1,5 +1,5 @@
-// Declares VK_KHR_cooperative_matrix for Vulkan headers that are older than the extension, such as
-// those of Debian 12 (1.3.239), and translates its properties.
+// Declares VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 for Vulkan headers that are older than
+// the extensions, such as those of Debian 12 (1.3.239), and translates properties of matrices.
 #pragma once
 
 #include <optional>
@@ -51,6 +51,22 @@ struct VkCooperativeMatrixPropertiesKHR {
 
 using PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR =
     VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*, VkCooperativeMatrixPropertiesKHR*);
+#endif
+
+#ifndef VK_KHR_shader_bfloat16
+#define VK_KHR_shader_bfloat16 1
+#define VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME "VK_KHR_shader_bfloat16"
+
+inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR =
+    static_cast<VkStructureType>(1000141000);
+
+struct VkPhysicalDeviceShaderBfloat16FeaturesKHR {
+  VkStructureType sType;
+  void* pNext;
+  VkBool32 shaderBFloat16Type;
+  VkBool32 shaderBFloat16DotProduct;
+  VkBool32 shaderBFloat16CooperativeMatrix;
+};
 #endif
 
 namespace reprise::vulkan {

@@ -100,6 +100,8 @@ void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chai
   if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
     link(tail, chain.matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
   }
+  if (has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME))
+    link(tail, chain.bfloat16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
   instance.fn().features2(handle, &chain.core);
 }
 
@@ -118,6 +120,7 @@ void PhysicalDevice::keep_used(FeatureChain& chain) const {
   chain.memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
   chain.timeline.timelineSemaphore = queues.transfer_queues > 0 ? VK_TRUE : VK_FALSE;
   chain.matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+  chain.bfloat16.shaderBFloat16DotProduct = VK_FALSE;
   VkPhysicalDeviceDescriptorIndexingFeatures none{};
   none.sType = chain.indexing.sType;
   none.pNext = chain.indexing.pNext;
@@ -258,7 +261,7 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   // Modules with cooperative matrices use the Vulkan memory model.
   if (chain.matrix.cooperativeMatrix != VK_FALSE &&
       chain.memory_model.vulkanMemoryModel != VK_FALSE)
-    fill_matrices(instance);
+    fill_matrices(instance, chain.bfloat16.shaderBFloat16CooperativeMatrix != VK_FALSE);
   if (chain.timeline.timelineSemaphore == VK_FALSE || hidden.transfer_queues)
     queues.transfer_queues = 0;
   if (!f.buffer_address) use_descriptors();
@@ -267,7 +270,7 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   full_subgroups = max_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
 }
 
-void PhysicalDevice::fill_matrices(const Instance& instance) {
+void PhysicalDevice::fill_matrices(const Instance& instance, bool bfloat16) {
   const auto query = instance.fn().matrix_properties;
   uint32_t n = 0;
   if (!query || query(handle, &n, nullptr) != VK_SUCCESS) return;
@@ -278,7 +281,9 @@ void PhysicalDevice::fill_matrices(const Instance& instance) {
   all.resize(std::min<size_t>(n, all.size()));
   for (const auto& p : all) {
     const std::optional<MmaConfig> matrix = matrix_of(p);
-    if (matrix) info.facts.matrices.push_back(*matrix);
+    const bool uses_bfloat16 =
+        matrix && (matrix->types.a == MmaType::BF16 || matrix->types.b == MmaType::BF16);
+    if (matrix && (bfloat16 || !uses_bfloat16)) info.facts.matrices.push_back(*matrix);
   }
 }
 
@@ -300,6 +305,8 @@ void PhysicalDevice::choose_extensions() {
   add(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  if (has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME))
+    extensions.push_back(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
   // For imported memory.
   for (const char* name : kExternalMemoryExtensions)
     if (has(name)) extensions.push_back(name);

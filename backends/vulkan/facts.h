@@ -27,6 +27,7 @@ struct FeatureChain {
   VkPhysicalDeviceDescriptorIndexingFeatures indexing{};
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{};
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
+  VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{};
 };
 
 /// The families of queues that a device is opened with.
@@ -78,7 +79,7 @@ struct PhysicalDevice {
   void fill_identity(const Instance& instance);
   void fill_features(const Instance& instance, const HiddenFeatures& hidden);
   void fill_limits(const Instance& instance);
-  void fill_matrices(const Instance& instance);
+  void fill_matrices(const Instance& instance, bool bfloat16);
   void choose_extensions();
   void choose_queues(const Instance& instance);
   std::vector<std::string> available_;  // extensions of the device

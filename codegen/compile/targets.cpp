@@ -23,6 +23,10 @@ std::vector<lower::Target> vulkan_targets() {
   matrix.predicate.matrices = {{16, 16, 16, kHalfMma}};
   matrix.predicate.shared_bytes = 32768;
   matrix.predicate.workgroup_invocations = 256;  // the largest cooperative tiles
+  lower::Target matrix_bf16 = matrix;
+  matrix_bf16.name = "vulkan-matrix-bf16";
+  matrix_bf16.predicate.needs_float16 = false;
+  matrix_bf16.predicate.matrices = {{16, 16, 16, kBfloatMma}};
   lower::Target matrix_sg8 = matrix;
   matrix_sg8.name = "vulkan-matrix-sg8";
   matrix_sg8.predicate.subgroup_size = 8;
@@ -51,7 +55,8 @@ std::vector<lower::Target> vulkan_targets() {
   descriptors.name = "vulkan-descriptors";
   descriptors.predicate.storage_buffers = 16;
   descriptors.on_request = true;
-  return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small, descriptors};
+  return {cpu_slow,    cpu_sg8,    cpu,  cpu_small, matrix,
+          matrix_bf16, matrix_sg8, full, small,     descriptors};
 }
 
 lower::Target with_float64(lower::Target t) {
@@ -70,7 +75,7 @@ lower::Target cuda_target(const CudaArch& arch) {
   p.subgroup_size = 32;
   p.matrices = CudaArch::matrices_of(arch.number);
   p.workgroup_invocations = 1024;
-  p.shared_bytes = 49152;
+  p.shared_bytes = CudaArch::shared_bytes_of(arch.number);
   p.cuda_arch = arch.str();
   return t;
 }

@@ -11,6 +11,7 @@
 #include "codegen/lower/problems/contraction.h"
 #include "codegen/options/progress.h"
 #include "codegen/probes/probes.h"
+#include "runtime/base/cuda_entry.h"
 #include "runtime/base/timing.h"
 
 namespace reprise {
@@ -31,9 +32,10 @@ bool uses_float64(const CompileContext& context, const lower::Fusion& fusion) {
          });
 }
 
-bool has_half_gemm(const graph::Graph& g, const lower::Fusion& fusion) {
-  return std::any_of(fusion.groups.begin(), fusion.groups.end(),
-                     [&](const auto& group) { return lower::is_half_gemm(g, group); });
+/// What matrix units multiply in a graph.
+void add_mma_types(const graph::Graph& g, const lower::Fusion& fusion, std::vector<MmaTypes>& out) {
+  for (const lower::Group& group : fusion.groups)
+    if (const auto types = lower::mma_types(g, group)) out.push_back(*types);
 }
 
 /// The targets, each after its form with fp64 arithmetic, but for those that the user named.
@@ -54,13 +56,18 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
                                           const lower::Fusion& fusion) {
   const CompileOptions& o = context.options;
   std::vector<lower::Target> all = context.targets;
-  bool half = has_half_gemm(context.model, fusion);
+  std::vector<MmaTypes> products;
+  add_mma_types(context.model, fusion, products);
   for (const auto& body : context.device_bodies.entries())
-    half = half || has_half_gemm(*body->graph, body->fusion);
+    add_mma_types(*body->graph, body->fusion, products);
+  const auto uses = [&](const MmaConfig& matrix) {
+    return std::ranges::find(products, matrix.types) != products.end();
+  };
   // Without a GEMM for its matrices, a matrix variant of Vulkan would equal another variant.
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
-    return t.predicate.api == Api::Vulkan && !t.predicate.matrices.empty() && !half && !named;
+    return t.predicate.api == Api::Vulkan && !t.predicate.matrices.empty() && !named &&
+           std::ranges::none_of(t.predicate.matrices, uses);
   });
   if (uses_float64(context, fusion)) {
     all = float64_before(all, o.targets);
@@ -226,6 +233,22 @@ class GraphPlans {
   std::vector<TargetFusion> wanted_;
 };
 
+/// What the kernels of a plan need of devices that may have less than their architecture promises.
+void raise_shared_bytes(const plan::Plan& plan, uint32_t& bytes) {
+  for (const plan::KernelCode& k : plan.kernels) bytes = std::max(bytes, k.shared_bytes);
+}
+
+/// Asks of devices no more shared memory than the kernels of a variant for CUDA need: a package
+/// runs where less is left for them.
+void lower_shared_bytes(package::Variant& v) {
+  if (v.predicate.api != Api::Cuda) return;
+  uint32_t bytes = kStaticSharedBytes;
+  raise_shared_bytes(v.plan, bytes);
+  for (const package::DeviceBody& body : v.bodies) raise_shared_bytes(body.plan, bytes);
+  v.predicate.shared_bytes = bytes;
+  for (package::DeviceBody& body : v.bodies) body.predicate.shared_bytes = bytes;
+}
+
 size_t launch_count(const plan::Plan& plan) {
   return static_cast<size_t>(std::ranges::count_if(plan.steps, [](const plan::Step& s) {
     return std::holds_alternative<plan::Launch>(s.what);
@@ -326,6 +349,7 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
     p.variants.push_back(std::move(v));
     RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
   }
+  std::ranges::for_each(p.variants, lower_shared_bytes);
   model.report_keys();
   bodies.report_faults(context.report);
   return {};

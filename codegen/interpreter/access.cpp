@@ -132,6 +132,7 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   const SharedArray& array = k_.shared[i.imm];
   const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
+  if (!load && array.type == Ty::BF16 && !are_bf16(s, lanes, active)) return;
   for (auto rest = active.list; !rest.empty() && !failed_;) {
     const uint8_t variant = variant_of_[rest[0]];
     const auto end =
@@ -146,6 +147,20 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
       checked_shared_access<false>(s, same);
     }
   }
+}
+
+bool Interpreter::are_bf16(const Step& s, uint32_t lanes, const Active& active) {
+  const uint32_t n = find(active, [&](uint32_t m) {
+    for (uint32_t l = 0; l < lanes; ++l) {
+      const uint32_t bits = s.in[1].u32[l * stride_ + m];
+      const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
+      if ((bits & 0xffffU) != 0 && !is_nan) return true;
+    }
+    return false;
+  });
+  if (n != kNoInvocation)
+    violate(s.id, n, "stores to " + k_.shared[s.inst->imm].name + " what is no value of BF16");
+  return n == kNoInvocation;
 }
 
 template <bool load>
@@ -393,9 +408,9 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
         return violate(s.id, n, "races with another invocation on " + element());
       uint64_t& cell = shared_[a.shared][size_t{group} * array.count + at];
       if (load) {
-        value = number_of(cell, array.type);
+        value = number_of(cell, compute_type(array.type));
       } else {
-        cell = bits_of(value, array.type);
+        cell = bits_of(value, compute_type(array.type));
       }
     }
   }

@@ -128,6 +128,8 @@ class Interpreter {
   void local_access(const Step& s, const Active& active);
   void local_element(const Step& s, size_t index, const Active& active);
   void shared_access(const Step& s, const Active& active);
+  /// Whether a shared array of BF16 has room for the digits of what is stored to it.
+  bool are_bf16(const Step& s, uint32_t lanes, const Active& active);
   /// Indices are in range. Accesses at these positions are checked for races.
   template <bool load>
   void checked_shared_access(const Step& s, std::span<const uint32_t> positions);

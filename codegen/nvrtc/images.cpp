@@ -8,6 +8,7 @@
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/nvrtc/cache.h"
 #include "codegen/options/progress.h"
+#include "runtime/base/cuda_entry.h"
 #include "runtime/base/parallel.h"
 #include "runtime/plan/block_layout.h"
 
@@ -127,6 +128,8 @@ class Worker {
     for (plan::KernelCode* k : job.kernels) {
       k->image = image->bytes;
       k->usage = image->usage;
+      // The compiler counts only what a kernel declares.
+      if (k->usage.registers != 0) k->usage.shared_bytes += dynamic_shared_bytes(k->shared_bytes);
     }
     const std::lock_guard lock(mutex_);
     ++done_;

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "runtime/base/cuda_entry.h"
+
 namespace reprise {
 namespace {
 constexpr std::string_view kCubin = "sm_", kPtx = "compute_";
@@ -41,11 +43,17 @@ std::string CudaArch::str() const {
   return std::string(ptx ? kPtx : kCubin) + std::to_string(number);
 }
 
+uint32_t CudaArch::shared_bytes_of(uint32_t number) {
+  // sm_86, sm_89 and sm_120 have least; sm_80 has 163 KB, sm_90 227 KB.
+  constexpr uint32_t kSince80 = 99U << 10U;
+  return number >= 80 ? kSince80 : kStaticSharedBytes;
+}
+
 std::vector<MmaConfig> CudaArch::matrices_of(uint32_t number) {
   constexpr struct {
     uint32_t since;
     MmaConfig config;
-  } kRows[] = {{80, {16, 16, 16, kHalfMma}}};
+  } kRows[] = {{80, {16, 16, 16, kHalfMma}}, {80, {16, 16, 16, kBfloatMma}}};
   std::vector<MmaConfig> out;
   for (const auto& row : kRows)
     if (number >= row.since) out.push_back(row.config);

@@ -12,6 +12,8 @@
 
 namespace reprise {
 
+inline constexpr MmaTypes kBfloatMma{MmaType::BF16, MmaType::BF16, MmaType::F32};
+
 struct CudaArch {
   /// The lowest supported architecture: kernels need __grid_constant__ parameters (sm_70), and
   /// NVRTC 13 supports sm_75 and later.
@@ -30,6 +32,8 @@ struct CudaArch {
   std::string str() const;
   /// What matrix units of devices of that architecture multiply, of what the emitter can write.
   static std::vector<MmaConfig> matrices_of(uint32_t number);
+  /// The shared memory in bytes that a kernel may have on every device since that architecture.
+  static uint32_t shared_bytes_of(uint32_t number);
   /// Whether such devices copy from global to shared memory asynchronously.
   static bool copies_asynchronously(uint32_t number) { return number >= 80; }
 

@@ -1,5 +1,5 @@
-// Kernel template: GEMM on matrix units, fp16 operands and fp32 sums, through a ring of stages that
-// asynchronous copies fill.
+// Kernel template: GEMM on matrix units, operands of fp16 or bf16 and fp32 sums, through a ring of
+// stages that asynchronous copies fill.
 //
 // Tile::stages blocks of A and B, of `step` values of k each, lie in shared memory. While a
 // workgroup multiplies one (matrix_tile.h), the copies of the next ones are under way, so that it
@@ -7,7 +7,8 @@
 //   1. Wait for the oldest copies, and for the other invocations.
 //   2. Begin to copy the block that is stages - 1 ahead, to where the last one was multiplied.
 //   3. Multiply the oldest block.
-// Neighbouring invocations copy neighbouring 16 bytes. No instruction converts or moves an element.
+// Neighbouring invocations copy neighbouring 16 bytes, or 8 or 4 if the lines of an operand are
+// aligned to no more. No instruction converts or moves an element.
 //
 // For operands that are in memory as they are, or packed (operand.h). Rows past the last one are
 // clamped, what lies past the end of K or past the last column becomes zero, so M, N and K may have
@@ -26,13 +27,14 @@ using kernel::Ty;
 
 namespace {
 
-constexpr int kCopied = 8;  // elements of 16 bits
-
 struct AsyncShape {
   MatrixArrangement matrices;
   int stages;
 };
-constexpr AsyncShape kAsyncShapes[] = {{{4, 4, 2, 16}, 3}, {{4, 4, 2, 16}, 2}, {{2, 4, 2, 16}, 4},
+/// Among equal ones the first is taken: of the largest, two workgroups with three stages fit into
+/// the shared memory of an sm_80 or sm_90.
+constexpr AsyncShape kAsyncShapes[] = {{{4, 4, 2, 32}, 3}, {{4, 4, 2, 32}, 4}, {{4, 4, 2, 16}, 3},
+                                       {{4, 4, 2, 16}, 2}, {{2, 4, 2, 32}, 4}, {{2, 4, 2, 16}, 4},
                                        {{2, 4, 2, 32}, 2}, {{2, 2, 2, 32}, 4}, {{2, 2, 2, 32}, 3},
                                        {{2, 1, 1, 64}, 4}};
 
@@ -48,8 +50,8 @@ int line_elements(bool along_k, const Tile& t, int elements) {
 
 /// Of the stages and the sums.
 int async_bytes(const GemmSize& size, const Tile& t) {
-  const int stage = line_elements(size.copies->a_along_k, t, t.rows) +
-                    line_elements(size.copies->b_along_k, t, t.columns);
+  const int stage = line_elements(size.a_copies->along_k, t, t.rows) +
+                    line_elements(size.b_copies->along_k, t, t.columns);
   return 2 * t.stages * stage + sum_bytes(t);
 }
 
@@ -57,8 +59,14 @@ int async_bytes(const GemmSize& size, const Tile& t) {
 double async_time(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
   const double threads = t.workgroup;
-  const double copies = static_cast<double>(t.rows + t.columns) * t.step / kCopied / threads;
-  const double work = gpu.copy * copies + matrix_work(t);
+  const auto copies = [&](int lines, const GemmSize::Copies& of) {
+    constexpr double kIssue = 8;  // the part of a copy's price that its bytes do not change
+    constexpr int kMost = 8;
+    const double price = kIssue + (gpu.copy - kIssue) * of.elements / kMost;
+    return price * lines * t.step / of.elements / threads;
+  };
+  const double work =
+      copies(t.rows, *size.a_copies) + copies(t.columns, *size.b_copies) + matrix_work(t);
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
   return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work,
                   gpu.latency / (t.stages - 1));
@@ -74,17 +82,20 @@ class CopiedOperand {
   };
   CopiedOperand(const TileWork& w, int shared, const Operand& operand, BlockLayout layout,
                 const Side& side)
-      : b_(w.gemm.builder()), shared_(shared), layout_(layout), depth_(w.gemm.extent().k) {
+      : b_(w.gemm.builder()),
+        shared_(shared),
+        layout_(layout),
+        depth_(w.gemm.extent().k),
+        along_k_(layout.along == 1),
+        step_(w.tile.step),
+        copied_(elements_of_copy(operand)) {
     const auto& [elements, first, count] = side;
-    along_k_ = layout.along == 1;
-    step_ = w.tile.step;
     if (operand.packed) {
       // [N / columns][K][columns], with zeros past the last column.
       buffer_ = operand.packed->buffer;
       distance_ = b_.i32(elements);
-      add(w, elements, [&, elements = elements](Value element) {
-        return std::pair(w.origin.column_tile * elements * depth_ + element, Val{});
-      });
+      const Value tile = w.origin.column_tile * elements * depth_;
+      add(w, elements, [&](Value element) { return std::pair(tile + element, Val{}); });
       return;
     }
     const PlainOperand& plain = *operand.plain;
@@ -92,50 +103,60 @@ class CopiedOperand {
     distance_ = plain.along;
     add(w, elements, [&, first = first, count = count](Value element) {
       const Value at = first + element;
-      if (along_k_) {
-        const Value clamped = min(at, count - 1);
-        return std::pair(plain.first + clamped * plain.across, Val{});
-      }
-      const Val exist = b_.max(b_.min(count - at, b_.i32(kCopied)), b_.i32(0));
-      return std::pair(plain.first + at * plain.across, exist);
+      const Value from = along_k_ ? min(at, count - 1) : at;
+      return std::pair(plain.first + from * plain.across, along_k_ ? Val{} : below(at, count));
     });
   }
 
   /// Begins to copy the step whose first k is given to a stage. What is not below `end` is zero.
   void copy(Value first_k, Value end, Value stage) {
     const auto depth = b_.as_const(depth_);
-    const bool whole = depth && *depth % step_ == 0;  // all of the step is below `end`, or nothing
+    const bool exact = depth && *depth % step_ == 0;  // all of the step is below `end`, or nothing
+    const Value distance = first_k * distance_;
     for (const Chunk& c : chunks_) {
-      const Value k = first_k + c.k;
-      const Val some = c.exist ? c.exist : Val{b_.i32(kCopied)};
-      const Val exist = along_k_ && !whole
-                            ? Val{b_.max(b_.min(end - k, b_.i32(kCopied)), b_.i32(0))}
-                            : Val{b_.select((whole ? first_k : k) < end, some, b_.i32(0))};
-      b_.async_copy(buffer_, c.from + k * distance_, shared_, stage + c.to, kCopied, exist);
+      const Value k = exact ? first_k : first_k + c.k;
+      const Val all = b_.i32(copied_);
+      const Val exist = along_k_ && !exact
+                            ? below(k, end)
+                            : Val{b_.select(k < end, c.exist ? c.exist : all, b_.i32(0))};
+      b_.async_copy(buffer_, c.from + distance, shared_, stage + c.to, copied_, exist);
     }
   }
 
  private:
   struct Chunk {
-    Value from;  // the index of its first element at k = 0
+    Value from;  // the index of its first element in the step at k = 0
     Value k;     // its first k within a step
     Value to;    // its place within a stage
     Val exist;   // how many of its elements exist; null: all
   };
 
-  /// Splits the chunks over the invocations. `place` gives the index of an element at k = 0.
+  /// How many of the elements of a copy from `at` on lie before `end`.
+  Val below(Value at, Value end) {
+    // All of them or none, which costs less.
+    const auto last = b_.as_const(end);
+    const auto depth = b_.as_const(depth_);
+    const bool whole = along_k_ ? depth && *depth % copied_ == 0 : last && *last % copied_ == 0;
+    if (whole) return b_.select(at < end, b_.i32(copied_), b_.i32(0));
+    return b_.max(b_.min(end - at, b_.i32(copied_)), b_.i32(0));
+  }
+
+  /// Splits the chunks over the invocations. `place` gives the index of an element at k = 0, and
+  /// Chunk::exist.
   template <typename Place>
   void add(const TileWork& w, int elements, const Place& place) {
     const Value local = local_index(b_);
     const int invocations = static_cast<int>(w.tile.workgroup);
-    const int width = (along_k_ ? step_ : elements) / kCopied;
-    for (int first = 0; first < elements * step_ / kCopied; first += invocations) {
-      const Value n = local + first;
-      const Value line = n / width, chunk = n % width * kCopied;
+    const int width = (along_k_ ? step_ : elements) / copied_;
+    for (int first = 0; first < elements * step_ / copied_; first += invocations) {
+      // The chunks of an invocation have one place in their lines, if these divide evenly.
+      const bool even = invocations % width == 0;
+      const Value n = even ? local : local + first;
+      const Value line = n / width + (even ? first / width : 0), chunk = n % width * copied_;
       const Value element = along_k_ ? line : chunk, k = along_k_ ? chunk : line;
       const auto [from, exist] = place(element);
       const Value to = element * layout_.across + k * layout_.along + layout_.base;
-      chunks_.push_back({from, k, to, exist});
+      chunks_.push_back({from + k * distance_, k, to, exist});
     }
   }
 
@@ -143,8 +164,8 @@ class CopiedOperand {
   int shared_, buffer_ = -1;
   BlockLayout layout_;
   Value depth_, distance_;
-  bool along_k_ = false;
-  int step_ = 0;
+  bool along_k_;
+  int step_, copied_;
   std::vector<Chunk> chunks_;
 };
 
@@ -154,8 +175,8 @@ class AsyncSchedule final : public Schedule {
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (!size.fp16_operands || !size.copies || !device.async_copies()) return out;
-    for (const MmaConfig& matrix : device.matrices(kHalfMma)) {
+    if (!size.mma || !size.a_copies || !size.b_copies || !device.async_copies()) return out;
+    for (const MmaConfig& matrix : device.matrices(*size.mma)) {
       if (matrix.scope != MmaScope::Subgroup) continue;
       for (const AsyncShape& shape : kAsyncShapes) add_tile(out, shape, matrix, size, device);
     }
@@ -174,7 +195,7 @@ class AsyncSchedule final : public Schedule {
     const int base = line_elements(left_along_k, t, t.rows);
     block.b = lines(base, right_along_k, t, t.columns);
     const int stage = base + line_elements(right_along_k, t, t.columns);
-    block.shared = b.shared("stages", Ty::F16, static_cast<uint32_t>(t.stages * stage));
+    block.shared = b.shared("stages", operand_type(t), static_cast<uint32_t>(t.stages * stage));
     const GemmExtent extent = w.gemm.extent();
     if (!left.plain || (!right.plain && !right.packed))
       return internal_error("an operand of the GEMM cannot be copied");
@@ -220,8 +241,8 @@ class AsyncSchedule final : public Schedule {
     t.stages = shape.stages;
     const int invocations = static_cast<int>(t.workgroup);
     const bool even = t.step % static_cast<int>(matrix.k) == 0 &&
-                      t.rows * t.step / kCopied % invocations == 0 &&
-                      t.columns * t.step / kCopied % invocations == 0 &&
+                      t.rows * t.step / size.a_copies->elements % invocations == 0 &&
+                      t.columns * t.step / size.b_copies->elements % invocations == 0 &&
                       MatrixDivision(t).stored_rows * t.columns % (4 * invocations) == 0;
     if (!even || t.workgroup > device.workgroup_invocations() ||
         async_bytes(size, t) > static_cast<int>(device.shared_bytes()))

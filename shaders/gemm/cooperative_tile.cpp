@@ -1,4 +1,5 @@
-// Kernel template: GEMM with cooperative matrices (matrix units), fp16 operands and fp32 sums.
+// Kernel template: GEMM with cooperative matrices (matrix units), operands of fp16 or bf16 and fp32
+// sums.
 //
 // A workgroup of 2 x 2 or 2 x 4 subgroups computes a tile of rows x columns of C. A subgroup has
 // several rows and columns of cooperative matrices as accumulators (Division). K is walked in steps
@@ -11,7 +12,8 @@
 // and invocations apply the epilogue to vectors and store them.
 //
 // Operands are clamped past the last row and column and zero past the end of K, so M, N and K may
-// have any size. Only for GEMMs whose operands are fp16 values: fp32 operands are never rounded.
+// have any size. Only for GEMMs whose operands are values of such a type: fp32 operands are never
+// rounded.
 //
 // Shared memory: see shared_bytes().
 #include <algorithm>
@@ -70,8 +72,8 @@ class CooperativeSchedule final : public Schedule {
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (!size.fp16_operands) return out;
-    for (const MmaConfig& matrix : device.matrices(kHalfMma)) {
+    if (!size.mma) return out;
+    for (const MmaConfig& matrix : device.matrices(*size.mma)) {
       if (matrix.scope == MmaScope::Subgroup) add_cooperative_tiles(out, matrix, size, device);
     }
     return out;
@@ -87,7 +89,7 @@ class CooperativeSchedule final : public Schedule {
     block.a = {0, line, 1};
     block.b = {t.rows * line, along_k ? line : 1, along_k ? 1 : t.columns + kFragmentPad};
     const int buffer = block.b.base + (along_k ? t.columns * line : t.step * block.b.along);
-    block.shared = b.shared("block", Ty::F16, static_cast<uint32_t>(2 * buffer));
+    block.shared = b.shared("block", operand_type(t), static_cast<uint32_t>(2 * buffer));
     BlockOperands operands(w, block.shared, block.a, block.b);
     RP_TRY(operands.loop(buffer, [&](Value at) {
       matrices.multiply(block, at);

@@ -61,16 +61,16 @@ Place place_of(const TileWork& w) {
 Status add_quad(const TileWork& w, const std::vector<Index>& rows,
                 const std::vector<Column>& columns, Value quad, LocalGrid& acc) {
   kernel::Builder& b = w.gemm.builder();
-  const bool along_k = w.gemm.b_along_k();
+  const bool along_k = w.gemm.b_along_k(), whole = w.gemm.whole_k_blocks();
   std::vector<Values> xs, ys;
   for (const Index& row : rows) {
-    RP_ASSIGN(Values x, w.gemm.load_a_block(row, quad));
+    RP_ASSIGN(Values x, w.gemm.load_a_block(row, quad, whole));
     xs.push_back(std::move(x));
   }
   for (size_t i = 0; i < 4; ++i) {
     const Value k = quad * 4 + static_cast<int64_t>(i);
-    Result<Values> y = along_k ? w.gemm.load_b_block(columns[i], quad)  //
-                               : w.gemm.load_b_block(columns[0], k);
+    Result<Values> y = along_k ? w.gemm.load_b_block(columns[i], quad, whole)  //
+                               : w.gemm.load_b_block(columns[0], k, whole);
     RP_ASSIGN(Values four, std::move(y));
     ys.push_back(std::move(four));
   }

@@ -111,10 +111,11 @@ class GemvBlocks final : public Schedule {
   /// A row's elements of a step: those of the lane's quad, or of all quads.
   static Result<Values> load_row(const TileWork& w, const Index& row, Value first, Value lane) {
     const int quads = w.tile.step / 4;
-    if (w.tile.unit == Unit::Subgroup) return w.gemm.load_a_block(row, first + lane % quads);
+    const bool whole = w.gemm.whole_k_blocks();
+    if (w.tile.unit == Unit::Subgroup) return w.gemm.load_a_block(row, first + lane % quads, whole);
     Values out;
     for (int q = 0; q < quads; ++q) {
-      RP_ASSIGN(const Values four, w.gemm.load_a_block(row, first + q));
+      RP_ASSIGN(const Values four, w.gemm.load_a_block(row, first + q, whole));
       out.insert(out.end(), four.begin(), four.end());
     }
     return out;

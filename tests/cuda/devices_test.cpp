@@ -114,7 +114,7 @@ TEST_F(CudaDevices, FactsFollowTheDriver) {
   EXPECT_EQ(d.api, "CUDA 12.4, sm_75");
   EXPECT_EQ(d.facts.cuda_arch, 75U);
   EXPECT_EQ(d.facts.subgroup_size, 32U);
-  EXPECT_EQ(d.facts.max_shared_bytes, 49152U);
+  EXPECT_EQ(d.facts.max_shared_bytes, 65536U);
   EXPECT_EQ(d.facts.max_grid[0], 0x7fffffffU);
   EXPECT_TRUE(d.facts.int64 && d.facts.float16 && d.facts.subgroup_extended_types);
   EXPECT_TRUE(d.facts.matrices.empty());
@@ -122,7 +122,7 @@ TEST_F(CudaDevices, FactsFollowTheDriver) {
   EXPECT_NE(std::vector<uint8_t>(d.uuid, d.uuid + 16),
             std::vector<uint8_t>(devices[0].uuid, devices[0].uuid + 16));
   set("ARCH", "120");
-  EXPECT_EQ(cuda::devices()[0].facts.matrices.size(), 1U);
+  EXPECT_EQ(cuda::devices()[0].facts.matrices.size(), 2U);
   EXPECT_EQ(cuda::open(2, {}).status().code(), Code::Usage);
 }
 

@@ -85,6 +85,13 @@ uint32_t shared_bytes(std::string_view body) {
   return bytes;
 }
 
+/// Of the kernel's `RP_DYNAMIC_SHARED(NAME, COUNT)`.
+uint32_t dynamic_bytes(std::string_view body) {
+  const size_t at = body.find("RP_DYNAMIC_SHARED(");
+  if (at == std::string_view::npos) return 0;
+  return static_cast<uint32_t>(std::stoul(word_before(body, body.find(')', at))));
+}
+
 /// Whether a statement that defines a value loads from the buffer.
 bool loads(std::string_view body, const std::string& buffer) {
   bool found = false;
@@ -126,6 +133,7 @@ std::vector<KernelText> kernels_of(const std::string& text) {
     read_block(all, k);
     for (BufferMember& b : k.buffers) b.read = !b.written || loads(body, b.name);
     k.shared_bytes = shared_bytes(body);
+    k.dynamic_bytes = dynamic_bytes(body);
     k.waits = waits(body);
     kernels.push_back(std::move(k));
     at = next;

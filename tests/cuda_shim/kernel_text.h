@@ -20,6 +20,7 @@ struct KernelText {
   uint32_t max_threads = 1024;  // __launch_bounds__
   uint32_t block_bytes = 0;     // the one parameter's size
   uint32_t shared_bytes = 0;    // static shared memory
+  uint32_t dynamic_bytes = 0;   // that launches give it
   bool waits = false;           // its invocations meet at barriers or exchange values
   std::vector<BufferMember> buffers;
 };

@@ -111,15 +111,15 @@ RP_UNCHECKED static unsigned atomicMax(unsigned* at, unsigned v) {
 const char* shim_fast_text() {
   return R"(
 struct shim_fragments { const unsigned* left; const unsigned* right; float* sum; };
-RP_UNCHECKED static void shim_multiply(shim_fragments** lanes) {
+template <typename T> RP_UNCHECKED static void shim_multiply(shim_fragments** lanes) {
   float left[16][16], right[16][16], sum[16][16];
   for (unsigned n = 0; n < 32; ++n) {
     const unsigned g = n >> 2, t = 2u * (n & 3u);
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned a = lanes[n]->left[i], b = lanes[n]->right[i];
       for (unsigned h = 0; h < 2; ++h) {
-        left[g + 8u * (i & 1u)][t + 8u * (i >> 1) + h] = rp_half_of(a, h);
-        right[t + 8u * (i & 1u) + h][g + 8u * (i >> 1)] = rp_half_of(b, h);
+        left[g + 8u * (i & 1u)][t + 8u * (i >> 1) + h] = rp_half_of<T>(a, h);
+        right[t + 8u * (i & 1u) + h][g + 8u * (i >> 1)] = rp_half_of<T>(b, h);
       }
     }
     for (unsigned i = 0; i < 8; ++i) sum[g + 4u * (i & 2u)][t + (i & 1u) + 2u * (i & 4u)] = lanes[n]->sum[i];
@@ -132,10 +132,11 @@ RP_UNCHECKED static void shim_multiply(shim_fragments** lanes) {
     for (unsigned i = 0; i < 8; ++i) lanes[n]->sum[i] = sum[g + 4u * (i & 2u)][t + (i & 1u) + 2u * (i & 4u)];
   }
 }
-static inline void shim_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const rp_matrix_right& b) {
+template <typename T>
+static inline void shim_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<T>& a, const rp_matrix_right<T>& b) {
   shim_fragments mine = {a.r, b.r, sum.r};
   void** const lanes = reprise_shim->meet(reprise_shim, &mine);
-  if (lanes != nullptr) shim_multiply((shim_fragments**)lanes);
+  if (lanes != nullptr) shim_multiply<T>((shim_fragments**)lanes);
 }
 #define rp_matrix_mul_add shim_matrix_mul_add
 )";

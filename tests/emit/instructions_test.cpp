@@ -494,18 +494,19 @@ TEST(Instructions, MatricesOfAWarp) {
   std::vector<Case> cases;
   // Lines are copied asynchronously, and loaded as such, or element by element.
   for (const bool lines : {false, true}) {
-    for (const int order : {0, 1, 2, 3}) {
-      const bool left_by_columns = order / 2 == 1, right_by_columns = order % 2 == 1;
+    for (const int order : {0, 1, 2, 3, 4, 5, 6, 7}) {
+      const Ty type = order < 4 ? Ty::F16 : Ty::BF16;
+      const bool left_by_columns = order / 2 % 2 == 1, right_by_columns = order % 2 == 1;
       const uint32_t align = lines ? 8 : 1;
-      Maker m("matrices" + std::to_string(4 * lines + order), 64);
+      Maker m("matrices" + std::to_string(8 * lines + order), 64);
       Builder& b = m.b;
       b.require_subgroup_size(32);
       constexpr int kSize = 16, kLine = 24, kCount = 4 * kSize * kLine;
-      const int x = m.in("x", Ty::F16, kCount), y = m.out("y", Ty::F32, kCount / 2);
-      const int halves = b.shared("halves", Ty::F16, kCount);
+      const int x = m.in("x", type, kCount), y = m.out("y", Ty::F32, kCount / 2);
+      const int halves = b.shared("halves", type, kCount);
       const int sums = b.shared("sums", Ty::F32, kCount / 2);
-      const int left = b.matrix("left", kernel::MatrixUse::Left, Ty::F16, kSize, kSize);
-      const int right = b.matrix("right", kernel::MatrixUse::Right, Ty::F16, kSize, kSize);
+      const int left = b.matrix("left", kernel::MatrixUse::Left, type, kSize, kSize);
+      const int right = b.matrix("right", kernel::MatrixUse::Right, type, kSize, kSize);
       const int sum = b.matrix("sum", kernel::MatrixUse::Sum, Ty::F32, kSize, kSize);
       const Val local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
       const auto copy = [&](int count, const std::function<void(Val)>& fn) {

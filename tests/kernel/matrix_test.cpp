@@ -1,6 +1,10 @@
 // Matrices of subgroups: what they compute, and what the verifier and the interpreter refuse.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
+#include <tuple>
+
 #include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/build/builder.h"
 #include "tests/kernel/verified.h"
@@ -18,16 +22,16 @@ struct Products {
   int a = 0, w = 0, y = 0, halves = 0, sums = 0, left = 0, right = 0, sum = 0;
   Val local, subgroup;
 
-  explicit Products(uint32_t lanes = kLanes) {
+  explicit Products(Ty type = Ty::F16) {
     b.set_workgroup(2 * kLanes);
-    b.require_subgroup_size(lanes);
-    a = b.buffer("a", Ty::F16, Access::Read);
-    w = b.buffer("w", Ty::F16, Access::Read);
+    b.require_subgroup_size(kLanes);
+    a = b.buffer("a", type, Access::Read);
+    w = b.buffer("w", type, Access::Read);
     y = b.buffer("y", Ty::F32, Access::Write);
-    halves = b.shared("halves", Ty::F16, 4 * kSize * kLine);
+    halves = b.shared("halves", type, 4 * kSize * kLine);
     sums = b.shared("sums", Ty::F32, 2 * kSize * kLine);
-    left = b.matrix("left", MatrixUse::Left, Ty::F16, kSize, kSize);
-    right = b.matrix("right", MatrixUse::Right, Ty::F16, kSize, kSize);
+    left = b.matrix("left", MatrixUse::Left, type, kSize, kSize);
+    right = b.matrix("right", MatrixUse::Right, type, kSize, kSize);
     sum = b.matrix("sum", MatrixUse::Sum, Ty::F32, kSize, kSize);
     local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
     subgroup = b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32);
@@ -61,52 +65,101 @@ struct Products {
   }
 };
 
-std::vector<uint16_t> halves_of(int seed) {
+float number_at(size_t i, int seed) {
+  return static_cast<float>((static_cast<int>(i) * seed) % 7 - 3);
+}
+
+std::vector<uint16_t> halves_of(Ty type, int seed) {
   std::vector<uint16_t> v;
-  for (int i = 0; i < 2 * kSize * kSize; ++i)
-    v.push_back(float_to_f16(static_cast<float>((i * seed) % 7 - 3)));
+  for (size_t i = 0; i < 2 * kSize * kSize; ++i) {
+    const float x = number_at(i, seed);
+    v.push_back(type == Ty::F16 ? float_to_f16(x) : float_to_bf16(x));
+  }
   return v;
 }
 
 Result<std::vector<float>> run(const Kernel& k) {
-  std::vector<uint16_t> a = halves_of(5), w = halves_of(3);
+  const Ty type = k.buffers[0].storage;
+  std::vector<uint16_t> a = halves_of(type, 5), w = halves_of(type, 3);
   std::vector<float> y(2 * kSize * kSize);
   const auto bytes = [](auto& v) { return std::as_writable_bytes(std::span(v)); };
   RP_TRY(interpret(k, {{1, 1, 1}, {bytes(a), bytes(w), bytes(y)}, {}}).status());
   return y;
 }
 
-TEST(Matrix, MultipliesPerSubgroup) {
-  Products p;
-  p.fill();
-  p.b.barrier();
-  p.multiply();
-  p.b.barrier();
-  p.read_back();
-  auto k = p.b.finish();
-  ASSERT_TRUE(k.ok()) << k.status().message();
-  EXPECT_EQ(requirements(*k).matrix, (MmaConfig{kSize, kSize, kSize, kHalfMma}));
-  Kernel copied = *k;
-  ASSERT_TRUE(legalize(copied, {}).ok());
-  for (const Kernel* kernel : {&*k, &copied}) {
-    const auto y = run(*kernel);
-    ASSERT_TRUE(y.ok()) << y.status().message();
-    const std::vector<uint16_t> a = halves_of(5), w = halves_of(3);
-    for (size_t s = 0; s < 2; ++s) {
-      for (size_t r = 0; r < kSize; ++r) {
-        for (size_t c = 0; c < kSize; ++c) {
-          float expected = 1;
-          for (size_t d = 0; d < kSize; ++d) {
-            expected += f16_to_float(a[(s * kSize + r) * kSize + d]) *
-                        f16_to_float(w[(s * kSize + c) * kSize + d]);
-          }
-          EXPECT_EQ((*y)[(s * kSize + r) * kSize + c], expected);
+void expect_products(const Kernel& k) {
+  const auto y = run(k);
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  for (size_t s = 0; s < 2; ++s) {
+    for (size_t r = 0; r < kSize; ++r) {
+      for (size_t c = 0; c < kSize; ++c) {
+        float expected = 1;
+        for (size_t d = 0; d < kSize; ++d) {
+          expected +=
+              number_at((s * kSize + r) * kSize + d, 5) * number_at((s * kSize + c) * kSize + d, 3);
         }
+        EXPECT_EQ((*y)[(s * kSize + r) * kSize + c], expected);
       }
     }
   }
-  EXPECT_NE(print(*k).find("matrix_load right, halves["), std::string::npos) << print(*k);
-  EXPECT_NE(print(*k).find("matrix left: left f16 8x8"), std::string::npos) << print(*k);
+}
+
+TEST(Matrix, MultipliesPerSubgroup) {
+  constexpr MmaTypes kBfloats{MmaType::BF16, MmaType::BF16, MmaType::F32};
+  for (const auto& [type, types, name] :
+       {std::tuple{Ty::F16, kHalfMma, "f16"}, std::tuple{Ty::BF16, kBfloats, "bf16"}}) {
+    SCOPED_TRACE(name);
+    Products p(type);
+    p.fill();
+    p.b.barrier();
+    p.multiply();
+    p.b.barrier();
+    p.read_back();
+    auto k = p.b.finish();
+    ASSERT_TRUE(k.ok()) << k.status().message();
+    EXPECT_EQ(requirements(*k).matrix, (MmaConfig{kSize, kSize, kSize, types}));
+    Kernel copied = *k;
+    ASSERT_TRUE(legalize(copied, {}).ok());
+    expect_products(*k);
+    expect_products(copied);
+    EXPECT_NE(print(*k).find("matrix_load right, halves["), std::string::npos) << print(*k);
+    const std::string left = std::string("matrix left: left ") + name + " 8x8";
+    EXPECT_NE(print(*k).find(left), std::string::npos) << print(*k);
+  }
+}
+
+/// What a kernel loads from a shared array of BF16 to which it stored `value`.
+Result<float> through_bfloats(float value) {
+  Builder b("bfloats");
+  b.set_workgroup(1);
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const int cells = b.shared("cells", Ty::BF16, 2);
+  const Val loaded = b.load(x, b.i32(0));
+  b.shared_store(cells, b.i32(0), b.compose({loaded, loaded}));
+  b.store(y, b.i32(0), b.shared_load(cells, b.i32(1)));
+  RP_ASSIGN(const Kernel k, b.finish());
+  float from[1] = {value}, to[1] = {0};
+  const auto bytes = [](auto& v) { return std::as_writable_bytes(std::span(v)); };
+  RP_TRY(interpret(k, {{1, 1, 1}, {bytes(from), bytes(to)}, {}}).status());
+  return to[0];
+}
+
+TEST(Matrix, SharedArraysOfBfloatsTakeTheirValuesOnly) {
+  for (const float v : {0.0F, -1.5F, 0x1p-133F, 0x1.fep127F, INFINITY}) {
+    const auto got = through_bfloats(v);
+    ASSERT_TRUE(got.ok()) << got.status().message();
+    EXPECT_EQ(*got, v);
+  }
+  const auto nan = through_bfloats(std::bit_cast<float>(0x7fffffffU));
+  ASSERT_TRUE(nan.ok()) << nan.status().message();
+  EXPECT_TRUE(std::isnan(*nan));
+  for (const float v : {1.001F, 0x1p-134F}) {
+    const auto got = through_bfloats(v);
+    ASSERT_FALSE(got.ok()) << v;
+    EXPECT_NE(got.status().message().find("stores to cells what is no value of BF16"),
+              std::string::npos)
+        << got.status().message();
+  }
 }
 
 TEST(Matrix, InterpreterCatchesViolations) {
@@ -173,6 +226,8 @@ TEST(Matrix, VerifierNamesWhatIsWrong) {
       {"no shared array 5", [](Products& p) { p.b.matrix_load(p.left, 5, p.b.i32(0), kLine); }},
       {"matrix 'odd' of f16 4x8",
        [](Products& p) { p.b.matrix("odd", MatrixUse::Right, Ty::F16, 4, 8); }},
+      {"matrix 'odd' of bf16 8x8",
+       [](Products& p) { p.b.matrix("odd", MatrixUse::Right, Ty::BF16, 8, 8); }},
       {"matrix 'odd' of f32 8x8",
        [](Products& p) { p.b.matrix("odd", MatrixUse::Left, Ty::F32, 8, 8); }},
       {"whole subgroups of a required size", [](Products& p) { p.b.set_workgroup(2 * kLanes, 2); }},

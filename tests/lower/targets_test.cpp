@@ -81,10 +81,10 @@ DeviceFacts facts_of(uint32_t arch) {
   f.kind = DeviceKind::DiscreteGpu;
   f.int64 = f.float16 = f.float64 = f.storage8 = f.storage16 = f.buffer_address = true;
   f.subgroup_arithmetic = f.subgroup_shuffle = f.subgroup_extended_types = true;
-  if (arch >= 80) f.matrices = {{16, 16, 16, kHalfMma}};
+  if (arch >= 80) f.matrices = {{16, 16, 16, kHalfMma}, {16, 16, 16, kBfloatMma}};
   f.subgroup_size = 32;
   f.max_workgroup_invocations = 1024;
-  f.max_shared_bytes = 49152;
+  f.max_shared_bytes = arch >= 80 ? 99 << 10 : 64 << 10;
   f.cuda_arch = arch;
   return f;
 }

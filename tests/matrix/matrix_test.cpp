@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <regex>
+#include <string_view>
 
 #include "backends/registry.h"
 #include "codegen/compile/compiler.h"
@@ -230,6 +232,11 @@ std::string half_matmul() {
          "y = MatMul(x, w) @13\noutput y\n";
 }
 
+/// The same in bf16.
+std::string bfloat_matmul() {
+  return std::regex_replace(half_matmul(), std::regex("float16"), "bfloat16");
+}
+
 std::vector<std::string> variants_of(const std::string& text) {
   auto package = compile(parsed(text), {});
   EXPECT_TRUE(package.ok()) << package.status().message();
@@ -245,7 +252,11 @@ TEST(MatrixVariants, OnlyForProductsInHalfPrecisionOrByName) {
   };
   const std::vector<std::string> half = variants_of(half_matmul());
   EXPECT_TRUE(has(half, "vulkan-matrix"));
+  EXPECT_FALSE(has(half, "vulkan-matrix-bf16"));
   EXPECT_FALSE(has(half, "vulkan-matrix-sg8"));
+  const std::vector<std::string> bfloat = variants_of(bfloat_matmul());
+  EXPECT_TRUE(has(bfloat, "vulkan-matrix-bf16"));
+  EXPECT_FALSE(has(bfloat, "vulkan-matrix"));
   const std::vector<std::string> single = variants_of(
       "graph single\ninput x: float32[64,256]\ninput w: float32[256,128]\n"
       "y = MatMul(x, w) @13\noutput y\n");
@@ -260,7 +271,7 @@ TEST(MatrixVariants, ModulesAreValid) {
                     "--newest fetches one that does";
   test::TempDir dir;
   size_t modules = 0;
-  for (const char* variant : {"vulkan-matrix", "vulkan-matrix-sg8"}) {
+  for (const char* variant : {"vulkan-matrix", "vulkan-matrix-bf16", "vulkan-matrix-sg8"}) {
     CompileOptions options;
     options.targets = {variant};
     options.choose_schedule = [](const ScheduleSite& q) { return tile_of(q, 0).value_or(0); };
@@ -275,10 +286,11 @@ TEST(MatrixVariants, ModulesAreValid) {
       EXPECT_EQ(validated.status, 0) << validated.out << validated.err << ir;
       ++modules;
     };
-    auto package = compile(parsed(half_matmul()), options);
+    const bool bfloats = std::string_view(variant).ends_with("bf16");
+    auto package = compile(parsed(bfloats ? bfloat_matmul() : half_matmul()), options);
     ASSERT_TRUE(package.ok()) << package.status().message();
   }
-  EXPECT_EQ(modules, 2U);
+  EXPECT_EQ(modules, 3U);
 }
 
 }  // namespace

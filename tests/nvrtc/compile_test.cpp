@@ -201,10 +201,10 @@ TEST(Images, ADeviceTakesOneVariant) {
   facts.api = Api::Cuda;
   facts.int64 = facts.float16 = facts.float64 = facts.storage8 = facts.storage16 = true;
   facts.subgroup_arithmetic = facts.subgroup_shuffle = facts.subgroup_extended_types = true;
-  facts.matrices = {{16, 16, 16}};
+  facts.matrices = CudaArch::matrices_of(89);
   facts.subgroup_size = 32;
   facts.max_workgroup_invocations = 1024;
-  facts.max_shared_bytes = 49152;
+  facts.max_shared_bytes = 99 << 10;
   facts.cuda_arch = 89;
   options.device = facts;
   const auto p = compile_graph(kGraph, options);

@@ -2,6 +2,8 @@
 // exact in any order, and results must have the interpreter's bits.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "codegen/graph/text/text.h"
 #include "codegen/passes/pass.h"
 #include "tests/ptx/graphs.h"
@@ -13,12 +15,12 @@ namespace {
 constexpr const char *kCooperative = "cooperative matrix tile", *kAsync = "async matrix tile";
 
 /// Integers in [-2, 2], not periodic in any size.
-HostTensor small_integers(const std::vector<int64_t>& dims, int64_t seed) {
-  HostTensor t(DType::F16, dims);
+HostTensor small_integers(DType type, const std::vector<int64_t>& dims, int64_t seed) {
+  HostTensor t(type, dims);
   for (int64_t n = 0; n < t.count(); ++n) {
     const int64_t i = n + 17 * seed;
     const auto v = static_cast<float>((i * i * 7 + i * 3) % 11 % 5 - 2);
-    t.mutable_data<uint16_t>()[n] = float_to_f16(v);
+    t.mutable_data<uint16_t>()[n] = type == DType::F16 ? float_to_f16(v) : float_to_bf16(v);
   }
   return t;
 }
@@ -50,9 +52,8 @@ Result<std::vector<Lowering>> every_tile(const graph::Graph& g, const char* sche
 
 using Sizes = std::vector<int64_t>;  // of the symbols, in order
 
-void expect_equal_products(const std::string& text, const std::vector<Sizes>& sizes,
-                           const char* schedule = kCooperative) {
-  REPRISE_NEEDS_PTX();
+void expect_equal_products_of(const std::string& text, const std::vector<Sizes>& sizes,
+                              const char* schedule) {
   auto graph = parsed_graph(text);
   ASSERT_TRUE(graph.ok()) << graph.status().message();
   auto tiles = every_tile(*graph->g, schedule);
@@ -66,7 +67,8 @@ void expect_equal_products(const std::string& text, const std::vector<Sizes>& si
     graph->inputs.clear();
     for (const graph::ValueId v : graph->g->inputs) {
       const auto seed = static_cast<int64_t>(graph->inputs.size());
-      graph->inputs.push_back(small_integers(dims_of(graph->g->value(v).shape, s), seed));
+      const graph::Value& value = graph->g->value(v);
+      graph->inputs.push_back(small_integers(value.dtype, dims_of(value.shape, s), seed));
     }
     for (size_t n = 0; n < tiles->size(); ++n) {
       module->options.copies = static_cast<ptx::Completion>(n % 3);
@@ -74,6 +76,15 @@ void expect_equal_products(const std::string& text, const std::vector<Sizes>& si
           << "tile " << n << " of sizes " << testing::PrintToString(s);
     }
   }
+}
+
+/// A graph of fp16, and the same of bf16.
+void expect_equal_products(const std::string& text, const std::vector<Sizes>& sizes,
+                           const char* schedule = kCooperative) {
+  REPRISE_NEEDS_PTX();
+  expect_equal_products_of(text, sizes, schedule);
+  const std::string bfloats = std::regex_replace(text, std::regex("\\bfloat16"), "bfloat16");
+  expect_equal_products_of(bfloats, sizes, schedule);
 }
 
 const std::string kProduct = R"(graph tails

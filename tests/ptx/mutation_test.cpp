@@ -70,6 +70,7 @@ std::vector<std::string> mistakes(const std::string& line) {
   } else if (has("mma.sync")) {
     for (size_t n = 0; n < 3; ++n) out.push_back(list_swapped(line, n));
     out.push_back(replaced(line, ".f16.f16.", ".bf16.bf16."));
+    out.push_back(replaced(line, ".bf16.bf16.", ".f16.f16."));
   } else if (has("sub.rn.f32") || has("div.full")) {
     out.push_back(swapped(line, 1, 2));
   } else if (has("add.rn.f32") && !has("0f00000000")) {
@@ -144,6 +145,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Subject{"matrices",
                 "graph g\ninput x: float16[rows,64]\ninput w: float16[64,columns]\n"
+                "y = MatMul(x, w) @13\noutput y\n",
+                "cooperative matrix tile",
+                {64, 64},
+                {"bar.sync", "ldmatrix", "mma.sync"}},
+        Subject{"bfloats",
+                "graph g\ninput x: bfloat16[rows,64]\ninput w: bfloat16[64,columns]\n"
                 "y = MatMul(x, w) @13\noutput y\n",
                 "cooperative matrix tile",
                 {64, 64},

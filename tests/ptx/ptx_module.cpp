@@ -37,7 +37,9 @@ Status PtxModule::run(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
   put(BlockLayout::kLaunchId, launch_id);
   for (size_t n = 0; n < scalars.size(); ++n)
     put(BlockLayout::scalar_offset(buffers.size(), n), scalars[n]);
-  return ptx::run(program_, {cuda_entry(k.name), grid, k.workgroup, 0, block, memory}, options);
+  const uint32_t dynamic = dynamic_shared_bytes(kernel::requirements(k).shared_bytes);
+  return ptx::run(program_, {cuda_entry(k.name), grid, k.workgroup, dynamic, block, memory},
+                  options);
 }
 
 Status PtxModule::run(const kernel::Kernel& k, Launch& launch) const {

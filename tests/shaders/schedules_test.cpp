@@ -45,12 +45,13 @@ GemmSize size_of(double m, double n, double k) {
 }
 
 GemmSize half(GemmSize s) {
-  s.fp16_operands = true;
+  s.mma = kHalfMma;
   return s;
 }
 
 GemmSize copied(GemmSize s, bool b_along_k = false) {
-  s.copies = {true, b_along_k};
+  s.a_copies = {true, 8};
+  s.b_copies = {b_along_k, 8};
   return half(s);
 }
 

@@ -6,6 +6,7 @@
 
 #include "codegen/emit/access.h"
 #include "codegen/emit/cuda/emitter.h"
+#include "codegen/kernel/ir/shared_memory.h"
 
 namespace reprise::emit {
 
@@ -17,7 +18,9 @@ using kernel::Op;
 namespace {
 
 constexpr uint32_t kWarp = 32;
-constexpr MmaConfig kMatrix{16, 16, 16, kHalfMma};  // the shape that the prelude supports
+// The operations that the prelude supports.
+constexpr MmaConfig kOperations[] = {{16, 16, 16, kHalfMma},
+                                     {16, 16, 16, {MmaType::BF16, MmaType::BF16, MmaType::F32}}};
 
 std::string pointer_type(const kernel::BufferParam& b) {
   const std::string element = cuda_type({b.storage, 1});
@@ -53,9 +56,10 @@ Status CudaEmitter::check() const {
                        ", CUDA has 32; choose another schedule");
   }
   const MmaConfig matrix = kernel::requirements(k_).matrix;
-  if (matrix && matrix != kMatrix) {
+  if (matrix && !contains(kOperations, matrix)) {
     return unsupported(where + "its matrices are of " + matrix.str() + ", CUDA has " +
-                       kMatrix.str() + "; choose another schedule");
+                       kOperations[0].str() + " and " + kOperations[1].str() +
+                       "; choose another schedule");
   }
   const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
   if (subgroups && threads % kWarp != 0) {
@@ -125,21 +129,36 @@ void CudaEmitter::declarations() {
     const kernel::ScalarParam& s = k_.scalars[n];
     line(copy_of("const " + cuda_type({s.type, 1}), cuda_name('s', n, s.name), "block"));
   }
-  for (const uint64_t n : shared) {
-    const kernel::SharedArray& s = k_.shared[n];
-    line("__shared__ __align__(16) " + cuda_type({s.type, 1}) + " " + cuda_name('m', n, s.name) +
-         "[" + std::to_string(s.count) + "];");
-  }
+  shared_arrays(shared);
   for (const uint64_t n : locals) {
     const kernel::LocalVar& l = k_.locals[n];
     const std::string count = l.count == 1 ? "" : "[" + std::to_string(l.count) + "]";
     line(cuda_type(l.type) + " " + cuda_name('l', n, l.name) + count + ";");
   }
   for (const uint64_t n : matrices) {
-    const char* type = k_.matrices[n].use == kernel::MatrixUse::Left    ? "rp_matrix_left "
-                       : k_.matrices[n].use == kernel::MatrixUse::Right ? "rp_matrix_right "
-                                                                        : "rp_matrix_sum ";
-    line(type + matrix_name(n) + ";");
+    const kernel::MatrixVar& m = k_.matrices[n];
+    const std::string of = "<" + cuda_type({m.type, 1}) + ">";
+    const std::string type = m.use == MatrixUse::Left    ? "rp_matrix_left" + of
+                             : m.use == MatrixUse::Right ? "rp_matrix_right" + of
+                                                         : "rp_matrix_sum";
+    line(type + " " + matrix_name(n) + ";");
+  }
+}
+
+/// Declares these shared arrays, or their places in what a launch gives the kernel.
+void CudaEmitter::shared_arrays(const std::set<uint64_t>& used) {
+  const uint32_t dynamic = dynamic_shared_bytes(kernel::requirements(k_).shared_bytes);
+  if (dynamic != 0) line("RP_DYNAMIC_SHARED(rp_shared, " + std::to_string(dynamic) + ")");
+  uint32_t at = 0;
+  for (size_t n = 0; n < k_.shared.size(); ++n) {
+    const kernel::SharedArray& s = k_.shared[n];
+    const std::string type = cuda_type({s.type, 1}), name = shared_name(n);
+    if (dynamic == 0 && used.contains(n))
+      line("__shared__ __align__(16) " + type + " " + name + "[" + std::to_string(s.count) + "];");
+    if (dynamic != 0 && used.contains(n))
+      line(type + "* const " + name + " = (" + type + "*)(rp_shared + " + std::to_string(at) +
+           ");");
+    at += kernel::shared_bytes(s);
   }
 }
 
@@ -187,7 +206,7 @@ Status CudaEmitter::inst(int32_t index) {
       line(local(i, 1) + " = " + arg(i, 0) + ";");
       return {};
     case Op::SharedStore:
-      shared_store(i);
+      store(i, shared_name(i.imm), k_.shared[i.imm].type, cuda_narrow_exact);
       return {};
     case Op::AsyncCopy:
       async_copy(i);
@@ -257,13 +276,13 @@ Status CudaEmitter::value(int32_t index) {
       define(index, arg_lane(i, 0, static_cast<int>(i.imm)));
       return {};
     case Op::Load:
-      load(index);
+      load(index, cuda_name('b', i.imm, k_.buffers[i.imm].name), k_.buffers[i.imm].storage);
       return {};
     case Op::LocalLoad:
       define(index, local(i, 0));
       return {};
     case Op::SharedLoad:
-      shared_load(index);
+      load(index, shared_name(i.imm), k_.shared[i.imm].type);
       return {};
     case Op::Subgroup:
       for (int n = 0; n < i.type.lanes; ++n) lanes.push_back(subgroup(i, n));
@@ -336,22 +355,21 @@ Status CudaEmitter::for_(int32_t index) {
   return {};
 }
 
-void CudaEmitter::load(int32_t index) {
+/// Declares the value of instruction `index`, which loads elements of an array.
+void CudaEmitter::load(int32_t index, const std::string& name, Ty storage) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
-  const kernel::BufferParam& b = k_.buffers[i.imm];
-  const std::string name = cuda_name('b', i.imm, b.name);
   const uint32_t lanes = i.type.lanes;
   std::vector<std::string> parts;
   if (lanes == 1) {
-    define(index, cuda_widen(name + "[" + arg(i, 0) + "]", b.storage));
+    define(index, cuda_widen(name + "[" + arg(i, 0) + "]", storage));
   } else {
-    const std::string vector = cuda_type({b.storage, i.type.lanes});
+    const std::string vector = cuda_type({storage, i.type.lanes});
     const std::string whole = "*(const " + vector + "*)(" + name + " + " + arg(i, 0) + ")";
-    if (b.storage == i.type.ty) return define(index, whole);
+    if (storage == i.type.ty) return define(index, whole);
     const std::string raw = "r" + std::to_string(index);
     line("const " + vector + " " + raw + " = " + whole + ";");
     for (const char* lane : {".x", ".y", ".z", ".w"}) {
-      if (parts.size() < lanes) parts.push_back(cuda_widen(raw + lane, b.storage));
+      if (parts.size() < lanes) parts.push_back(cuda_widen(raw + lane, storage));
     }
     define_lanes(index, parts);
   }
@@ -360,31 +378,41 @@ void CudaEmitter::load(int32_t index) {
 void CudaEmitter::store(const Inst& i) {
   const kernel::BufferParam& b = k_.buffers[i.imm];
   const std::string name = cuda_name('b', i.imm, b.name);
-  const kernel::Type from = arg_type(i, 1);
-  const auto value = [&](int lane) { return cuda_narrow(arg_lane(i, 1, lane), b.storage); };
   if (i.args.size() == 3) {
     const std::string at = name + " + " + arg(i, 0);
     line("atomicAnd(" + at + ", ~" + arg(i, 2) + ");");
     line("atomicOr(" + at + ", " + arg(i, 1) + " & " + arg(i, 2) + ");");
-  } else if (from.lanes == 1) {
-    line(name + "[" + arg(i, 0) + "] = " + value(0) + ";");
   } else {
-    const std::string vector = cuda_type({b.storage, from.lanes});
-    std::vector<std::string> parts;
-    parts.reserve(from.lanes);
-    for (int n = 0; n < from.lanes; ++n) parts.push_back(value(n));
-    const bool same = b.storage == from.ty;
-    line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
-         ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
+    store(i, name, b.storage, cuda_narrow);
   }
+}
+
+/// Stores elements of an array, each as `narrow` makes it of a value.
+void CudaEmitter::store(const Inst& i, const std::string& name, Ty storage,
+                        std::string (*narrow)(const std::string& v, Ty storage)) {
+  const kernel::Type from = arg_type(i, 1);
+  if (from.lanes == 1) {
+    line(name + "[" + arg(i, 0) + "] = " + narrow(arg_lane(i, 1, 0), storage) + ";");
+    return;
+  }
+  const std::string vector = cuda_type({storage, from.lanes});
+  std::vector<std::string> parts;
+  parts.reserve(from.lanes);
+  for (int n = 0; n < from.lanes; ++n) parts.push_back(narrow(arg_lane(i, 1, n), storage));
+  const bool same = storage == from.ty;
+  line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
+       ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
 }
 
 void CudaEmitter::async_copy(const Inst& i) {
   const CopyAccess a = CopyAccess::of(i.imm);
-  line("rp_async_copy<" + std::to_string(a.lanes) + ">(" +
-       cuda_name('m', a.shared, k_.shared[a.shared].name) + ", (unsigned)" + arg(i, 1) + ", " +
-       cuda_name('b', a.buffer, k_.buffers[a.buffer].name) + " + " + arg(i, 0) + ", " + arg(i, 2) +
-       ");");
+  line("rp_async_copy<" + std::to_string(a.lanes) + ">(" + shared_name(a.shared) + ", (unsigned)" +
+       arg(i, 1) + ", " + cuda_name('b', a.buffer, k_.buffers[a.buffer].name) + " + " + arg(i, 0) +
+       ", " + arg(i, 2) + ");");
+}
+
+std::string CudaEmitter::shared_name(size_t n) const {
+  return cuda_name('m', n, k_.shared[n].name);
 }
 
 std::string CudaEmitter::matrix_name(size_t n) const {
@@ -406,29 +434,9 @@ void CudaEmitter::matrix(const Inst& i) {
                          : i.op == Op::MatrixLoad ? "rp_matrix_load("
                                                   : "rp_matrix_store(";
   const std::string stride = std::to_string(a.stride);
-  line(function + matrix_name(a.matrix) + ", " +
-       cuda_name('m', a.shared, k_.shared[a.shared].name) + (lines ? ", (unsigned)" : " + ") +
-       arg(i, 0) + ", " + (a.by_columns ? "1, " + stride : stride + ", 1") + ");");
-}
-
-void CudaEmitter::shared_load(int32_t index) {
-  const Inst& i = k_.insts[static_cast<size_t>(index)];
-  const std::string name = cuda_name('m', i.imm, k_.shared[i.imm].name);
-  if (i.type.lanes == 1) {
-    define(index, name + "[" + arg(i, 0) + "]");
-  } else {
-    define(index, "*(const " + cuda_type(i.type) + "*)(" + name + " + " + arg(i, 0) + ")");
-  }
-}
-
-void CudaEmitter::shared_store(const Inst& i) {
-  const std::string name = cuda_name('m', i.imm, k_.shared[i.imm].name);
-  const kernel::Type t = arg_type(i, 1);
-  if (t.lanes == 1) {
-    line(name + "[" + arg(i, 0) + "] = " + arg(i, 1) + ";");
-  } else {
-    line("*(" + cuda_type(t) + "*)(" + name + " + " + arg(i, 0) + ") = " + arg(i, 1) + ";");
-  }
+  line(function + matrix_name(a.matrix) + ", " + shared_name(a.shared) +
+       (lines ? ", (unsigned)" : " + ") + arg(i, 0) + ", " +
+       (a.by_columns ? "1, " + stride : stride + ", 1") + ");");
 }
 
 Result<std::string> cuda(const kernel::Kernel& k) {

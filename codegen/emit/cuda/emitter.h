@@ -26,6 +26,7 @@ class CudaEmitter {
   void block_struct();
   void declarations();
   void buffer_pointers(const std::set<uint64_t>& buffers, const std::string& from);
+  void shared_arrays(const std::set<uint64_t>& used);
   void select_item(const Inst& i);
   Status block(int32_t index);
   Status inst(int32_t index);
@@ -33,10 +34,11 @@ class CudaEmitter {
   bool splits_subgroups(const Inst& i) const;
   Status if_(int32_t index);
   Status for_(int32_t index);
-  void load(int32_t index);
+  void load(int32_t index, const std::string& name, Ty storage);
   void store(const Inst& i);
-  void shared_load(int32_t index);
-  void shared_store(const Inst& i);
+  void store(const Inst& i, const std::string& name, Ty storage,
+             std::string (*narrow)(const std::string& v, Ty storage));
+  std::string shared_name(size_t n) const;
   std::string matrix_name(size_t n) const;
   void async_copy(const kernel::Inst& i);
   void matrix(const Inst& i);
@@ -77,6 +79,8 @@ std::string cuda_convert(const std::string& v, kernel::Ty from, kernel::Ty to);
 /// Convert an element from its storage type to its compute type, and back.
 std::string cuda_widen(const std::string& v, kernel::Ty storage);
 std::string cuda_narrow(const std::string& v, kernel::Ty storage);
+/// The same of a value that the storage type has.
+std::string cuda_narrow_exact(const std::string& v, kernel::Ty storage);
 /// A unique identifier for entry `index` of one of the kernel's tables: b buffers, s scalars,
 /// l locals, m shared arrays, x matrices. Names may hold any text.
 std::string cuda_name(char table, uint64_t index, std::string_view name);

@@ -175,6 +175,10 @@ std::string cuda_narrow(const std::string& v, Ty storage) {
   return kernel::compute_type(storage) == storage ? v : cast(storage, v);
 }
 
+std::string cuda_narrow_exact(const std::string& v, Ty storage) {
+  return storage == Ty::BF16 ? "rp_exact_bf16(" + v + ")" : cuda_narrow(v, storage);
+}
+
 std::string cuda_name(char table, uint64_t index, std::string_view name) {
   std::string s = table + std::to_string(index) + "_";
   for (const char c : name) {

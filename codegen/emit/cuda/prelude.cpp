@@ -90,16 +90,20 @@ RP_FN double rp_rsqrt(double v) { return 1.0 / sqrt(v); }
 RP_FN float rp_to_float(rp_bf16 v) { return rp_float((unsigned)v.bits << 16); }
 RP_FN rp_bf16 rp_to_bf16(float v) {
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
-  if (v == v) {
-    rp_bf16 number;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(number.bits) : "f"(v));
-    return number;
-  }
-#endif
+  rp_bf16 r;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
+  return r;
+#else
   const unsigned bits = rp_bits(v);
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
   rp_bf16 r = {(unsigned short)(nan ? (bits >> 16 | 0x40u) : rounded)};
+  return r;
+#endif
+}
+// Of a value of bf16.
+RP_FN rp_bf16 rp_exact_bf16(float v) {
+  rp_bf16 r = {(unsigned short)(rp_bits(v) >> 16)};
   return r;
 }
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
@@ -271,25 +275,36 @@ template <int unfinished> RP_FN void rp_copy_wait() {}
 #endif
 )";
 
-// Matrices of a warp: 16x16 of F16 times 16x16 of F16, added to 16x16 of F32. Lane 4 * g + t holds
-// the elements that mma.m16n8k16 assigns to it; right and sum are split into two halves of 8
-// columns.
+// Shared memory that a launch gives a kernel.
+constexpr const char* kDynamicShared = R"(
+#if defined(__CUDACC__)
+#define RP_DYNAMIC_SHARED(name, bytes) extern __shared__ __align__(16) unsigned char name[];
+#else
+#define RP_DYNAMIC_SHARED(name, bytes) __shared__ __align__(16) unsigned char name[bytes];
+#endif
+)";
+
+// Matrices of a warp: 16x16 times 16x16, both of F16 or of BF16, added to 16x16 of F32. Lane
+// 4 * g + t holds the elements that mma.m16n8k16 assigns to it; right and sum are split into two
+// halves of 8 columns.
 constexpr const char* kMatrices = R"(
-struct rp_matrix_left { unsigned r[4]; };
-struct rp_matrix_right { unsigned r[4]; };
+template <typename T> struct rp_matrix_left { unsigned r[4]; };
+template <typename T> struct rp_matrix_right { unsigned r[4]; };
 struct rp_matrix_sum { float r[8]; };
-RP_FN unsigned rp_pair(const rp_f16* at, unsigned next) {
+template <typename T> RP_FN unsigned rp_pair(const T* at, unsigned next) {
   return at[0].bits | (unsigned)at[next].bits << 16;
 }
 template <typename T> RP_FN void rp_matrix_zero(T& m) {
   for (auto& v : m.r) v = 0;
 }
-RP_FN void rp_matrix_load(rp_matrix_left& m, const rp_f16* at, unsigned row, unsigned column) {
+template <typename T>
+RP_FN void rp_matrix_load(rp_matrix_left<T>& m, const T* at, unsigned row, unsigned column) {
   const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
   for (unsigned i = 0; i < 4; ++i)
     m.r[i] = rp_pair(at + (g + 8u * (i & 1u)) * row + (t + 8u * (i >> 1)) * column, column);
 }
-RP_FN void rp_matrix_load(rp_matrix_right& m, const rp_f16* at, unsigned row, unsigned column) {
+template <typename T>
+RP_FN void rp_matrix_load(rp_matrix_right<T>& m, const T* at, unsigned row, unsigned column) {
   const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
   for (unsigned i = 0; i < 4; ++i)
     m.r[i] = rp_pair(at + (t + 8u * (i & 1u)) * row + (g + 8u * (i >> 1)) * column, row);
@@ -298,8 +313,8 @@ RP_FN void rp_matrix_load(rp_matrix_right& m, const rp_f16* at, unsigned row, un
 // the array, so that addresses are computed in 32 bits, and constants become parts of instructions.
 // rp_blocks loads four blocks of 8x8: block i from down * (i & 1) + right * (i >> 1).
 #if defined(__CUDACC__)
-template <bool kTransposed>
-RP_FN void rp_blocks(unsigned* r, const rp_f16* array, unsigned at, unsigned line, unsigned down, unsigned right) {
+template <bool kTransposed, typename T>
+RP_FN void rp_blocks(unsigned* r, const T* array, unsigned at, unsigned line, unsigned down, unsigned right) {
   const unsigned lane = threadIdx.x & 31u;
   const unsigned from = (unsigned)__cvta_generic_to_shared(array) + 2u * at +
       2u * ((lane & 7u) * line + (lane >> 3 & 1u) * down + (lane >> 4) * right);
@@ -311,17 +326,19 @@ RP_FN void rp_blocks(unsigned* r, const rp_f16* array, unsigned at, unsigned lin
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
   }
 }
-RP_FN void rp_matrix_load_lines(rp_matrix_left& m, const rp_f16* array, unsigned at, unsigned row, unsigned column) {
+template <typename T>
+RP_FN void rp_matrix_load_lines(rp_matrix_left<T>& m, const T* array, unsigned at, unsigned row, unsigned column) {
   if (column == 1u) return rp_blocks<false>(m.r, array, at, row, 8u * row, 8u);
   rp_blocks<true>(m.r, array, at, column, 8u, 8u * column);
 }
-RP_FN void rp_matrix_load_lines(rp_matrix_right& m, const rp_f16* array, unsigned at, unsigned row, unsigned column) {
+template <typename T>
+RP_FN void rp_matrix_load_lines(rp_matrix_right<T>& m, const T* array, unsigned at, unsigned row, unsigned column) {
   if (column == 1u) return rp_blocks<true>(m.r, array, at, row, 8u * row, 8u);
   rp_blocks<false>(m.r, array, at, column, 8u, 8u * column);
 }
 #else
-template <typename T>
-RP_FN void rp_matrix_load_lines(T& m, const rp_f16* array, unsigned at, unsigned row, unsigned column) {
+template <typename M, typename T>
+RP_FN void rp_matrix_load_lines(M& m, const T* array, unsigned at, unsigned row, unsigned column) {
   rp_matrix_load(m, array + at, row, column);
 }
 #endif
@@ -336,31 +353,34 @@ RP_FN void rp_matrix_store(const rp_matrix_sum& m, float* at, unsigned row, unsi
   for (unsigned i = 0; i < 8; ++i) at[rp_matrix_place(i, row, column)] = m.r[i];
 }
 #if defined(__CUDACC__)
-RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const rp_matrix_right& b) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float* c = sum.r + 4 * h;
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b.r[2 * h]), "r"(b.r[2 * h + 1]));
+#define RP_MATRIX_MUL_ADD(type, name) \
+  RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<type>& a, const rp_matrix_right<type>& b) { \
+    _Pragma("unroll") for (int h = 0; h < 2; ++h) { \
+      float* c = sum.r + 4 * h; \
+      asm volatile( \
+          "mma.sync.aligned.m16n8k16.row.col.f32." name "." name ".f32 " \
+          "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
+          : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b.r[2 * h]), "r"(b.r[2 * h + 1])); \
+    } \
   }
-}
+RP_MATRIX_MUL_ADD(rp_f16, "f16")
+RP_MATRIX_MUL_ADD(rp_bf16, "bf16")
 #else
-RP_FN float rp_half_of(unsigned pair, unsigned upper) {
-  rp_f16 v = {(unsigned short)(upper != 0u ? pair >> 16 : pair)};
+template <typename T> RP_FN float rp_half_of(unsigned pair, unsigned upper) {
+  T v = {(unsigned short)(upper != 0u ? pair >> 16 : pair)};
   return rp_to_float(v);
 }
-RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const rp_matrix_right& b) {
+template <typename T>
+RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<T>& a, const rp_matrix_right<T>& b) {
   const unsigned lane = threadIdx.x & 31u, g = lane >> 2, t = 2u * (lane & 3u);
   for (unsigned k = 0; k < 16; ++k) {
     const unsigned holder = (k & 7u) >> 1, late = k >> 3;
     float left[2], right[4];
     for (unsigned n = 0; n < 2; ++n)
-      left[n] = rp_half_of(rp_shuffle(0xffffffffu, a.r[n + 2u * late], 4u * g + holder), k & 1u);
+      left[n] = rp_half_of<T>(rp_shuffle(0xffffffffu, a.r[n + 2u * late], 4u * g + holder), k & 1u);
     for (unsigned n = 0; n < 4; ++n)
-      right[n] = rp_half_of(
+      right[n] = rp_half_of<T>(
           rp_shuffle(0xffffffffu, b.r[late + (n & 2u)], 4u * (t + (n & 1u)) + holder), k & 1u);
     for (unsigned i = 0; i < 8; ++i)
       sum.r[i] += left[i >> 1 & 1u] * right[(i & 1u) + (i >> 1 & 2u)];
@@ -374,7 +394,7 @@ RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const 
 std::string cuda_prelude() {
   std::string text = "// Reprise kernels: types and functions without headers.";
   for (const char* part :
-       {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kCopies, kMatrices})
+       {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kDynamicShared, kCopies, kMatrices})
     text += part;
   return text;
 }

@@ -117,6 +117,7 @@ class SpirvEmitter {
   Id type_of_64_bits();
   Id pointer_to_64_bits(const Inst& i);
   Id local_pointer(const Inst& i, size_t index_arg, Type t);
+  Id shared_type(Ty t, uint32_t lanes);
   Id shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
   Id shared_load(const Inst& i);
   void shared_store(const Inst& i);

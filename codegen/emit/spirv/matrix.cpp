@@ -37,7 +37,8 @@ void SpirvEmitter::declare_matrix_model() {
 }
 
 Id SpirvEmitter::matrix_type(const MatrixVar& v) {
-  return m_.matrix_type(type(v.type, 1), v.rows, v.columns, use_of(v.use));
+  if (v.type == Ty::BF16) m_.capability(matrix::kMatricesOfBfloat16);
+  return m_.matrix_type(shared_type(v.type, 1), v.rows, v.columns, use_of(v.use));
 }
 
 void SpirvEmitter::declare_matrices() {
@@ -69,7 +70,7 @@ void SpirvEmitter::matrix(const Inst& i) {
   }
   const MatrixAccess a = MatrixAccess::of(i.imm);
   const MatrixVar& v = k_.matrices[a.matrix];
-  const Id element = type(v.type, 1);
+  const Id element = shared_type(v.type, 1);
   const Id pointer =
       m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassWorkgroup, element),
                {shared_[a.shared].base, arg(i, 0)});

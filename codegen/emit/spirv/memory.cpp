@@ -1,6 +1,7 @@
 #include <bit>
 
 #include "codegen/emit/access.h"
+#include "codegen/emit/spirv/cooperative_matrix.h"
 #include "codegen/emit/spirv/emitter.h"
 
 namespace reprise::emit {
@@ -209,9 +210,17 @@ Id SpirvEmitter::local_pointer(const Inst& i, size_t index_arg, Type t) {
                   {variable, arg(i, index_arg)});
 }
 
+/// The type of elements in shared memory.
+Id SpirvEmitter::shared_type(Ty t, uint32_t lanes) {
+  if (t != Ty::BF16) return type(t, static_cast<int>(lanes));
+  m_.capability(matrix::kBfloat16);
+  m_.extension(matrix::kBfloat16Extension, UINT32_MAX);
+  return m_.vector_type(m_.float_type(16, matrix::kBfloat16Encoding), lanes);
+}
+
 Id SpirvEmitter::shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
   const Memory& s = shared_[i.imm];
-  const Id element = type(k_.shared[i.imm].type, static_cast<int>(lanes));
+  const Id element = shared_type(k_.shared[i.imm].type, lanes);
   Words operands{s.base};
   for (const Id step : element_path(i, s.width, lanes, lane)) operands.push_back(step);
   return m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassWorkgroup, element),
@@ -219,34 +228,40 @@ Id SpirvEmitter::shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
 }
 
 Id SpirvEmitter::shared_load(const Inst& i) {
+  const Ty stored = k_.shared[i.imm].type;
+  const auto widened = [&](Id v, Type t) {
+    return stored == t.ty ? v : m_.value(spv::OpFConvert, type(t), {v});
+  };
   const uint32_t lanes = i.type.lanes;
   if (lanes == 1 || lanes == shared_[i.imm].width) {
     Words operands{shared_pointer(i, lanes, 0)};
     shared_access(operands);
-    return m_.value(spv::OpLoad, type(i.type), operands);
+    return widened(m_.value(spv::OpLoad, shared_type(stored, lanes), operands), i.type);
   }
   std::vector<Id> parts;
   for (uint32_t n = 0; n < lanes; ++n) {
     Words operands{shared_pointer(i, 1, n)};
     shared_access(operands);
-    parts.push_back(m_.value(spv::OpLoad, type(i.type.ty, 1), operands));
+    const Id v = m_.value(spv::OpLoad, shared_type(stored, 1), operands);
+    parts.push_back(widened(v, {i.type.ty, 1}));
   }
   return m_.value(spv::OpCompositeConstruct, type(i.type), parts);
 }
 
 void SpirvEmitter::shared_store(const Inst& i) {
   const Type from = arg_type(i, 1);
-  if (from.lanes == 1 || from.lanes == shared_[i.imm].width) {
-    Words operands{shared_pointer(i, from.lanes, 0), arg(i, 1)};
+  const Ty stored = k_.shared[i.imm].type;
+  const auto store = [&](uint32_t lanes, uint32_t lane, Id v) {
+    if (stored != from.ty) v = m_.value(spv::OpFConvert, shared_type(stored, lanes), {v});
+    Words operands{shared_pointer(i, lanes, lane), v};
     shared_access(operands);
     m_.code(spv::OpStore, operands);
-    return;
+  };
+  if (from.lanes == 1 || from.lanes == shared_[i.imm].width) {
+    return store(from.lanes, 0, arg(i, 1));
   }
   for (uint32_t n = 0; n < from.lanes; ++n) {
-    const Id v = m_.value(spv::OpCompositeExtract, type(from.ty, 1), {arg(i, 1), n});
-    Words operands{shared_pointer(i, 1, n), v};
-    shared_access(operands);
-    m_.code(spv::OpStore, operands);
+    store(1, n, m_.value(spv::OpCompositeExtract, type(from.ty, 1), {arg(i, 1), n}));
   }
 }
 

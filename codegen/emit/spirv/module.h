@@ -40,6 +40,9 @@ class SpirvModule {
   Id bool_type() { return unique(spv::OpTypeBool, 0, {}); }
   Id int_type(uint32_t width, bool is_signed);
   Id float_type(uint32_t width) { return unique(spv::OpTypeFloat, 0, {width}); }
+  Id float_type(uint32_t width, uint32_t encoding) {
+    return unique(spv::OpTypeFloat, 0, {width, encoding});
+  }
   Id vector_type(Id component, uint32_t lanes);
   Id pointer_type(spv::StorageClass storage, Id type);
   /// A pointer type that is declared ahead of its definition.

@@ -104,7 +104,7 @@ void SpirvEmitter::declare_memory() {
     const kernel::SharedArray& s = k_.shared[n];
     const uint32_t width = shared_[n].width;
     const uint32_t count = (s.count + width - 1) / width;
-    const Id array = m_.array_type(type(s.type, static_cast<int>(width)), count);
+    const Id array = m_.array_type(shared_type(s.type, width), count);
     shared_[n].base =
         m_.global(m_.pointer_type(spv::StorageClassWorkgroup, array), spv::StorageClassWorkgroup);
     m_.name(shared_[n].base, s.name);

@@ -88,7 +88,8 @@ Value Builder::shared_load(int shared, Val index, int lanes) {
     return {};
   }
   if (!integer_index(index, "shared_load")) return {};
-  const Type t{k_.shared[static_cast<size_t>(shared)].type, static_cast<uint8_t>(lanes)};
+  const Type t{compute_type(k_.shared[static_cast<size_t>(shared)].type),
+               static_cast<uint8_t>(lanes)};
   return bound(emit({Op::SharedLoad, t, static_cast<uint64_t>(shared), {index}, {}, 1}));
 }
 
@@ -99,7 +100,7 @@ void Builder::shared_store(int shared, Val index, Val value) {
   }
   if (!integer_index(index, "shared_store") || !usable(value, "shared_store")) return;
   const SharedArray& s = k_.shared[static_cast<size_t>(shared)];
-  if (type(value).ty != s.type) {
+  if (type(value).ty != compute_type(s.type)) {
     fail("shared_store",
          "of " + str(type(value)) + " to '" + s.name + "' of " + std::string(name_of(s.type)));
     return;

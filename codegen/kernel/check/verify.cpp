@@ -70,7 +70,8 @@ class Verifier {
     }
     RP_TRY(matrices());
     for (const SharedArray& s : k_.shared) {
-      if (!is_identifier(s.name) || (class_of(s.type) & kNumber) == 0 || s.count == 0) {
+      const bool number = s.type == Ty::BF16 || (class_of(s.type) & kNumber) != 0;
+      if (!is_identifier(s.name) || !number || s.count == 0) {
         return error("shared array '" + s.name + "' of " + std::string(name_of(s.type)));
       }
     }
@@ -93,11 +94,12 @@ class Verifier {
                        k_.workgroup[2] == 1;
     if (!whole) return error("its matrices need whole subgroups of a required size");
     const MmaConfig config = requirements(k_).matrix;
+    const Ty operand = config.types.a == MmaType::BF16 ? Ty::BF16 : Ty::F16;
     for (const MatrixVar& m : k_.matrices) {
       const bool is_sum = m.use == MatrixUse::Sum;
       const uint32_t rows = m.use == MatrixUse::Right ? config.k : config.m;
       const uint32_t columns = m.use == MatrixUse::Left ? config.k : config.n;
-      if (!is_identifier(m.name) || m.type != (is_sum ? Ty::F32 : Ty::F16) || m.rows == 0 ||
+      if (!is_identifier(m.name) || m.type != (is_sum ? Ty::F32 : operand) || m.rows == 0 ||
           m.columns == 0 || m.rows != rows || m.columns != columns) {
         return error("matrix '" + m.name + "' of " + std::string(name_of(m.type)) + " " +
                      std::to_string(m.rows) + "x" + std::to_string(m.columns));
@@ -374,7 +376,8 @@ class Verifier {
     if (i.imm >= k_.shared.size()) return "no such shared array";
     const SharedArray& s = k_.shared[i.imm];
     const Type t = load ? i.type : type(i.args[1]);
-    if (t.ty != s.type || !compute(t)) return "shared array '" + s.name + "': types differ";
+    if (t.ty != compute_type(s.type) || !compute(t))
+      return "shared array '" + s.name + "': types differ";
     if (!load && i.type != Type{}) return "a store has no value";
     const Inst& index = inst(i.args[0]);
     if (index.op == Op::Const && integer_of(index.imm, index.type.ty) + t.lanes > s.count) {

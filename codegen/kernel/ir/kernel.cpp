@@ -1,5 +1,7 @@
 #include "codegen/kernel/ir/kernel.h"
 
+#include "codegen/kernel/ir/shared_memory.h"
+
 namespace reprise::kernel {
 
 std::string_view name_of(Ty t) {
@@ -219,6 +221,12 @@ MmaType mma_type(Ty t) {
 
 }  // namespace
 
+uint32_t shared_bytes(const SharedArray& array) {
+  constexpr uint32_t kAlignment = 16;
+  const uint32_t bytes = array.count * static_cast<uint32_t>(byte_size(array.type));
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 Requirements requirements(const Kernel& k) {
   Requirements r;
   r.subgroup_size = k.required_subgroup_size;
@@ -227,7 +235,7 @@ Requirements requirements(const Kernel& k) {
   for (const LocalVar& l : k.locals) require_type(r, l.type.ty);
   for (const SharedArray& s : k.shared) {
     require_type(r, s.type);
-    r.shared_bytes += s.count * static_cast<uint32_t>(byte_size(s.type));
+    r.shared_bytes += shared_bytes(s);
   }
   for (const MatrixVar& m : k.matrices) {
     require_type(r, m.type);

@@ -167,7 +167,7 @@ struct LocalVar {
 
 struct SharedArray {
   std::string name;
-  Ty type = Ty::F32;
+  Ty type = Ty::F32;  // of numbers: a compute type or BF16
   uint32_t count = 0;
 };
 
@@ -178,7 +178,7 @@ enum class MatrixUse : uint8_t { Left, Right, Sum };
 struct MatrixVar {
   std::string name;
   MatrixUse use = MatrixUse::Sum;
-  Ty type = Ty::F32;  // F16 operands, F32 sums
+  Ty type = Ty::F32;  // F16 or BF16 operands, F32 sums
   uint32_t rows = 0, columns = 0;
 };
 

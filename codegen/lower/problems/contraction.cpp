@@ -16,29 +16,34 @@ using kernel::Ty;
 
 namespace {
 
-/// Whether v, an operand of the group's contraction, is fp16 in memory or a view of such a value.
-bool is_half(const graph::Graph& g, const Group& group, ValueId v) {
+/// The type of the values of v, an operand of the group's contraction: what it or a value that it
+/// is a view of is in memory.
+DType values_of(const graph::Graph& g, const Group& group, ValueId v) {
   while (true) {
     const graph::Value& value = g.value(v);
-    if (value.dtype == DType::F16) return true;
     const graph::Node* n = value.producer;
     if (n == nullptr || std::find(group.nodes.begin(), group.nodes.end(), n) == group.nodes.end())
-      return graph::storage_of(value) == DType::F16;
+      return graph::storage_of(value);
     const ops::OpDef* def = def_of(*n);
-    if (def == nullptr || def->lowering != ops::Lowering::View) return false;
+    if (value.dtype != DType::F32 || def == nullptr || def->lowering != ops::Lowering::View)
+      return value.dtype;
     v = n->inputs[0];
   }
 }
 
 }  // namespace
 
-bool is_half_gemm(const graph::Graph& g, const Group& group) {
-  if (group.kind != GroupKind::Contraction) return false;
+std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group) {
+  if (group.kind != GroupKind::Contraction) return {};
   const std::vector<ValueId>& in = group.anchor->inputs;
-  // Dequantised 8-bit weights are fp32 and never rounded to fp16.
+  // Dequantised 8-bit weights are fp32 and never rounded.
   const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
                                   [](const graph::Node* n) { return ops::dequantizes(*n); });
-  return exact && is_half(g, group, in[0]) && is_half(g, group, in[1]);
+  const DType type = values_of(g, group, in[0]);
+  if (!exact || values_of(g, group, in[1]) != type) return {};
+  if (type == DType::F16) return kHalfMma;
+  if (type == DType::BF16) return kBfloatMma;
+  return {};
 }
 
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
@@ -76,13 +81,11 @@ std::unique_ptr<TileOperands> operands_of(const ContractionProblem& problem, Res
   return out;
 }
 
-/// Whether asynchronous copies can bring both operands to shared memory. Asks the operands of a
+/// Finds which operands asynchronous copies can bring to shared memory. Asks the operands of a
 /// kernel that is not used.
-std::optional<shaders::GemmSize::Copies> copies_of(const graph::Graph& g, const Group& group,
-                                                   const TargetFacts& target,
-                                                   const ContractionProblem& problem) {
-  if (!problem.size.fp16_operands || !target.async_copies()) return {};
-  constexpr int64_t kElements = 8;  // of 16 bits, in a copy
+void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                 ContractionProblem& problem) {
+  if (!problem.size.mma || !target.async_copies()) return;
   const shaders::Tile tile;
   ResultKernel kernel(g, group, target, problem.result);
   WorkUnit unit;
@@ -91,21 +94,18 @@ std::optional<shaders::GemmSize::Copies> copies_of(const graph::Graph& g, const 
   const kernel::Val any = b.convert(b.builtin(kernel::Builtin::WorkgroupId), kernel::Ty::I32);
   unit.batch = kernel.evaluator().symbol(any, element_count(problem.result.batch));
   const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
-  const auto copies = [&](const shaders::Operand& o) {
-    return o.plain && kernel::byte_size(o.plain->type) == 2 && o.plain->divisor % kElements == 0 &&
-           (o.plain->contiguous_along || o.plain->contiguous_across);
+  const auto copies = [](const shaders::Operand& o) -> std::optional<shaders::GemmSize::Copies> {
+    const int elements = shaders::elements_of_copy(o);
+    if (elements == 0) return {};
+    return shaders::GemmSize::Copies{o.plain && o.plain->contiguous_along, elements};
   };
-  const shaders::Operand a = operands->a();
-  if (!copies(a)) return {};
-  if (problem.constant != graph::kNone) {
-    const bool halves = problem.weight_bits == 0 && problem.weight.batch == 1 &&
-                        g.value(problem.constant).dtype == DType::F16;
-    if (!halves) return {};
-    return shaders::GemmSize::Copies{a.plain->contiguous_along, false};
+  problem.size.a_copies = copies(operands->a());
+  if (problem.constant == graph::kNone) {
+    problem.size.b_copies = copies(operands->b());
+  } else if (problem.weight_bits == 0 && problem.weight.batch == 1 &&
+             size_of(g.value(problem.constant).dtype) == 2) {
+    problem.size.b_copies = shaders::GemmSize::Copies{};  // it will be packed
   }
-  const shaders::Operand c = operands->b();
-  if (!copies(c)) return {};
-  return shaders::GemmSize::Copies{a.plain->contiguous_along, c.plain->contiguous_along};
 }
 
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
@@ -114,10 +114,10 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.m = count_hint(g, {problem.result.m});
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
-  problem.size.fp16_operands = is_half_gemm(g, group);
+  problem.size.mma = mma_types(g, group);
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
                                  element_count(problem.result.batch).is_const();
-  problem.size.copies = copies_of(g, group, target, problem);
+  find_copies(g, group, target, problem);
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
@@ -142,7 +142,7 @@ TileOperands::TileOperands(ResultKernel& kernel, const shaders::Tile& tile, cons
       tile_(tile),
       unit_(unit),
       k_(std::move(k)),
-      exact_steps_(k_.known_divisor(g_.symbols) % tile.step == 0) {}
+      whole_blocks_(k_.known_divisor(g_.symbols) % tile.step == 0) {}
 
 Value TileOperands::first_k_block() {
   return tile_.splits == 1 ? b_.i32(0) : unit_.split * ev_.value(blocks_of_split());
@@ -163,27 +163,27 @@ Status TileOperands::k_blocks(const std::function<Status()>& first,
   });
 }
 
-Result<Values> TileOperands::load_one(Value k, const LoadAt& load) {
-  if (exact_steps_) return kernel_.scalars(load(ev_.symbol(k, k_), 1));
+Result<Values> TileOperands::load_one(Value k, bool whole, const LoadAt& load) {
+  if (whole) return kernel_.scalars(load(ev_.symbol(k, k_), 1));
   const Val inside = k < ev_.value(k_);
   RP_ASSIGN(Values x, kernel_.scalars(load(kernel_.clamped(k, k_, false), 1)));
   for (Val& v : x) v = b_.select(inside, v, b_.f32(0));
   return x;
 }
 
-Result<Values> TileOperands::load_quad(Value quad, bool vector, const LoadAt& load) {
+Result<Values> TileOperands::load_quad(Value quad, bool vector, bool whole, const LoadAt& load) {
   if (vector && k_.known_divisor(g_.symbols) % 4 == 0) {
     const Expr quads = Expr::floordiv(k_, 4);
-    const Expr first = Expr(4) * kernel_.clamped(quad, quads, exact_steps_);
+    const Expr first = Expr(4) * kernel_.clamped(quad, quads, whole);
     RP_ASSIGN(Values x, kernel_.scalars(load(first + ev_.lane(), 4)));
-    if (exact_steps_) return x;
+    if (whole) return x;
     const Val inside = quad < ev_.value(quads);
     for (Val& v : x) v = b_.select(inside, v, b_.f32(0));
     return x;
   }
   Values four;
   for (int i = 0; i < 4; ++i) {
-    RP_ASSIGN(const Values x, load_one(quad * 4 + i, load));
+    RP_ASSIGN(const Values x, load_one(quad * 4 + i, whole, load));
     four.push_back(x[0]);
   }
   return four;

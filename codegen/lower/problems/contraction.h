@@ -15,8 +15,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice);
 
-/// Whether a group is a contraction of fp16 tensors, which cooperative matrices can multiply.
-bool is_half_gemm(const graph::Graph& g, const Group& group);
+/// What matrix units multiply in a group that is a contraction of fp16 or bf16 tensors.
+std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group);
 
 /// A constant operand, which may be packed when a session is made: floats, or 8-bit integers that a
 /// node of the group dequantises.
@@ -39,6 +39,7 @@ class TileOperands : public shaders::Gemm {
   kernel::Builder& builder() override { return b_; }
   Value first_k_block() override;
   Value k_block_count() override;
+  bool whole_k_blocks() const override { return whole_blocks_; }
   Status k_blocks(const std::function<Status()>& first,
                   const std::function<Status(Value)>& body) override;
 
@@ -86,12 +87,12 @@ class TileOperands : public shaders::Gemm {
   void scale_result(const graph::Node* dequantize, WeightIndex index);
 
   bool has_own_packing() const { return own_packing_; }
-  /// Calls `load` for the four values of k from 4 * quad and puts zeros past the end of K: once
-  /// with four lanes if `vector` and K is a multiple of 4, else once for each k.
+  /// Calls `load` for the four values of k from 4 * quad: once with four lanes if `vector` and K is
+  /// a multiple of 4, else once for each k. Puts zeros past the end of K, unless they are `whole`.
   using LoadAt = std::function<Result<Val>(const Expr& k, int lanes)>;
-  Result<Values> load_quad(Value quad, bool vector, const LoadAt& load);
-  /// Calls `load` for one k, and returns zeros past the end of K.
-  Result<Values> load_one(Value k, const LoadAt& load);
+  Result<Values> load_quad(Value quad, bool vector, bool whole, const LoadAt& load);
+  /// Calls `load` for one k, likewise.
+  Result<Values> load_one(Value k, bool whole, const LoadAt& load);
 
   ResultKernel& kernel_;
   const graph::Graph& g_;
@@ -113,7 +114,7 @@ class TileOperands : public shaders::Gemm {
   /// Four 4-bit integers at k, as I32.
   Value load_nibbles(const ConstantOperand& constant, Value vec, Value k);
 
-  bool exact_steps_;                        // K is a multiple of Tile::step
+  bool whole_blocks_;                       // K is a multiple of Tile::step
   const graph::Node* scaled_by_ = nullptr;  // the dequantisation whose scale finish() applies
   WeightIndex scale_at_;
   std::optional<plan::Packing> packing_;  // of a constant operand

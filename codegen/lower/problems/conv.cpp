@@ -192,16 +192,16 @@ class ConvOperands final : public TileOperands {
     return kernel_.scalars(weights(column, first + k));
   }
 
-  Result<Values> load_a_block(const Index& pixel, Value quad) override {
-    return load_quad(quad, a_along_k(), [&](const Expr& k, int lanes) -> Result<Val> {
+  Result<Values> load_a_block(const Index& pixel, Value quad, bool whole) override {
+    return load_quad(quad, a_along_k(), whole, [&](const Expr& k, int lanes) -> Result<Val> {
       const Expr first = lanes == 4 ? ev_.simplify(k - ev_.lane()) : k;
       RP_ASSIGN(const Values x, input_at(pixel, position_at(first, lanes), lanes));
       return lanes == 4 ? b_.compose(x) : Value(b_, x[0]);
     });
   }
 
-  Result<Values> load_b_block(const shaders::Column& column, Value k) override {
-    return load_one(k, [&](const Expr& at, int) {
+  Result<Values> load_b_block(const shaders::Column& column, Value k, bool whole) override {
+    return load_one(k, whole, [&](const Expr& at, int) {
       return weights(column,
                      ev_.value(p_.channels_last() ? weight_position(position_at(at, 1)) : at));
     });

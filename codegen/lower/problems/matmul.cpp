@@ -179,17 +179,18 @@ class MatMulOperands final : public TileOperands {
     return kernel_.scalars(b_columns(column, step.first + ev_.symbol(k, 4)));
   }
 
-  Result<Values> load_a_block(const Index& row, Value quad) override {
-    return load_quad(quad, true,
+  Result<Values> load_a_block(const Index& row, Value quad, bool whole) override {
+    return load_quad(quad, true, whole,
                      [&](const Expr& k, int lanes) { return a_element(row, k, lanes); });
   }
 
-  Result<Values> load_b_block(const shaders::Column& column, Value k) override {
+  Result<Values> load_b_block(const shaders::Column& column, Value k, bool whole) override {
     if (p_.b_along_k) {
-      return load_quad(
-          k, true, [&](const Expr& at, int lanes) { return b_element(at, column.at[0], lanes); });
+      return load_quad(k, true, whole, [&](const Expr& at, int lanes) {
+        return b_element(at, column.at[0], lanes);
+      });
     }
-    return load_one(k, [&](const Expr& at, int) {
+    return load_one(k, whole, [&](const Expr& at, int) {
       return p_.constant ? packed(column, ev_.value(at)) : b_columns(column, at);
     });
   }

@@ -135,6 +135,8 @@ bool attribute_value(const Settings& s, CUdevice_attribute attribute, int& value
       return value = kMaxGrid, true;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
       return value = kSharedBytes, true;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return value = static_cast<int>(most_shared_bytes(s)), true;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
       return value = 32, true;
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:

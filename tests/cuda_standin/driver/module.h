@@ -43,6 +43,7 @@ struct Function : Object {
 
   std::weak_ptr<Module> module;  // gone once it was unloaded
   test::KernelText kernel;
+  uint32_t most_dynamic_shared = 48 << 10;  // bytes that launches may give it
 };
 
 }  // namespace reprise::standin

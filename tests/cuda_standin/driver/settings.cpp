@@ -94,6 +94,16 @@ bool Settings::set(std::string_view key, const std::string& value) {
   return key == "FAULT" || key == "LOG" || key == "CACHE" || key == "SOURCES";
 }
 
+uint32_t most_shared_bytes(const Settings& device) {
+  constexpr struct {
+    int since;
+    uint32_t kilobytes;
+  } kRows[] = {{120, 99}, {90, 227}, {88, 99}, {87, 163}, {86, 99}, {80, 163}, {75, 64}, {0, 48}};
+  for (const auto& row : kRows)
+    if (device.arch >= row.since) return row.kilobytes << 10;
+  return 0;
+}
+
 Settings settings_from_environment(std::string& problem) {
   constexpr std::string_view kPrefix = "REPRISE_STANDIN_";
   Settings s;

@@ -42,6 +42,9 @@ struct Settings {
   bool set(std::string_view key, const std::string& value);
 };
 
+/// The shared memory that a kernel may have on such a device, in bytes: CUDA's programming guide,
+/// "Technical Specifications per Compute Capability".
+uint32_t most_shared_bytes(const Settings& device);
 /// Reads the environment; the first variable that is not understood goes to `problem`.
 Settings settings_from_environment(std::string& problem);
 /// Where the compiler keeps texts (CompileOptions::keep_source) for the command line; "": nowhere.
