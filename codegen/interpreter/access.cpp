@@ -133,6 +133,7 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
   if (!load && array.type == Ty::BF16 && !are_bf16(s, lanes, active)) return;
+  if (roles_) return clocked_shared_access(s, active.list);
   for (auto rest = active.list; !rest.empty() && !failed_;) {
     const uint8_t variant = variant_of_[rest[0]];
     const auto end =
@@ -235,6 +236,7 @@ void Interpreter::plain_shared_access(const Step& s, std::span<const uint32_t> p
 }
 
 void Interpreter::barrier(const Step& s, const Active& active) {
+  if (s.inst->imm == static_cast<uint64_t>(BarrierScope::Team)) return team_barrier(s, active);
   std::vector<uint32_t> reach(together_ * copies_);
   for (const uint32_t n : active.list) ++reach[group_of_[n]];
   for (size_t group = 0; group < reach.size(); ++group) {
@@ -246,6 +248,7 @@ void Interpreter::barrier(const Step& s, const Active& active) {
     }
     if (reach[group] != 0) ++epochs_[group];
   }
+  if (roles_) roles_->clocks.meet(0, size_ / subgroup_size_);
 }
 
 // --- Asynchronous copies
@@ -351,6 +354,10 @@ void Interpreter::land(const Step& s, uint32_t n, const Copy& copy) {
 
 void Interpreter::matrix(const Step& s, const Active& all) {
   const Inst& i = *s.inst;
+  const size_t first_matrix = i.op == Op::MatrixZero     ? i.imm
+                              : i.op == Op::MatrixMulAdd ? MatrixOperands::of(i.imm).sum
+                                                         : MatrixAccess::of(i.imm).matrix;
+  if (k_.matrices[first_matrix].scope == MmaScope::Team) return team_matrix(s, all);
   const std::span<const uint32_t> active = all.list;
   for (size_t first = 0; first < active.size() && !failed_; first += subgroup_size_) {
     const uint32_t n = active[first];

@@ -124,19 +124,6 @@ class Demand {
 
   bool is_root(const Inst& i, bool conditional) const {
     switch (i.op) {
-      case Op::If:
-      case Op::For:
-      case Op::Barrier:
-      case Op::SelectItem:
-      case Op::SetError:
-      case Op::MatrixZero:
-      case Op::MatrixLoad:
-      case Op::MatrixStore:
-      case Op::MatrixMulAdd:
-      case Op::AsyncCopy:
-      case Op::CopyCommit:
-      case Op::CopyWait:
-        return true;
       case Op::SharedStore:
         return wanted_ == Wanted::Values;
       case Op::SharedLoad:
@@ -147,8 +134,10 @@ class Demand {
         [[fallthrough]];
       case Op::Store:
         return conditional || depends_[static_cast<size_t>(i.args[0].id)];
-      default:
+      case Op::LocalStore:
         return false;
+      default:
+        return !is_value(i.op);
     }
   }
 

@@ -59,6 +59,10 @@ void Interpreter::workgroups() {
     }
   }
   copies_in_flight_.assign(has_copies_ ? all_.size() : 0, {});
+  if (!k_.roles.empty()) {
+    roles_.emplace(k_, size_ / subgroup_size_);
+    roles_->random = options_at(0).schedule_seed;
+  }
   block(0, {all_, true, counted_});
   if (has_copies_ && !failed_) expect_no_copies();
 }
@@ -93,7 +97,10 @@ void Interpreter::block(int32_t index, const Active& active) {
     (this->*s.execute)(s, s.counted ? counted : active);
     if (failed_) return;
   }
-  if (instructions_ < launch_.limit) return;
+  if (instructions_ >= launch_.limit) exceed_limit();
+}
+
+void Interpreter::exceed_limit() {
   violation_ = unsupported("kernel '" + k_.name + "' executes more than " +
                            std::to_string(launch_.limit) + " instructions");
   failed_ = true;
@@ -119,6 +126,8 @@ uint32_t Interpreter::builtin_value(Builtin b, size_t c, uint32_t n) const {
       return subgroup_size_;
     case Builtin::SubgroupIndex:
       return n / subgroup_size_;
+    case Builtin::TeamIndex:
+      return n / subgroup_size_ / kTeamSubgroups;
   }
   return 0;
 }

@@ -46,6 +46,9 @@ struct InterpretOptions {
   NativeError native_error = NativeError::None;
   uint64_t error_seed = 0;        // of the hash for Mixed and Every
   bool flush_subnormals = false;  // F32 operands and results of scalar rows
+  /// Of roles: which of them runs next, how far, and when copies of boxes land. 0: in their order,
+  /// as far as they can, and as late as they may.
+  uint64_t schedule_seed = 0;
 };
 
 struct Outcome {

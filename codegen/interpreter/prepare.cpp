@@ -28,13 +28,15 @@ bool is_row_of(const Inst& i, ScalarOp op) {
 /// How many workgroups are executed in lockstep. Several would select several items.
 uint32_t workgroups_together(const Kernel& k, const PartialLaunch& launch, uint32_t subgroup_size) {
   const uint32_t size = k.workgroup[0] * k.workgroup[1] * k.workgroup[2];
-  return size % subgroup_size == 0 && k.items == 1 ? std::max(launch.together, 1U) : 1;
+  const bool several = size % subgroup_size == 0 && k.items == 1 && k.roles.empty();
+  return several ? std::max(launch.together, 1U) : 1;
 }
 
 }  // namespace
 
 bool Interpreter::can_combine(const Kernel& k, const PartialLaunch& launch,
                               uint32_t subgroup_size) {
+  if (!k.roles.empty()) return false;
   if (k.required_subgroup_size != 0) subgroup_size = k.required_subgroup_size;
   const size_t size = size_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2];
   const uint32_t together = workgroups_together(k, launch, subgroup_size);
@@ -138,7 +140,7 @@ void Interpreter::allocate_words() {
 }
 
 bool Interpreter::is_partial() const {
-  if (!k_.matrices.empty() || has_copies_) return false;
+  if (!k_.matrices.empty() || has_copies_ || !k_.roles.empty()) return false;
   if (launch_.wanted != Wanted::Values) return true;
   if (launch_.counted.empty()) return false;
   if (exchanges_lanes(k_) && size_ % subgroup_size_ != 0) return false;
@@ -397,8 +399,30 @@ Interpreter::Execute Interpreter::execute_of(Op op) {
       return &Interpreter::branch;
     case Op::For:
       return &Interpreter::loop;
+    default:
+      return execute_of_role(op);
   }
-  return nullptr;
+}
+
+Interpreter::Execute Interpreter::execute_of_role(Op op) {
+  switch (op) {
+    case Op::Roles:
+      return &Interpreter::roles;
+    case Op::BoxCopy:
+      return &Interpreter::box_copy;
+    case Op::Arrive:
+      return &Interpreter::arrive;
+    case Op::Await:
+      return &Interpreter::await;
+    case Op::TeamMulAdd:
+      return &Interpreter::team_mul_add;
+    case Op::MatrixCommit:
+      return &Interpreter::matrix_commit;
+    case Op::MatrixAwait:
+      return &Interpreter::matrix_await;
+    default:
+      return nullptr;
+  }
 }
 
 /// Nothing for values that are known before the kernel runs.

@@ -12,6 +12,7 @@
 
 #include "codegen/interpreter/interpreter.h"
 #include "codegen/interpreter/memory.h"
+#include "codegen/interpreter/roles.h"
 #include "codegen/kernel/ir/scalar_eval.h"
 
 namespace reprise::kernel {
@@ -63,6 +64,7 @@ class Interpreter {
   void share_locals(size_t index, const std::vector<uint32_t>& uses);
   std::optional<Step> step_of(int32_t id);
   static Execute execute_of(Op op);
+  static Execute execute_of_role(Op op);
   /// The function that executes rows of an instruction with these options, or null.
   RowFunction function_of(const Inst& i, bool fused, const InterpretOptions& options) const;
   /// Appends the step or, if options need functions of their own, one for each part of its rows.
@@ -156,6 +158,54 @@ class Interpreter {
   /// The number that stands for the copies of an invocation in Touch.
   uint32_t copier(uint32_t n) const { return static_cast<uint32_t>(2 * all_.size()) + 1 + n; }
 
+  // --- Roles (roles.cpp)
+  struct RoleTurns;
+  /// An operand of a TeamMulAdd: its argument, its rows (or columns), and whether it has rows.
+  struct TeamSide {
+    TeamOperand operand;
+    size_t arg = 0;
+    uint32_t elements = 0;
+    bool rows = false;
+  };
+  void roles(const Step& s, const Active& active);
+  /// Whether an instruction of the block waits for others.
+  bool suspends(size_t block) const;
+  void take_turns(std::vector<RoleTurns>& all);
+  void run_turn(RoleTurns& r, uint64_t steps);
+  bool enter(const Step& s, RoleTurns& r);
+  void count_block(size_t block, const Active& active);
+  void exceed_limit();
+  /// The counter of a signal that a subgroup names, whose first invocation is n.
+  std::optional<uint32_t> counter_of(const Step& s, size_t signal, size_t arg, uint32_t n);
+  uint32_t signal_of(uint32_t counter) const;
+  bool may_pass(const Step& s, const Active& active);
+  void await(const Step& s, const Active& active);
+  void arrive(const Step& s, const Active& active);
+  void complete_phase(uint32_t counter);
+  void report_deadlock(const std::vector<RoleTurns>& all);
+  void expect_all_awaited();
+  template <typename F>
+  static void each_of_box(const TensorView& v, const F& f);
+  void box_copy(const Step& s, const Active& active);
+  void begin_box(const Step& s, uint32_t n);
+  bool load_box(const Step& s, uint32_t n, std::vector<uint64_t>& values);
+  void land_box(size_t which);
+  template <typename F>
+  void each_team(const Step& s, const Active& active, const F& f);
+  void team_barrier(const Step& s, const Active& active);
+  void matrix_commit(const Step& s, const Active& active);
+  void matrix_await(const Step& s, const Active& active);
+  void team_mul_add(const Step& s, const Active& active);
+  std::vector<double> team_operand(const Step& s, uint32_t n, const TeamSide& side);
+  void log_operand(const Step& s, uint32_t n, const TeamSide& side, uint32_t i, uint64_t at);
+  static void multiply(std::vector<double>& sum, std::span<const double> left,
+                       std::span<const double> right, size_t depth,
+                       const InterpretOptions& options);
+  bool is_finished(const Step& s, size_t matrix, uint32_t n);
+  void team_matrix(const Step& s, const Active& active);
+  void store_team_sum(const Step& s, uint32_t n);
+  void clocked_shared_access(const Step& s, std::span<const uint32_t> positions);
+
   // --- Matrices
   void matrix(const Step& s, const Active& active);
 
@@ -221,6 +271,7 @@ class Interpreter {
     uint32_t groups = 0;
   };
   std::vector<Copies> copies_in_flight_;
+  std::optional<RoleState> roles_;  // if the kernel has roles
   std::vector<std::array<uint32_t, 3>> groups_;
   size_t item_ = 0;           // that SelectItem selected
   uint32_t group_index_ = 0;  // of the first workgroup in lockstep

@@ -25,11 +25,15 @@ void expect_file(const std::string& name, const std::string& actual) {
   EXPECT_EQ(actual, read_file(file));
 }
 
-void expect_golden(const Kernel& k, const emit::SpirvOptions& options = {}) {
+void expect_golden_cuda(const Kernel& k) {
   expect_file(k.name + ".txt", kernel::print(k));
   const auto text = emit::cuda(k);
   ASSERT_TRUE(text.ok()) << text.status().message();
   expect_file(k.name + ".cu", *text);
+}
+
+void expect_golden(const Kernel& k, const emit::SpirvOptions& options = {}) {
+  expect_golden_cuda(k);
   const auto words = emit_valid(k, options);
   ASSERT_TRUE(words.ok()) << words.status().message();
   expect_file(k.name + ".spvasm", disassemble(*words));
@@ -75,6 +79,61 @@ TEST(Golden, Everything) {
   const auto k = b.finish();
   ASSERT_TRUE(k.ok()) << k.status().message();
   expect_golden(*k);
+}
+
+/// Roles, of which one copies boxes and the other multiplies them. SPIR-V has nothing like them.
+TEST(Golden, Roles) {
+  Builder b("roles");
+  b.set_workgroup(256);
+  b.require_subgroup_size(32);
+  b.buffer("a", Ty::F16, Access::Read);
+  b.buffer("w", Ty::F16, Access::Read);
+  const int y = b.buffer("y", Ty::F32, Access::Write);
+  for (const char* name : {"zero", "m", "n", "k", "stride"}) b.scalar(name);
+  const int left = b.view("left", {0, 2, Swizzle::B128, {64, 64}, 0, {3, 1}, {4}});
+  const int right = b.view("right", {1, 2, Swizzle::B128, {64, 8}, 0, {3, 2}, {4}});
+  const int lefts = b.shared("lefts", Ty::F16, 2 * 64 * 64, Swizzle::B128);
+  const int rights = b.shared("rights", Ty::F16, 2 * 8 * 64, Swizzle::B128);
+  const int sums = b.shared("sums", Ty::F32, 64 * 8);
+  const int full = b.signal("full", 2, 1), empty = b.signal("empty", 2, kernel::kTeamSubgroups);
+  const int sum = b.matrix("sum", kernel::MatrixUse::Sum, Ty::F32, 64, 8, MmaScope::Team);
+  b.role({"multiply", 1, kernel::kTeamSubgroups, 232});
+  b.role({"copy", 1, 1, 40});
+  const kernel::Value steps(b, b.param(3));
+  const std::function<void()> bodies[] = {
+      [&] {
+        b.matrix_zero(sum);
+        b.for_loop(b.i32(0), steps, b.i32(1), [&](kernel::Value i) {
+          const kernel::Value stage = i % 2;
+          b.await(full, stage, i / 2 % 2);
+          b.team_mul_add({static_cast<uint16_t>(sum),
+                          1,
+                          {static_cast<uint16_t>(lefts), true, 0},
+                          {static_cast<uint16_t>(rights), true, 0}},
+                         stage * 4096, stage * 512);
+          b.matrix_commit();
+          b.matrix_await(0);
+          b.arrive(empty, stage);
+        });
+        b.matrix_store(sum, sums, b.i32(0), 8, false, 2);
+        b.barrier(kernel::BarrierScope::Team);
+        const Val local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+        b.store(y, b.mul(local, b.i32(4)), b.shared_load(sums, b.mul(local, b.i32(4)), 4), 4);
+      },
+      [&] {
+        b.for_loop(b.i32(0), steps, b.i32(1), [&](kernel::Value i) {
+          const kernel::Value stage = i % 2;
+          b.await(empty, stage, 1 - i / 2 % 2);
+          b.box_copy(left, b.compose({i * 64, b.i32(0)}), lefts, stage * 4096, full, stage, 512);
+          b.box_copy(right, b.compose({i * 64, b.i32(0)}), rights, stage * 512, full, stage, 512);
+          b.arrive(full, stage);
+        });
+      }};
+  b.run_roles(bodies);
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  expect_golden_cuda(*k);
+  EXPECT_EQ(emit::spirv(*k, {}).status().code(), Code::Unsupported);
 }
 
 /// Loads of u64 x2 in place of float x4.

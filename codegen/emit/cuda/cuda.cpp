@@ -6,6 +6,7 @@
 
 #include "codegen/emit/access.h"
 #include "codegen/emit/cuda/emitter.h"
+#include "codegen/emit/cuda/teams.h"
 #include "codegen/kernel/ir/shared_memory.h"
 
 namespace reprise::emit {
@@ -21,6 +22,7 @@ constexpr uint32_t kWarp = 32;
 // The operations that the prelude supports.
 constexpr MmaConfig kOperations[] = {{16, 16, 16, kHalfMma},
                                      {16, 16, 16, {MmaType::BF16, MmaType::BF16, MmaType::F32}}};
+constexpr uint32_t kRegisters = 65536;  // of a multiprocessor
 
 std::string pointer_type(const kernel::BufferParam& b) {
   const std::string element = cuda_type({b.storage, 1});
@@ -38,11 +40,16 @@ Result<std::string> CudaEmitter::run() {
   RP_TRY(check());
   block_struct();
   const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
-  out_ += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " +
-          entry_ + "(const __grid_constant__ " + entry_ + "_block block) {\n";
+  const size_t function = out_.size();
+  // Roles divide the registers of a multiprocessor, which are then those of one workgroup.
+  const std::string bounds = std::to_string(threads) + (k_.roles.empty() ? "" : ", 1");
+  out_ += "extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + entry_ +
+          "(const __grid_constant__ " + entry_ + "_block block) {\n";
   declarations();
+  begin_signals();
   RP_TRY(block(0));
   out_ += "}\n";
+  out_.insert(function, before_);
   return std::move(out_);
 }
 
@@ -56,7 +63,7 @@ Status CudaEmitter::check() const {
                        ", CUDA has 32; choose another schedule");
   }
   const MmaConfig matrix = kernel::requirements(k_).matrix;
-  if (matrix && !contains(kOperations, matrix)) {
+  if (matrix && matrix.scope == MmaScope::Subgroup && !contains(kOperations, matrix)) {
     return unsupported(where + "its matrices are of " + matrix.str() + ", CUDA has " +
                        kOperations[0].str() + " and " + kOperations[1].str() +
                        "; choose another schedule");
@@ -98,6 +105,8 @@ void CudaEmitter::block_struct() {
     members();
     if (k_.items > 1) line(std::string("} ") + name + items);
   }
+  for (size_t n = 0; n < k_.views.size(); ++n)
+    line("rp_tensor_map " + cuda_name('t', n, k_.views[n].name) + ";");
   out_ += "};\n";
 }
 
@@ -123,6 +132,12 @@ void CudaEmitter::declarations() {
       const auto p = kernel::MatrixOperands::of(i.imm);
       matrices.insert({p.sum, p.left, p.right});
     }
+    if (i.op == Op::BoxCopy) shared.insert(kernel::BoxAccess::of(i.imm).shared);
+    if (i.op == Op::TeamMulAdd) {
+      const auto p = kernel::TeamOperands::of(i.imm);
+      shared.insert({p.left.shared, p.right.shared});
+      for (uint64_t n = 0; n < p.count; ++n) matrices.insert(p.sum + n);
+    }
   });
   if (k_.items == 1) buffer_pointers(buffers, "block");
   for (const uint64_t n : scalars) {
@@ -138,7 +153,9 @@ void CudaEmitter::declarations() {
   for (const uint64_t n : matrices) {
     const kernel::MatrixVar& m = k_.matrices[n];
     const std::string of = "<" + cuda_type({m.type, 1}) + ">";
-    const std::string type = m.use == MatrixUse::Left    ? "rp_matrix_left" + of
+    const std::string columns = std::to_string(m.columns);
+    const std::string type = m.scope == MmaScope::Team   ? "rp_team_sum<" + columns + ">"
+                             : m.use == MatrixUse::Left  ? "rp_matrix_left" + of
                              : m.use == MatrixUse::Right ? "rp_matrix_right" + of
                                                          : "rp_matrix_sum";
     line(type + " " + matrix_name(n) + ";");
@@ -149,17 +166,96 @@ void CudaEmitter::declarations() {
 void CudaEmitter::shared_arrays(const std::set<uint64_t>& used) {
   const uint32_t dynamic = dynamic_shared_bytes(kernel::requirements(k_).shared_bytes);
   if (dynamic != 0) line("RP_DYNAMIC_SHARED(rp_shared, " + std::to_string(dynamic) + ")");
-  uint32_t at = 0;
-  for (size_t n = 0; n < k_.shared.size(); ++n) {
+  const kernel::SharedLayout layout = kernel::shared_layout(k_);
+  for (const uint64_t n : used) {
     const kernel::SharedArray& s = k_.shared[n];
     const std::string type = cuda_type({s.type, 1}), name = shared_name(n);
-    if (dynamic == 0 && used.contains(n))
-      line("__shared__ __align__(16) " + type + " " + name + "[" + std::to_string(s.count) + "];");
-    if (dynamic != 0 && used.contains(n))
-      line(type + "* const " + name + " = (" + type + "*)(rp_shared + " + std::to_string(at) +
-           ");");
-    at += kernel::shared_bytes(s);
+    const char* alignment = s.swizzle != kernel::Swizzle::None ? "1024"
+                            : k_.views.empty()                 ? "16"
+                                                               : "128";
+    if (dynamic == 0)
+      line(std::string("__shared__ __align__(") + alignment + ") " + type + " " + name + "[" +
+           std::to_string(s.count) + "];");
+    if (dynamic != 0)
+      line(type + "* const " + name + " = (" + type + "*)(rp_shared + " +
+           std::to_string(layout.arrays[n]) + ");");
   }
+}
+
+/// Declares the signals, and lets one invocation begin their first phases.
+void CudaEmitter::begin_signals() {
+  if (k_.signals.empty()) return;
+  std::string begin;
+  const bool dynamic = dynamic_shared_bytes(kernel::requirements(k_).shared_bytes) != 0;
+  const kernel::SharedLayout layout = kernel::shared_layout(k_);
+  for (size_t n = 0; n < k_.signals.size(); ++n) {
+    const kernel::Signal& s = k_.signals[n];
+    const std::string name = cuda_name('g', n, s.name);
+    if (dynamic) {
+      line("rp_signal* const " + name + " = (rp_signal*)(rp_shared + " +
+           std::to_string(layout.signals[n]) + ");");
+    } else {
+      line("__shared__ rp_signal " + name + "[" + std::to_string(s.count) + "];");
+    }
+    begin += "rp_begin_signals(" + name + ", " + std::to_string(s.count) + "u, " +
+             std::to_string(s.arrivals) + "u); ";
+  }
+  line("if (threadIdx.x == 0u) { " + begin + "rp_publish_signals(); }");
+  line("__syncthreads();");
+}
+
+/// Each role takes its share of the registers and runs its block.
+Status CudaEmitter::roles(const Inst& i) {
+  const uint32_t all = k_.workgroup[0];
+  const uint32_t given = kRegisters / all / 8 * 8;
+  uint32_t first = 0;
+  for (size_t r = 0; r < k_.roles.size(); ++r) {
+    const kernel::Role& role = k_.roles[r];
+    const uint32_t end = first + role.teams * kernel::kTeamSubgroups * kWarp;
+    const uint32_t running = first + role.subgroups * kWarp;
+    line((r == 0 ? "if (threadIdx.x < " : "else if (threadIdx.x < ") + std::to_string(end) +
+         "u) {");
+    ++depth_;
+    if (role.registers != 0)
+      line(std::string(role.registers > given ? "rp_more_registers<" : "rp_fewer_registers<") +
+           std::to_string(role.registers) + ">();");
+    if (running != end) line("if (threadIdx.x < " + std::to_string(running) + "u) {");
+    RP_TRY(block(i.blocks[r]));
+    if (running != end) line("}");
+    --depth_;
+    line("}");
+    first = end;
+  }
+  return {};
+}
+
+std::string CudaEmitter::signal(size_t n, const Inst& i, size_t index_arg) const {
+  return cuda_name('g', n, k_.signals[n].name) + " + " + arg(i, index_arg);
+}
+
+void CudaEmitter::box_copy(const Inst& i) {
+  const auto a = kernel::BoxAccess::of(i.imm);
+  const TensorView& v = k_.views[a.view].tensor;
+  std::string coordinates;
+  for (size_t d = 0; d < v.rank(); ++d) coordinates += ", " + arg_lane(i, 2, static_cast<int>(d));
+  line("rp_box_copy(" + shared_name(a.shared) + " + " + arg(i, 0) + ", &block." +
+       cuda_name('t', a.view, k_.views[a.view].name) + ", " + signal(a.signal, i, 1) + ", " +
+       std::to_string(v.box_bytes()) + "u" + coordinates + ");");
+}
+
+void CudaEmitter::team_product(const Inst& i) {
+  const auto p = kernel::TeamOperands::of(i.imm);
+  const TeamProduct product{k_.matrices[p.sum].columns, p.count, k_.shared[p.left.shared].type,
+                            p.left.along_k, p.right.along_k};
+  const std::string name = entry_ + "_" + product.name();
+  if (products_.insert(name).second) before_ += product.function(name);
+  std::string call = name + "(";
+  for (size_t n = 0; n < p.count; ++n) call += matrix_name(p.sum + n) + ", ";
+  const auto operand = [&](const kernel::TeamOperand& o, size_t n) {
+    return "rp_operand(" + shared_name(o.shared) + " + " + arg(i, n) + ", " +
+           std::to_string(o.group) + "u)";
+  };
+  line(call + operand(p.left, 0) + ", " + operand(p.right, 1) + ");");
 }
 
 /// Declares local copies of the pointers to these buffers, which are members of `from`.
@@ -189,7 +285,15 @@ void CudaEmitter::define_lanes(int32_t index, const std::vector<std::string>& la
 }
 
 Status CudaEmitter::block(int32_t index) {
-  for (const int32_t n : k_.blocks[static_cast<size_t>(index)].insts) RP_TRY(inst(n));
+  for (const int32_t n : k_.blocks[static_cast<size_t>(index)].insts) {
+    // Registers of sums that other instructions wrote must be visible to the first multiplication
+    // of a group.
+    const Op op = k_.insts[static_cast<size_t>(n)].op;
+    if (op == Op::TeamMulAdd && !multiplying_) line("rp_team_fence();");
+    if (!is_value(op)) multiplying_ = op == Op::TeamMulAdd;
+    RP_TRY(inst(n));
+  }
+  multiplying_ = false;
   return {};
 }
 
@@ -218,7 +322,8 @@ Status CudaEmitter::inst(int32_t index) {
       line("rp_copy_wait<" + std::to_string(i.imm) + ">();");
       return {};
     case Op::Barrier:
-      line("__syncthreads();");
+      line(i.imm == static_cast<uint64_t>(kernel::BarrierScope::Team) ? "rp_team_barrier();"
+                                                                      : "__syncthreads();");
       return {};
     case Op::MatrixZero:
     case Op::MatrixLoad:
@@ -238,9 +343,35 @@ Status CudaEmitter::inst(int32_t index) {
     case Op::For:
       return for_(index);
     default:
-      break;
+      return inst_of_role(i);
   }
-  return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
+}
+
+Status CudaEmitter::inst_of_role(const Inst& i) {
+  switch (i.op) {
+    case Op::Roles:
+      return roles(i);
+    case Op::BoxCopy:
+      box_copy(i);
+      return {};
+    case Op::Arrive:
+      line("rp_arrive(" + signal(i.imm, i, 0) + ");");
+      return {};
+    case Op::Await:
+      line("rp_await(" + signal(i.imm, i, 0) + ", (unsigned)" + arg(i, 1) + ");");
+      return {};
+    case Op::TeamMulAdd:
+      team_product(i);
+      return {};
+    case Op::MatrixCommit:
+      line("rp_team_commit();");
+      return {};
+    case Op::MatrixAwait:
+      line("rp_team_await<" + std::to_string(i.imm) + ">();");
+      return {};
+    default:
+      return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
+  }
 }
 
 /// Declares the result of an instruction.
@@ -430,7 +561,10 @@ void CudaEmitter::matrix(const Inst& i) {
   // Operands are loaded by lines of 16 bytes if these are aligned.
   const bool lines =
       i.op == Op::MatrixLoad && k_.matrices[a.matrix].use != MatrixUse::Sum && i.align % 8 == 0;
-  const char* function = lines                    ? "rp_matrix_load_lines("
+  const bool pairs =
+      k_.matrices[a.matrix].scope == MmaScope::Team && !a.by_columns && i.align % 2 == 0;
+  const char* function = pairs                    ? "rp_matrix_store_pairs("
+                         : lines                  ? "rp_matrix_load_lines("
                          : i.op == Op::MatrixLoad ? "rp_matrix_load("
                                                   : "rp_matrix_store(";
   const std::string stride = std::to_string(a.stride);

@@ -30,6 +30,7 @@ class CudaEmitter {
   void select_item(const Inst& i);
   Status block(int32_t index);
   Status inst(int32_t index);
+  Status inst_of_role(const Inst& i);
   Status value(int32_t index);
   bool splits_subgroups(const Inst& i) const;
   Status if_(int32_t index);
@@ -38,9 +39,14 @@ class CudaEmitter {
   void store(const Inst& i);
   void store(const Inst& i, const std::string& name, Ty storage,
              std::string (*narrow)(const std::string& v, Ty storage));
-  std::string shared_name(size_t n) const;
   std::string matrix_name(size_t n) const;
   void async_copy(const kernel::Inst& i);
+  void begin_signals();
+  Status roles(const Inst& i);
+  void box_copy(const Inst& i);
+  void team_product(const Inst& i);
+  std::string signal(size_t n, const Inst& i, size_t index_arg) const;
+  std::string shared_name(size_t n) const;
   void matrix(const Inst& i);
   void line(std::string_view text);
   /// Declares the value of instruction `index`.
@@ -67,6 +73,9 @@ class CudaEmitter {
   const std::string entry_ = cuda_entry(k_.name);
   std::string out_;
   size_t depth_ = 1;
+  std::string before_;                  // functions that precede the kernel's
+  std::set<std::string> products_;      // names of those that multiply matrices of teams
+  bool multiplying_ = false;            // the last statement of the block multiplied such
   std::string active_ = "0xffffffffu";  // mask of the warp's lanes that execute the current block
 };
 
@@ -82,7 +91,7 @@ std::string cuda_narrow(const std::string& v, kernel::Ty storage);
 /// The same of a value that the storage type has.
 std::string cuda_narrow_exact(const std::string& v, kernel::Ty storage);
 /// A unique identifier for entry `index` of one of the kernel's tables: b buffers, s scalars,
-/// l locals, m shared arrays, x matrices. Names may hold any text.
+/// l locals, m shared arrays, x matrices, t views, g signals. Names may hold any text.
 std::string cuda_name(char table, uint64_t index, std::string_view name);
 /// "{a, b}".
 std::string cuda_braces(const std::vector<std::string>& lanes);

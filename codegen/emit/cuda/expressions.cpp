@@ -306,6 +306,8 @@ std::string CudaEmitter::builtin(const Inst& i) const {
       return "32u";
     case Builtin::SubgroupIndex:
       return "(" + local_index() + ") >> 5";
+    case Builtin::TeamIndex:
+      return "(" + local_index() + ") >> 7";
   }
   return "";
 }

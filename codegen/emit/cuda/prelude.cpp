@@ -1,4 +1,5 @@
 #include "codegen/emit/cuda/cuda.h"
+#include "codegen/emit/cuda/teams.h"
 
 namespace reprise::emit {
 namespace {
@@ -278,7 +279,7 @@ template <int unfinished> RP_FN void rp_copy_wait() {}
 // Shared memory that a launch gives a kernel.
 constexpr const char* kDynamicShared = R"(
 #if defined(__CUDACC__)
-#define RP_DYNAMIC_SHARED(name, bytes) extern __shared__ __align__(16) unsigned char name[];
+#define RP_DYNAMIC_SHARED(name, bytes) extern __shared__ __align__(1024) unsigned char name[];
 #else
 #define RP_DYNAMIC_SHARED(name, bytes) __shared__ __align__(16) unsigned char name[bytes];
 #endif
@@ -396,7 +397,7 @@ std::string cuda_prelude() {
   for (const char* part :
        {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kDynamicShared, kCopies, kMatrices})
     text += part;
-  return text;
+  return text + team_prelude();
 }
 
 }  // namespace reprise::emit

@@ -150,8 +150,15 @@ Status SpirvEmitter::inst(int32_t index) {
     case Op::AsyncCopy:
     case Op::CopyCommit:
     case Op::CopyWait:
+    case Op::Roles:
+    case Op::BoxCopy:
+    case Op::Arrive:
+    case Op::Await:
+    case Op::TeamMulAdd:
+    case Op::MatrixCommit:
+    case Op::MatrixAwait:
       return unsupported("SPIR-V emitter: kernel " + k_.name +
-                         " copies asynchronously, which only CUDA offers");
+                         " copies asynchronously or has roles, which only CUDA offers");
     case Op::MatrixZero:
     case Op::MatrixLoad:
     case Op::MatrixStore:

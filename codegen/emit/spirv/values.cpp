@@ -244,6 +244,8 @@ Id SpirvEmitter::builtin(const Inst& i) {
         return {spv::BuiltInSubgroupSize, false, true};
       case Builtin::SubgroupIndex:
         return {spv::BuiltInSubgroupId, false, true};
+      case Builtin::TeamIndex:  // no device has teams
+        break;
     }
     return {spv::BuiltInMax, false, false};
   };

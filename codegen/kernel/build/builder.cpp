@@ -22,6 +22,9 @@ Builder Builder::like(const Kernel& k) {
   b.k_.locals = k.locals;
   b.k_.shared = k.shared;
   b.k_.matrices = k.matrices;
+  b.k_.views = k.views;
+  b.k_.signals = k.signals;
+  b.k_.roles = k.roles;
   b.k_.required_subgroup_size = k.required_subgroup_size;
   const size_t expected = k.insts.size() * 5 / 4;  // rewrites expand some instructions
   b.k_.insts.reserve(expected);
@@ -51,14 +54,29 @@ int Builder::local(std::string name, Type type, uint32_t count) {
   return static_cast<int>(k_.locals.size()) - 1;
 }
 
-int Builder::shared(std::string name, Ty type, uint32_t count) {
-  k_.shared.push_back({std::move(name), type, count});
+int Builder::shared(std::string name, Ty type, uint32_t count, Swizzle swizzle) {
+  k_.shared.push_back({std::move(name), type, count, swizzle});
   return static_cast<int>(k_.shared.size()) - 1;
 }
 
-int Builder::matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uint32_t columns) {
-  k_.matrices.push_back({std::move(name), use, type, rows, columns});
+int Builder::matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uint32_t columns,
+                    MmaScope scope) {
+  k_.matrices.push_back({std::move(name), use, type, rows, columns, scope});
   return static_cast<int>(k_.matrices.size()) - 1;
+}
+
+int Builder::view(std::string name, TensorView tensor) {
+  k_.views.push_back({std::move(name), std::move(tensor)});
+  return static_cast<int>(k_.views.size()) - 1;
+}
+
+int Builder::signal(std::string name, uint32_t count, uint32_t arrivals) {
+  k_.signals.push_back({std::move(name), count, arrivals});
+  return static_cast<int>(k_.signals.size()) - 1;
+}
+
+void Builder::role(Role role) {
+  k_.roles.push_back(std::move(role));
 }
 
 void Builder::require_subgroup_size(uint32_t lanes) {

@@ -63,8 +63,12 @@ class Builder {
   int buffer(std::string name, Ty storage, Access access, uint32_t align = 16);
   int scalar(std::string name, Ty type = Ty::I32);
   int local(std::string name, Type type, uint32_t count = 1);
-  int shared(std::string name, Ty type, uint32_t count);
-  int matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uint32_t columns);
+  int shared(std::string name, Ty type, uint32_t count, Swizzle swizzle = Swizzle::None);
+  int matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uint32_t columns,
+             MmaScope scope = MmaScope::Subgroup);
+  int view(std::string name, TensorView tensor);
+  int signal(std::string name, uint32_t count, uint32_t arrivals);
+  void role(Role role);
   void require_subgroup_size(uint32_t lanes);
 
   // Values. Constants of equal type and bits are shared.
@@ -133,7 +137,12 @@ class Builder {
   /// Closes a group of copies; waits until at most so many groups are unfinished.
   void copy_commit();
   void copy_wait(uint32_t unfinished);
-  void barrier();
+  void barrier(BarrierScope scope = BarrierScope::Workgroup);
+  /// Begins to copy the box with these first coordinates (I32 of 1, 2 or 4 lanes) to shared[to], a
+  /// multiple of `align`. The copy counts at a signal.
+  void box_copy(int view, Val coordinates, int shared, Val to, int signal, Val at, uint32_t align);
+  void arrive(int signal, Val at);
+  void await(int signal, Val at, Val parity);
   void matrix_zero(int matrix);
   /// These transfer a matrix from or to a shared array. Element (r, c) is at index + r * stride + c
   /// or, if `by_columns`, at index + c * stride + r. The index and the stride are multiples of
@@ -144,6 +153,11 @@ class Builder {
                     uint32_t align = 1);
   /// sum += left * right
   void matrix_mul_add(int sum, int left, int right);
+  /// The same of a team, with operands in shared arrays from `left_at` and `right_at` on. It is
+  /// finished after a matrix_await() that covers its group, which a matrix_commit() closes.
+  void team_mul_add(const TeamOperands& operands, Val left_at, Val right_at);
+  void matrix_commit();
+  void matrix_await(uint32_t unfinished);
   Value subgroup(SubgroupOp op, Val v, Val lane = {});
   void select_item(Val item);
   void set_error(Val condition, ErrorCode code);
@@ -152,6 +166,8 @@ class Builder {
   // Control flow.
   void if_then(Val cond, const std::function<void()>& then);
   void if_else(Val cond, const std::function<void()>& then, const std::function<void()>& otherwise);
+  /// Writes what each of the kernel's roles does. Nothing may follow.
+  void run_roles(std::span<const std::function<void()>> blocks);
   /// for (i = start; i < end; i += step), I32.
   void for_loop(Val start, Val end, Val step, const std::function<void(Value i)>& body);
 
@@ -194,6 +210,7 @@ class Builder {
   bool integer_index(Val v, const char* operation);
   bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
   bool check_matrix(int matrix, const char* op);
+  bool check_signal(int signal, Val at, const char* op);
   /// `lines`: without the matrix and the array.
   void matrix_access(Op op, int matrix, int shared, Val index, MatrixAccess lines, uint32_t align);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);

@@ -131,8 +131,41 @@ void Builder::copy_wait(uint32_t unfinished) {
   emit({Op::CopyWait, {}, unfinished, {}, {}, 1});
 }
 
-void Builder::barrier() {
-  emit({Op::Barrier, {}, 0, {}, {}, 1});
+void Builder::barrier(BarrierScope scope) {
+  emit({Op::Barrier, {}, static_cast<uint64_t>(scope), {}, {}, 1});
+}
+
+bool Builder::check_signal(int signal, Val at, const char* op) {
+  if (!integer_index(at, op)) return false;
+  const bool known = signal >= 0 && static_cast<size_t>(signal) < k_.signals.size();
+  return known || fail(op, "no signal " + std::to_string(signal));
+}
+
+void Builder::box_copy(int view, Val coordinates, int shared, Val to, int signal, Val at,
+                       uint32_t align) {
+  if (!check_signal(signal, at, "box_copy") || !integer_index(to, "box_copy")) return;
+  if (!usable(coordinates, "box_copy")) return;
+  if (view < 0 || static_cast<size_t>(view) >= k_.views.size()) {
+    fail("box_copy", "no view " + std::to_string(view));
+    return;
+  }
+  if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
+    fail("box_copy", "no shared array " + std::to_string(shared));
+    return;
+  }
+  const BoxAccess access{static_cast<uint16_t>(view), static_cast<uint16_t>(shared),
+                         static_cast<uint16_t>(signal)};
+  emit({Op::BoxCopy, {}, access.imm(), {to, at, coordinates}, {}, align});
+}
+
+void Builder::arrive(int signal, Val at) {
+  if (!check_signal(signal, at, "arrive")) return;
+  emit({Op::Arrive, {}, static_cast<uint64_t>(signal), {at}, {}, 1});
+}
+
+void Builder::await(int signal, Val at, Val parity) {
+  if (!check_signal(signal, at, "await") || !usable(parity, "await")) return;
+  emit({Op::Await, {}, static_cast<uint64_t>(signal), {at, parity}, {}, 1});
 }
 
 bool Builder::check_matrix(int matrix, const char* op) {
@@ -176,6 +209,20 @@ void Builder::matrix_mul_add(int sum, int left, int right) {
   const MatrixOperands operands{static_cast<uint16_t>(sum), static_cast<uint16_t>(left),
                                 static_cast<uint16_t>(right)};
   emit({Op::MatrixMulAdd, {}, operands.imm(), {}, {}, 1});
+}
+
+void Builder::team_mul_add(const TeamOperands& operands, Val left_at, Val right_at) {
+  if (!check_matrix(operands.sum, "team_mul_add")) return;
+  if (!integer_index(left_at, "team_mul_add") || !integer_index(right_at, "team_mul_add")) return;
+  emit({Op::TeamMulAdd, {}, operands.imm(), {left_at, right_at}, {}, 1});
+}
+
+void Builder::matrix_commit() {
+  emit({Op::MatrixCommit, {}, 0, {}, {}, 1});
+}
+
+void Builder::matrix_await(uint32_t unfinished) {
+  emit({Op::MatrixAwait, {}, unfinished, {}, {}, 1});
 }
 
 Value Builder::subgroup(SubgroupOp op, Val v, Val lane) {
@@ -260,6 +307,20 @@ void Builder::if_else(Val cond, const std::function<void()>& then,
   const bool empty =
       inst.blocks.size() == 1 && k_.blocks[static_cast<size_t>(inst.blocks[0])].insts.empty();
   if (!empty) emit(inst);
+}
+
+void Builder::run_roles(std::span<const std::function<void()>> blocks) {
+  if (!error_.empty()) return;
+  if (k_.roles.size() != blocks.size()) {
+    fail("run_roles", "each role has one block");
+    return;
+  }
+  Inst inst{Op::Roles, {}, 0, {}, {}, 1};
+  for (const auto& write : blocks) {
+    inst.blocks.push_back(new_block());
+    write_block(inst.blocks.back(), false, write);
+  }
+  emit(inst);
 }
 
 void Builder::for_loop(Val start, Val end, Val step, const std::function<void(Value i)>& body) {

@@ -26,7 +26,9 @@ void Rebuilder::instruction(int32_t id) {
   InlineList<Val, 4> args;
   for (Val v : i.args) args.push_back(map_[static_cast<size_t>(v.id)]);
   if (i.op == Op::If || i.op == Op::For) branch(i);
-  if (i.op == Op::If) {
+  if (i.op == Op::Roles) {
+    roles(i);
+  } else if (i.op == Op::If) {
     std::function<void()> otherwise;
     if (i.blocks.size() > 1) otherwise = [&] { block(i.blocks[1]); };
     to_.if_else(
@@ -39,6 +41,12 @@ void Rebuilder::instruction(int32_t id) {
   } else {
     map_[static_cast<size_t>(id)] = rewrite(i, args);
   }
+}
+
+void Rebuilder::roles(const Inst& i) {
+  std::vector<std::function<void()>> blocks;
+  for (const int32_t b : i.blocks) blocks.emplace_back([this, b] { block(b); });
+  to_.run_roles(blocks);
 }
 
 Val Rebuilder::rewrite(const Inst& inst, std::span<const Val> args) {
@@ -81,17 +89,6 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::SharedStore:
       to_.shared_store(index, args[0], args[1]);
       return {};
-    case Op::Barrier:
-    case Op::MatrixZero:
-    case Op::MatrixLoad:
-    case Op::MatrixStore:
-    case Op::MatrixMulAdd:
-    case Op::AsyncCopy:
-    case Op::CopyCommit:
-    case Op::CopyWait:
-    case Op::SelectItem:
-      copy_statement(i, args);
-      return {};
     case Op::Subgroup:
       return to_.subgroup(static_cast<SubgroupOp>(i.imm), args[0], second);
     case Op::SetError:
@@ -101,14 +98,30 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
       return to_.no_error();
     case Op::If:
     case Op::For:
+    case Op::Roles:
+      return {};
+    default:
+      copy_statement(i, args);
       return {};
   }
-  return {};
 }
 
 void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
   if (i.op == Op::Barrier) {
-    to_.barrier();
+    to_.barrier(static_cast<BarrierScope>(i.imm));
+  } else if (i.op == Op::BoxCopy) {
+    const BoxAccess a = BoxAccess::of(i.imm);
+    to_.box_copy(a.view, args[2], a.shared, args[0], a.signal, args[1], i.align);
+  } else if (i.op == Op::Arrive) {
+    to_.arrive(static_cast<int>(i.imm), args[0]);
+  } else if (i.op == Op::Await) {
+    to_.await(static_cast<int>(i.imm), args[0], args[1]);
+  } else if (i.op == Op::TeamMulAdd) {
+    to_.team_mul_add(TeamOperands::of(i.imm), args[0], args[1]);
+  } else if (i.op == Op::MatrixCommit) {
+    to_.matrix_commit();
+  } else if (i.op == Op::MatrixAwait) {
+    to_.matrix_await(static_cast<uint32_t>(i.imm));
   } else if (i.op == Op::SelectItem) {
     to_.select_item(args[0]);
   } else if (i.op == Op::CopyCommit) {

@@ -37,6 +37,7 @@ class Rebuilder {
  private:
   void block(int32_t index);
   void instruction(int32_t id);
+  void roles(const Inst& inst);
   void copy_statement(const Inst& inst, std::span<const Val> args);
 
   std::vector<Val> map_;

@@ -1,6 +1,7 @@
 // Verifies structure, types, visibility, ranges, claims about constants, and uniform barriers.
 #include <algorithm>
 
+#include "codegen/kernel/check/verify_roles.h"
 #include "codegen/kernel/check/verify_uniformity.h"
 #include "codegen/kernel/ir/kernel.h"
 #include "codegen/kernel/ir/scalar_eval.h"
@@ -22,7 +23,11 @@ bool is_identifier(const std::string& s) {
 class Verifier {
  public:
   explicit Verifier(const Kernel& k)
-      : k_(k), placed_(k.insts.size()), visible_(k.insts.size()), entered_(k.blocks.size()) {}
+      : k_(k),
+        roles_(k),
+        placed_(k.insts.size()),
+        visible_(k.insts.size()),
+        entered_(k.blocks.size()) {}
 
   Status run() {
     RP_TRY(interface());
@@ -69,6 +74,7 @@ class Verifier {
       }
     }
     RP_TRY(matrices());
+    if (const std::string problem = roles_.interface(); !problem.empty()) return error(problem);
     for (const SharedArray& s : k_.shared) {
       const bool number = s.type == Ty::BF16 || (class_of(s.type) & kNumber) != 0;
       if (!is_identifier(s.name) || !number || s.count == 0) {
@@ -97,6 +103,11 @@ class Verifier {
     const Ty operand = config.types.a == MmaType::BF16 ? Ty::BF16 : Ty::F16;
     for (const MatrixVar& m : k_.matrices) {
       const bool is_sum = m.use == MatrixUse::Sum;
+      if (m.scope == MmaScope::Team) {
+        if (!is_identifier(m.name) || !RoleRules::is_sum(m))
+          return error("matrix '" + m.name + "' of a team");
+        continue;
+      }
       const uint32_t rows = m.use == MatrixUse::Right ? config.k : config.m;
       const uint32_t columns = m.use == MatrixUse::Left ? config.k : config.n;
       if (!is_identifier(m.name) || m.type != (is_sum ? Ty::F32 : operand) || m.rows == 0 ||
@@ -152,19 +163,44 @@ class Verifier {
     }
     const std::string problem = shape(i);
     if (!problem.empty()) return error(id, problem);
+    RP_TRY(placed_well(id));
     if (i.op == Op::SelectItem && depth != 0) return error(id, "is in a nested block");
     selected_ = selected_ || i.op == Op::SelectItem;
-    if (i.op == Op::For) visible_[static_cast<size_t>(id)] = true;
-    for (int32_t b : i.blocks) RP_TRY(block(b, depth + 1));
-    if (i.op == Op::For) visible_[static_cast<size_t>(id)] = false;
+    if (i.op == Op::For) {
+      visible_[static_cast<size_t>(id)] = true;
+      ++loops_;
+    }
+    for (size_t b = 0; b < i.blocks.size(); ++b) {
+      if (i.op == Op::Roles) role_ = static_cast<int>(b);
+      RP_TRY(block(i.blocks[b], depth + 1));
+    }
+    if (i.op == Op::Roles) {
+      role_ = kNoRole;
+      divided_ = true;
+    }
+    if (i.op == Op::For) {
+      visible_[static_cast<size_t>(id)] = false;
+      --loops_;
+    }
     return {};
+  }
+
+  /// Whether roles may, or must, have an instruction where it is.
+  Status placed_well(int32_t id) const {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    if (divided_ && !is_value(i.op)) return error(id, "follows the roles");
+    if (i.op == Op::Roles && (role_ != kNoRole || loops_ != 0))
+      return error(id, "divides a role, or is in a loop");
+    const std::string problem =
+        roles_.place(i, role_ == kNoRole ? nullptr : &k_.roles[static_cast<size_t>(role_)]);
+    return problem.empty() ? Status() : error(id, problem);
   }
 
   /// The fault of one instruction; empty if there is none.
   std::string shape(const Inst& i) const {
     const size_t n = i.args.size();
-    const size_t blocks = i.blocks.size();
-    if (i.op != Op::If && i.op != Op::For && blocks != 0) return "has blocks";
+    const bool has_blocks = i.op == Op::If || i.op == Op::For || i.op == Op::Roles;
+    if (!has_blocks && !i.blocks.empty()) return "has blocks";
     switch (i.op) {
       case Op::Const:
         return constant(i);
@@ -197,7 +233,7 @@ class Verifier {
       case Op::CopyWait:
         return copy_group(i);
       case Op::Barrier:
-        return n == 0 && i.type == Type{} ? "" : "malformed barrier";
+        return barrier(i);
       case Op::MatrixZero:
         return n == 0 && i.imm < k_.matrices.size() ? "" : "malformed matrix_zero";
       case Op::MatrixLoad:
@@ -214,12 +250,23 @@ class Verifier {
       case Op::NoError:
         return no_error(i);
       case Op::If:
-        if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
-        return blocks == 1 || blocks == 2 ? "" : "an if has one or two blocks";
+        return branch(i);
       case Op::For:
         return loop(i);
+      default:
+        return roles_.shape(i);
     }
-    return "unknown operation";
+  }
+
+  static std::string barrier(const Inst& i) {
+    const bool known = i.imm <= static_cast<uint64_t>(BarrierScope::Team);
+    return i.args.empty() && i.type == Type{} && known ? "" : "malformed barrier";
+  }
+
+  std::string branch(const Inst& i) const {
+    if (i.args.size() != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
+    const size_t blocks = i.blocks.size();
+    return blocks == 1 || blocks == 2 ? "" : "an if has one or two blocks";
   }
 
   static std::string constant(const Inst& i) {
@@ -269,7 +316,7 @@ class Verifier {
     if (!i.args.empty() || i.type != kU32) return "malformed builtin";
     const uint64_t which = i.imm & 0xffU;
     const uint64_t component = i.imm >> 8U;
-    if (which > static_cast<uint64_t>(Builtin::SubgroupIndex)) return "unknown builtin";
+    if (which > static_cast<uint64_t>(Builtin::TeamIndex)) return "unknown builtin";
     const auto b = static_cast<Builtin>(which);
     const bool vector =
         b == Builtin::GlobalId || b == Builtin::LocalId || b == Builtin::WorkgroupId;
@@ -375,6 +422,7 @@ class Verifier {
     if (i.args.size() != (load ? 1U : 2U)) return "wrong number of operands";
     if (i.imm >= k_.shared.size()) return "no such shared array";
     const SharedArray& s = k_.shared[i.imm];
+    if (s.swizzle != Swizzle::None) return "shared array '" + s.name + "' is swizzled";
     const Type t = load ? i.type : type(i.args[1]);
     if (t.ty != compute_type(s.type) || !compute(t))
       return "shared array '" + s.name + "': types differ";
@@ -421,6 +469,9 @@ class Verifier {
     if (a.matrix >= k_.matrices.size()) return "no such matrix";
     if (a.shared >= k_.shared.size()) return "no such shared array";
     const MatrixVar& m = k_.matrices[a.matrix];
+    if (k_.shared[a.shared].swizzle != Swizzle::None)
+      return "shared array '" + k_.shared[a.shared].name + "' is swizzled";
+    if (m.scope == MmaScope::Team && i.op == Op::MatrixLoad) return "the sums of a team are stored";
     if (i.op == Op::MatrixStore && m.use != MatrixUse::Sum) return "only sums are stored";
     if (m.type != k_.shared[a.shared].type) return "matrix '" + m.name + "': types differ";
     if (a.stride < (a.by_columns ? m.rows : m.columns)) {
@@ -440,8 +491,8 @@ class Verifier {
     const MatrixVar& sum = k_.matrices[p.sum];
     const MatrixVar& left = k_.matrices[p.left];
     const MatrixVar& right = k_.matrices[p.right];
-    const bool uses =
-        sum.use == MatrixUse::Sum && left.use == MatrixUse::Left && right.use == MatrixUse::Right;
+    const bool uses = sum.scope == MmaScope::Subgroup && sum.use == MatrixUse::Sum &&
+                      left.use == MatrixUse::Left && right.use == MatrixUse::Right;
     return uses ? "" : "a matrix has another use";
   }
 
@@ -469,8 +520,13 @@ class Verifier {
     return not_positive ? "the step is not positive" : "";
   }
 
+  static constexpr int kNoRole = -1;
   const Kernel& k_;
+  RoleRules roles_;
   std::vector<bool> placed_, visible_, entered_;
+  int role_ = kNoRole;     // whose block this is
+  int loops_ = 0;          // around this block
+  bool divided_ = false;   // the roles have ended
   bool selected_ = false;  // an instruction has selected an item
 };
 

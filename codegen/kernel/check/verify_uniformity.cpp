@@ -8,14 +8,14 @@ namespace reprise::kernel {
 
 namespace {
 
-/// Finds barriers that some invocations of a workgroup might not reach, and matrix operations that
-/// some invocations of a subgroup might not reach, or reach with another index. A value is uniform
-/// if its operands are. A local is uniform if every store to it has a uniform value and is in
-/// uniform control flow. Locals are assumed uniform first, and the analysis iterates to a fixed
-/// point.
+/// Finds barriers that some invocations of a workgroup, or of a role, might not reach, and
+/// operations of subgroups and teams that some of their invocations might not reach, or reach with
+/// another operand. A value is uniform if its operands are. A local is uniform if every store to it
+/// has a uniform value and is in uniform control flow. Locals are assumed uniform first, and the
+/// analysis iterates to a fixed point.
 class Uniformity {
  public:
-  enum class Within { Workgroup, Subgroup };
+  enum class Within { Workgroup, Role, Team, Subgroup };
   Uniformity(const Kernel& k, Within within)
       : k_(k), within_(within), varying_(k.insts.size()), varying_local_(k.locals.size()) {}
 
@@ -27,10 +27,7 @@ class Uniformity {
     } while (changed_);
     if (divergent_ < 0) return {};
     const bool item = k_.insts[static_cast<size_t>(divergent_)].op == Op::SelectItem;
-    const std::string what =
-        within_ == Within::Subgroup ? "an operation on a matrix that may differ within a subgroup"
-        : item                      ? "an item that may differ within a workgroup"
-               : "a barrier under control flow that may differ within a workgroup";
+    const std::string what = item ? "an item that may differ within a workgroup" : reason();
     return internal_error("kernel '" + k_.name + "': %" + std::to_string(divergent_) + ": " + what);
   }
 
@@ -46,15 +43,54 @@ class Uniformity {
       varying_local_[i.imm] = true;
       changed_ = true;
     }
-    if (needs_uniform(i.op) && !(uniform && !varying) && divergent_ < 0) divergent_ = id;
+    // All subgroups of a role reach an instruction, perhaps with different operands.
+    const bool differs = varying && within_ != Within::Role;
+    if (needs_uniform(i) && (!uniform || differs) && divergent_ < 0) divergent_ = id;
     varying_[static_cast<size_t>(id)] = varying;
-    for (int32_t b : i.blocks) block(b, uniform && !varying);
+    const bool divides = i.op == Op::Roles && within_ == Within::Workgroup;
+    for (int32_t b : i.blocks) block(b, uniform && !varying && !divides);
   }
 
-  bool needs_uniform(Op op) const {
-    if (within_ == Within::Workgroup) return op == Op::Barrier || op == Op::SelectItem;
-    return op == Op::MatrixZero || op == Op::MatrixLoad || op == Op::MatrixStore ||
-           op == Op::MatrixMulAdd;
+  const char* reason() const {
+    switch (within_) {
+      case Within::Workgroup:
+        return "a barrier under control flow that may differ within a workgroup";
+      case Within::Role:
+        return "an operation under control flow that may differ within a role";
+      case Within::Team:
+        return "an operation of a team that may differ within it";
+      case Within::Subgroup:
+        return "an operation on a matrix that may differ within a subgroup";
+    }
+    return "";
+  }
+
+  bool needs_uniform(const Inst& i) const {
+    const bool of_team = i.op == Op::TeamMulAdd || i.op == Op::MatrixCommit ||
+                         i.op == Op::MatrixAwait || is_team_matrix(i) || is_team_barrier(i);
+    const bool of_signal = i.op == Op::BoxCopy || i.op == Op::Arrive || i.op == Op::Await;
+    switch (within_) {
+      case Within::Workgroup:
+        return (i.op == Op::Barrier && !is_team_barrier(i)) || i.op == Op::SelectItem ||
+               i.op == Op::Roles;
+      case Within::Role:
+        return of_team || of_signal;
+      case Within::Team:
+        return of_team;
+      case Within::Subgroup:
+        return of_signal || i.op == Op::MatrixZero || i.op == Op::MatrixLoad ||
+               i.op == Op::MatrixStore || i.op == Op::MatrixMulAdd;
+    }
+    return false;
+  }
+
+  static bool is_team_barrier(const Inst& i) {
+    return i.op == Op::Barrier && i.imm == static_cast<uint64_t>(BarrierScope::Team);
+  }
+  bool is_team_matrix(const Inst& i) const {
+    if (i.op != Op::MatrixZero && i.op != Op::MatrixStore) return false;
+    const uint64_t m = i.op == Op::MatrixZero ? i.imm : MatrixAccess::of(i.imm).matrix;
+    return k_.matrices[m].scope == MmaScope::Team;
   }
 
   bool varies(const Inst& i) const {
@@ -67,9 +103,10 @@ class Uniformity {
   }
 
   bool varies(Builtin b) const {
-    const bool is_same = b == Builtin::WorkgroupId || b == Builtin::SubgroupSize ||
-                         (b == Builtin::SubgroupIndex && within_ == Within::Subgroup);
-    return !is_same;
+    if (b == Builtin::WorkgroupId || b == Builtin::SubgroupSize) return false;
+    if (b == Builtin::SubgroupIndex) return within_ != Within::Subgroup;
+    if (b == Builtin::TeamIndex) return within_ != Within::Subgroup && within_ != Within::Team;
+    return true;
   }
 
   const Kernel& k_;
@@ -83,7 +120,12 @@ class Uniformity {
 
 Status verify_uniformity(const Kernel& k) {
   RP_TRY(Uniformity(k, Uniformity::Within::Workgroup).run());
-  return k.matrices.empty() ? Status() : Uniformity(k, Uniformity::Within::Subgroup).run();
+  if (!k.roles.empty()) {
+    RP_TRY(Uniformity(k, Uniformity::Within::Role).run());
+    RP_TRY(Uniformity(k, Uniformity::Within::Team).run());
+  }
+  const bool subgroups = !k.matrices.empty() || !k.roles.empty();
+  return subgroups ? Uniformity(k, Uniformity::Within::Subgroup).run() : Status();
 }
 
 }  // namespace reprise::kernel

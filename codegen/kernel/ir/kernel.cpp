@@ -1,5 +1,7 @@
 #include "codegen/kernel/ir/kernel.h"
 
+#include <algorithm>
+
 #include "codegen/kernel/ir/shared_memory.h"
 
 namespace reprise::kernel {
@@ -178,6 +180,13 @@ OpKind kind_of(Op op) {
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMulAdd:
+    case Op::TeamMulAdd:
+    case Op::MatrixCommit:
+    case Op::MatrixAwait:
+    case Op::Roles:
+    case Op::BoxCopy:
+    case Op::Arrive:
+    case Op::Await:
     case Op::SelectItem:
     case Op::SetError:
     case Op::If:
@@ -219,12 +228,44 @@ MmaType mma_type(Ty t) {
   }
 }
 
+constexpr uint32_t kSignalBytes = 8;
+
+/// Sums side by side are one matrix to the device.
+void require_product(Requirements& r, const Kernel& k, const TeamOperands& p) {
+  if (p.sum >= k.matrices.size() || p.left.shared >= k.shared.size() ||
+      p.right.shared >= k.shared.size())
+    return;  // the verifier refuses it
+  r.matrix.n = k.matrices[p.sum].columns * p.count;
+  r.matrix.types.a = mma_type(k.shared[p.left.shared].type);
+  r.matrix.types.b = mma_type(k.shared[p.right.shared].type);
+  const auto element = static_cast<uint32_t>(byte_size(k.shared[p.left.shared].type));
+  r.matrix.k = TeamOperands::kBytes / std::max(element, 1U);
+}
+
 }  // namespace
 
-uint32_t shared_bytes(const SharedArray& array) {
-  constexpr uint32_t kAlignment = 16;
-  const uint32_t bytes = array.count * static_cast<uint32_t>(byte_size(array.type));
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+SharedLayout shared_layout(const Kernel& k) {
+  constexpr uint32_t kBox = 128;  // of boxes without a swizzle
+  SharedLayout out;
+  out.arrays.resize(k.shared.size());
+  for (const bool swizzled : {true, false}) {
+    const uint32_t alignment = swizzled          ? SharedLayout::kRepeats
+                               : k.views.empty() ? SharedLayout::kAlignment
+                                                 : kBox;
+    for (size_t n = 0; n < k.shared.size(); ++n) {
+      const SharedArray& s = k.shared[n];
+      if ((s.swizzle != Swizzle::None) != swizzled) continue;
+      out.arrays[n] = (out.bytes + alignment - 1) / alignment * alignment;
+      out.bytes = out.arrays[n] + s.count * static_cast<uint32_t>(byte_size(s.type));
+    }
+  }
+  constexpr uint32_t kAlignment = SharedLayout::kAlignment;
+  out.bytes = (out.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  for (const Signal& s : k.signals) {
+    out.signals.push_back(out.bytes);
+    out.bytes += s.count * kSignalBytes;
+  }
+  return out;
 }
 
 Requirements requirements(const Kernel& k) {
@@ -235,10 +276,12 @@ Requirements requirements(const Kernel& k) {
   for (const LocalVar& l : k.locals) require_type(r, l.type.ty);
   for (const SharedArray& s : k.shared) {
     require_type(r, s.type);
-    r.shared_bytes += shared_bytes(s);
   }
+  r.shared_bytes = shared_layout(k).bytes;
+  r.views = static_cast<uint32_t>(k.views.size());
   for (const MatrixVar& m : k.matrices) {
     require_type(r, m.type);
+    r.matrix.scope = m.scope;
     MmaTypes& types = r.matrix.types;
     MmaType& type = m.use == MatrixUse::Left    ? types.a
                     : m.use == MatrixUse::Right ? types.b
@@ -251,6 +294,7 @@ Requirements requirements(const Kernel& k) {
   for (const Inst& i : k.insts) {
     require_type(r, i.type.ty);
     r.async_copies |= i.op == Op::AsyncCopy;
+    if (i.op == Op::TeamMulAdd) require_product(r, k, TeamOperands::of(i.imm));
     if (i.op != Op::Subgroup) continue;
     r.subgroup_extended_types |=
         i.type.ty == Ty::I64 || i.type.ty == Ty::U64 || i.type.ty == Ty::F16;

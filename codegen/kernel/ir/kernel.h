@@ -20,6 +20,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/mma_config.h"
 #include "runtime/base/status.h"
+#include "runtime/base/tensor_view.h"
 #include "runtime/plan/block_layout.h"
 
 namespace reprise::kernel {
@@ -63,6 +64,7 @@ enum class Builtin : uint8_t {
   SubgroupLane,   // U32; requires subgroup facts
   SubgroupSize,   // U32
   SubgroupIndex,  // index of the subgroup in its workgroup. U32
+  TeamIndex,      // index of the team in its workgroup. U32
 };
 
 enum class SubgroupOp : uint8_t { Add, Max, Min, Shuffle, ShuffleXor, Broadcast };
@@ -91,11 +93,22 @@ enum class Op : uint8_t {
                // args[2]: how many of the elements exist (I32). The others become 0
   CopyCommit,  // closes a group of this invocation's copies
   CopyWait,    // imm: waits until at most so many groups of this invocation are unfinished
-  Barrier,     // workgroup execution and shared-memory barrier; uniform control flow only
+  Barrier,     // execution and shared-memory barrier; uniform control flow only. imm: BarrierScope
+  Roles,       // blocks: one for each of Kernel::roles, which their subgroups run. Nothing follows
+  BoxCopy,     // imm: BoxAccess; args[0]: index in the shared array; args[1]: of the signal;
+               // args[2]: the box's first coordinates (I32; lanes beyond the view's rank are 0).
+               // Elements outside the view become 0. Once for the subgroup
+  Arrive,      // imm: signal; args[0]: its index. Once for the subgroup
+  Await,       // imm: signal; args[0]: its index; args[1]: parity (I32). Until a phase of that
+               // parity has completed, and the next one has not
   MatrixZero,  // imm: matrix. Every element becomes 0
   MatrixLoad,  // imm: MatrixAccess; args[0]: index of element (0, 0) in the shared array
   MatrixStore,   // imm: MatrixAccess; args[0]: the same
   MatrixMulAdd,  // imm: MatrixOperands. sum += left * right
+  TeamMulAdd,  // imm: TeamOperands; args: indices of the first elements of left and right in their
+               // shared arrays. sums += left * right, asynchronously
+  MatrixCommit,  // closes a group of the team's asynchronous multiplications
+  MatrixAwait,   // imm: waits until at most so many groups of the team are unfinished
   Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
   SelectItem,    // args[0]: item (I32), the same in the whole workgroup. Once, at the top level,
                  // before the first Load or Store: these access the buffers of this item
@@ -122,7 +135,8 @@ struct Inst {
   uint64_t imm = 0;
   InlineList<Val, 4> args;
   InlineList<int32_t, 2> blocks;  // indices into Kernel::blocks
-  /// Load, Store, AsyncCopy, MatrixLoad and MatrixStore: proven divisor of indices, in elements.
+  /// Load, Store, AsyncCopy, BoxCopy, MatrixLoad and MatrixStore: proven divisor of indices, in
+  /// elements.
   uint32_t align = 1;
 };
 
@@ -165,14 +179,50 @@ struct LocalVar {
   uint32_t count = 1;  // >1: array
 };
 
+using reprise::Swizzle;
+
 struct SharedArray {
   std::string name;
   Ty type = Ty::F32;  // of numbers: a compute type or BF16
   uint32_t count = 0;
+  /// Where elements lie, for what reads many lines at once. Only BoxCopy and TeamMulAdd access an
+  /// array that has one; indices count elements as if there were none.
+  Swizzle swizzle = Swizzle::None;
 };
 
+/// A tensor in a buffer. BoxCopy brings boxes of it to shared memory.
+struct View {
+  std::string name;
+  TensorView tensor;
+  friend bool operator==(const View&, const View&) = default;
+};
+
+/// `count` counters of shared memory, by which subgroups and copies tell others that they are done.
+/// A phase of one completes when subgroups have arrived `arrivals` times, and the bytes of all
+/// copies that name it have landed; then the next one begins. The first one has parity 0.
+struct Signal {
+  std::string name;
+  uint32_t count = 1, arrivals = 1;
+  friend bool operator==(const Signal&, const Signal&) = default;
+};
+
+/// The subgroups of a team hold its matrices together.
+inline constexpr uint32_t kTeamSubgroups = 4;
+
+/// What some teams of a workgroup do: teams follow one another in the order of the roles. Only the
+/// first `subgroups` of a role run its block.
+struct Role {
+  std::string name;
+  uint32_t teams = 1, subgroups = kTeamSubgroups;
+  uint32_t registers = 0;  // of an invocation, for devices that divide them; 0: as they were
+  friend bool operator==(const Role&, const Role&) = default;
+};
+
+enum class BarrierScope : uint8_t { Workgroup, Team };
+
 /// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
-/// MatrixMulAdd, or its sum. The device decides which invocation holds which element.
+/// MatrixMulAdd, or its sum; or those of a team: sums of TeamMulAdd. The device decides which
+/// invocation holds which element.
 enum class MatrixUse : uint8_t { Left, Right, Sum };
 
 struct MatrixVar {
@@ -180,6 +230,20 @@ struct MatrixVar {
   MatrixUse use = MatrixUse::Sum;
   Ty type = Ty::F32;  // F16 or BF16 operands, F32 sums
   uint32_t rows = 0, columns = 0;
+  MmaScope scope = MmaScope::Subgroup;
+};
+
+/// The operands of a BoxCopy, packed into Inst::imm.
+struct BoxAccess {
+  uint16_t view = 0, shared = 0, signal = 0;
+
+  uint64_t imm() const {
+    return uint64_t{view} | uint64_t{shared} << 16U | uint64_t{signal} << 32U;
+  }
+  static BoxAccess of(uint64_t imm) {
+    return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
+            static_cast<uint16_t>(imm >> 32U)};
+  }
 };
 
 /// An asynchronous copy of `lanes` consecutive elements (4, 8 or 16 bytes) from a buffer to a
@@ -225,6 +289,41 @@ struct MatrixOperands {
   }
 };
 
+/// An operand of a TeamMulAdd in a swizzled shared array, whose lines have the swizzle's span.
+/// Element (i, k), where i counts rows of left or columns of right, is at
+///   index + i * line + k                                          if `along_k`, else at
+///   index + i / line * group * 1024 bytes + k * line + i % line
+struct TeamOperand {
+  uint16_t shared = 0;  // below 2^10
+  bool along_k = true;
+  uint16_t group = 0;  // below 2^8
+};
+
+/// The matrices of a TeamMulAdd, packed into Inst::imm: `count` sums from `sum` on lie side by
+/// side.
+struct TeamOperands {
+  uint16_t sum = 0;   // below 2^12
+  uint8_t count = 1;  // below 2^6
+  TeamOperand left, right;
+
+  static constexpr uint32_t kRows = 64;   // of the sums
+  static constexpr uint32_t kBytes = 32;  // along k: so many bytes of each line are multiplied
+  uint64_t imm() const {
+    const auto pack = [](const TeamOperand& o) {
+      return uint64_t{o.shared} | uint64_t{o.along_k} << 10U | uint64_t{o.group} << 11U;
+    };
+    return uint64_t{sum} | uint64_t{count} << 12U | pack(left) << 20U | pack(right) << 42U;
+  }
+  static TeamOperands of(uint64_t imm) {
+    const auto unpack = [](uint64_t bits) {
+      return TeamOperand{static_cast<uint16_t>(bits & 0x3ffU), (bits >> 10U & 1U) != 0,
+                         static_cast<uint16_t>(bits >> 11U & 0x1ffU)};
+    };
+    return {static_cast<uint16_t>(imm & 0xfffU), static_cast<uint8_t>(imm >> 12U & 0x3fU),
+            unpack(imm >> 20U), unpack(imm >> 42U)};
+  }
+};
+
 struct Kernel {
   std::string name;  // an identifier: [a-z_][a-z0-9_]*
   /// A kernel of several items does the same work on the buffers and scalars of each. `buffers` and
@@ -237,6 +336,9 @@ struct Kernel {
   std::vector<LocalVar> locals;
   std::vector<SharedArray> shared;
   std::vector<MatrixVar> matrices;
+  std::vector<View> views;
+  std::vector<Signal> signals;
+  std::vector<Role> roles;
   std::vector<Inst> insts;              // indexed by Val
   std::vector<Block> blocks;            // blocks[0] is the body
   uint32_t required_subgroup_size = 0;  // 0: any
@@ -256,6 +358,7 @@ struct Requirements {
   bool async_copies = false;
   uint32_t subgroup_size = 0;
   MmaConfig matrix;  // all matrices of a kernel are of one
+  uint32_t views = 0;
   uint32_t workgroup_invocations = 1;
   uint32_t shared_bytes = 0;
 };

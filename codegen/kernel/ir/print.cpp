@@ -24,6 +24,8 @@ const char* name_of(Builtin b) {
       return "subgroup_size";
     case Builtin::SubgroupIndex:
       return "subgroup_index";
+    case Builtin::TeamIndex:
+      return "team_index";
   }
   return "invalid";
 }
@@ -66,6 +68,20 @@ const char* name_of(MatrixUse u) {
       return "right";
     case MatrixUse::Sum:
       return "sum";
+  }
+  return "invalid";
+}
+
+const char* name_of(Swizzle s) {
+  switch (s) {
+    case Swizzle::None:
+      return "none";
+    case Swizzle::B32:
+      return "32";
+    case Swizzle::B64:
+      return "64";
+    case Swizzle::B128:
+      return "128";
   }
   return "invalid";
 }
@@ -143,13 +159,43 @@ class Printer {
     }
     for (const SharedArray& s : k_.shared) {
       out_ += "  shared " + s.name + ": " + std::string(kernel::name_of(s.type)) + "[" +
-              std::to_string(s.count) + "]\n";
+              std::to_string(s.count) + "]";
+      if (s.swizzle != Swizzle::None) out_ += std::string(" swizzle ") + name_of(s.swizzle);
+      out_ += "\n";
     }
     for (const MatrixVar& m : k_.matrices) {
       out_ += "  matrix " + m.name + ": " + name_of(m.use) + " " +
               std::string(kernel::name_of(m.type)) + " " + std::to_string(m.rows) + "x" +
-              std::to_string(m.columns) + "\n";
+              std::to_string(m.columns) + (m.scope == MmaScope::Team ? " of a team" : "") + "\n";
     }
+    for (const View& v : k_.views) view(v);
+    for (const Signal& s : k_.signals) {
+      out_ += "  signal " + s.name + "[" + std::to_string(s.count) + "] of " +
+              std::to_string(s.arrivals) + "\n";
+    }
+    for (const Role& r : k_.roles) {
+      out_ += "  role " + r.name + ": teams " + std::to_string(r.teams) + ", subgroups " +
+              std::to_string(r.subgroups);
+      if (r.registers != 0) out_ += ", registers " + std::to_string(r.registers);
+      out_ += "\n";
+    }
+  }
+
+  /// "view a: x[$first] box 64x128 of $n0 x $n1 by $s1 swizzle 128".
+  void view(const View& v) {
+    const auto scalar = [&](uint32_t i) {
+      return i < k_.scalars.size() ? "$" + k_.scalars[i].name : "invalid";
+    };
+    const TensorView& t = v.tensor;
+    out_ += "  view " + v.name + ": " +
+            (t.buffer < k_.buffers.size() ? k_.buffers[t.buffer].name : "invalid") + "[" +
+            scalar(t.first) + "] box";
+    for (size_t d = 0; d < t.box.size(); ++d) out_ += (d ? "x" : " ") + std::to_string(t.box[d]);
+    out_ += " of";
+    for (size_t d = 0; d < t.dims.size(); ++d) out_ += (d ? " x " : " ") + scalar(t.dims[d]);
+    for (const uint32_t s : t.strides) out_ += " by " + scalar(s);
+    if (t.swizzle != Swizzle::None) out_ += std::string(" swizzle ") + name_of(t.swizzle);
+    out_ += "\n";
   }
 
   /// Constants, parameters and builtins are printed where they are used.
@@ -218,6 +264,29 @@ class Printer {
            operand(i.args[0]) + "], " + std::to_string(a.lanes) + " elements, of which exist " +
            operand(i.args[2]);
   }
+  std::string array(size_t index) const {
+    return index < k_.shared.size() ? k_.shared[index].name : "invalid";
+  }
+  std::string signal(size_t index, Val at) const {
+    return (index < k_.signals.size() ? k_.signals[index].name : "invalid") + "[" + operand(at) +
+           "]";
+  }
+  std::string box_copy(const Inst& i) const {
+    const BoxAccess a = BoxAccess::of(i.imm);
+    const std::string view = a.view < k_.views.size() ? k_.views[a.view].name : "invalid";
+    return "box_copy " + array(a.shared) + "[" + operand(i.args[0]) + "], " + view + " at " +
+           operand(i.args[2]) + ", signals " + signal(a.signal, i.args[1]);
+  }
+  std::string team_operand(const TeamOperand& o, Val index) const {
+    std::string s = array(o.shared) + "[" + operand(index) + "] lines along ";
+    return s + (o.along_k ? "k" : "the other by " + std::to_string(o.group));
+  }
+  std::string team_product(const Inst& i) const {
+    const TeamOperands p = TeamOperands::of(i.imm);
+    std::string s = matrix(p.sum);
+    for (uint32_t n = 1; n < p.count; ++n) s += " " + matrix(p.sum + n);
+    return s + ", " + team_operand(p.left, i.args[0]) + ", " + team_operand(p.right, i.args[1]);
+  }
   std::string matrix_product(const Inst& i) const {
     const MatrixOperands p = MatrixOperands::of(i.imm);
     return matrix(p.sum) + ", " + matrix(p.left) + ", " + matrix(p.right);
@@ -230,6 +299,7 @@ class Printer {
       case Op::Builtin:
       case Op::If:
       case Op::For:
+      case Op::Roles:
         return "";
       case Op::Scalar:
         return std::string(row(static_cast<ScalarOp>(i.imm)).name) + " " + operands(i);
@@ -262,7 +332,7 @@ class Printer {
       case Op::CopyWait:
         return "copy_wait " + std::to_string(i.imm);
       case Op::Barrier:
-        return "barrier";
+        return i.imm == static_cast<uint64_t>(BarrierScope::Team) ? "barrier of team" : "barrier";
       case Op::MatrixZero:
         return "matrix_zero " + matrix(i.imm);
       case Op::MatrixLoad:
@@ -281,8 +351,28 @@ class Printer {
                operands(i);
       case Op::NoError:
         return "no_error";
+      default:
+        return body_of_role(i);
     }
-    return "";
+  }
+
+  std::string body_of_role(const Inst& i) const {
+    switch (i.op) {
+      case Op::BoxCopy:
+        return box_copy(i);
+      case Op::Arrive:
+        return "arrive " + signal(i.imm, i.args[0]);
+      case Op::Await:
+        return "await " + signal(i.imm, i.args[0]) + " parity " + operand(i.args[1]);
+      case Op::TeamMulAdd:
+        return "team_mul_add " + team_product(i);
+      case Op::MatrixCommit:
+        return "matrix_commit";
+      case Op::MatrixAwait:
+        return "matrix_await " + std::to_string(i.imm);
+      default:
+        return "";
+    }
   }
 
   void block(int32_t index, size_t depth) {
@@ -311,6 +401,14 @@ class Printer {
       out_ += indent + "for " + name + " in " + operands(i) + " {\n";
       if (!i.blocks.empty()) block(i.blocks[0], depth + 1);
       out_ += indent + "}\n";
+      return;
+    }
+    if (i.op == Op::Roles) {
+      for (size_t r = 0; r < i.blocks.size(); ++r) {
+        out_ += indent + "role " + (r < k_.roles.size() ? k_.roles[r].name : "invalid") + " {\n";
+        block(i.blocks[r], depth + 1);
+        out_ += indent + "}\n";
+      }
       return;
     }
     out_ += indent;

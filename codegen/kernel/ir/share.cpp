@@ -97,6 +97,7 @@ class Structure {
     for (const SharedArray& s : k_.shared) {
       add(static_cast<uint64_t>(s.type));
       add(s.count);
+      add(static_cast<uint64_t>(s.swizzle));
       add(s.name);
     }
     add(k_.matrices.size());
@@ -105,9 +106,40 @@ class Structure {
       add(static_cast<uint64_t>(m.type));
       add(m.rows);
       add(m.columns);
+      add(static_cast<uint64_t>(m.scope));
       add(m.name);
     }
+    views_and_roles();
     add(k_.required_subgroup_size);
+  }
+
+  void views_and_roles() {
+    add(k_.views.size());
+    for (const View& v : k_.views) {
+      const TensorView& t = v.tensor;
+      add(t.buffer);
+      add(t.element_bytes);
+      add(static_cast<uint64_t>(t.swizzle));
+      add(t.first);
+      for (const auto* list : {&t.box, &t.dims, &t.strides}) {
+        add(list->size());
+        for (const uint32_t n : *list) add(n);
+      }
+      add(v.name);
+    }
+    add(k_.signals.size());
+    for (const Signal& s : k_.signals) {
+      add(s.count);
+      add(s.arrivals);
+      add(s.name);
+    }
+    add(k_.roles.size());
+    for (const Role& r : k_.roles) {
+      add(r.teams);
+      add(r.subgroups);
+      add(r.registers);
+      add(r.name);
+    }
   }
 
   /// Writes the instructions of a block, and a byte that is not an operation.

@@ -1,11 +1,18 @@
-// How much memory shared arrays take.
+// Where shared arrays and signals lie in the shared memory of a workgroup.
 #pragma once
+
+#include <vector>
 
 #include "codegen/kernel/ir/kernel.h"
 
 namespace reprise::kernel {
 
-/// With the space up to the next array: each begins at a multiple of 16 bytes.
-uint32_t shared_bytes(const SharedArray& array);
+/// In bytes. Swizzled arrays, whose pattern repeats, come first.
+struct SharedLayout {
+  static constexpr uint32_t kAlignment = 16, kRepeats = 1024;
+  std::vector<uint32_t> arrays, signals;  // offsets
+  uint32_t bytes = 0;
+};
+SharedLayout shared_layout(const Kernel& k);
 
 }  // namespace reprise::kernel

@@ -1,0 +1,131 @@
+#include "codegen/emit/cuda/teams.h"
+
+namespace reprise::emit {
+namespace {
+
+// A matrix of a team has 64 rows: warp w of the team holds rows 16 w to 16 w + 15. Lane 4 * g + t
+// holds of each 8 columns, in rows g and g + 8, columns 2 t and 2 t + 1.
+constexpr const char* kSums = R"(
+struct __align__(128) rp_tensor_map { unsigned long long words[16]; };
+template <int columns> struct rp_team_sum { float r[columns / 2]; };
+RP_FN unsigned rp_team_row() { return 16u * (threadIdx.x >> 5 & 3u) + (threadIdx.x >> 2 & 7u); }
+template <int columns>
+RP_FN void rp_matrix_store(const rp_team_sum<columns>& m, float* at, unsigned row, unsigned column) {
+  const unsigned first = rp_team_row(), next = 2u * (threadIdx.x & 3u);
+  for (unsigned i = 0; i < columns / 2u; ++i)
+    at[(first + 4u * (i & 2u)) * row + (next + (i & 1u) + 2u * (i & ~3u)) * column] = m.r[i];
+}
+// The same where rows are contiguous and pairs of elements aligned.
+template <int columns>
+RP_FN void rp_matrix_store_pairs(const rp_team_sum<columns>& m, float* at, unsigned row, unsigned) {
+  float* const first = at + rp_team_row() * row + 2u * (threadIdx.x & 3u);
+#pragma unroll
+  for (unsigned i = 0; i < columns / 2u; i += 2) {
+    const rp_f32x2 pair = {m.r[i], m.r[i + 1]};
+    *(rp_f32x2*)(first + 4u * (i & 2u) * row + 2u * (i & ~3u)) = pair;
+  }
+}
+)";
+
+constexpr const char* kSignals = R"(
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+typedef unsigned long long rp_signal;
+RP_FN unsigned rp_shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+RP_FN void rp_begin_signals(rp_signal* s, unsigned count, unsigned arrivals) {
+  for (unsigned i = 0; i < count; ++i)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(rp_shared_address(s + i)), "r"(arrivals) : "memory");
+}
+RP_FN void rp_publish_signals() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+RP_FN void rp_arrive(rp_signal* s) {
+  __syncwarp();
+  if ((threadIdx.x & 31u) == 0u)
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(rp_shared_address(s)) : "memory");
+}
+RP_FN void rp_await(rp_signal* s, unsigned parity) {
+  const unsigned at = rp_shared_address(s);
+  unsigned passed;
+  do {
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(passed) : "r"(at), "r"(parity) : "memory");
+  } while (passed == 0u);
+}
+// The signal counts the bytes of a box before they can land.
+RP_FN bool rp_begin_box(rp_signal* s, unsigned bytes) {
+  if ((threadIdx.x & 31u) != 0u) return false;
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(rp_shared_address(s)), "r"(bytes) : "memory");
+  return true;
+}
+#define RP_BOX_COPY(rank, places) \
+  "cp.async.bulk.tensor." rank ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {" places "}], [%2];" \
+  :: "r"(rp_shared_address(to)), "l"(map), "r"(rp_shared_address(s))
+RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, int x) {
+  if (rp_begin_box(s, bytes)) asm volatile(RP_BOX_COPY("1d", "%3"), "r"(x) : "memory");
+}
+RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, int x, int y) {
+  if (rp_begin_box(s, bytes)) asm volatile(RP_BOX_COPY("2d", "%3, %4"), "r"(x), "r"(y) : "memory");
+}
+RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, int x, int y, int z) {
+  if (rp_begin_box(s, bytes)) asm volatile(RP_BOX_COPY("3d", "%3, %4, %5"), "r"(x), "r"(y), "r"(z) : "memory");
+}
+RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, int x, int y, int z, int w) {
+  if (rp_begin_box(s, bytes)) asm volatile(RP_BOX_COPY("4d", "%3, %4, %5, %6"), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+template <int registers> RP_FN void rp_more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
+}
+template <int registers> RP_FN void rp_fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers));
+}
+// Barrier 0 is that of the workgroup.
+RP_FN void rp_team_barrier() { asm volatile("bar.sync %0, 128;" :: "r"(1u + (threadIdx.x >> 7)) : "memory"); }
+// The descriptor of an operand: its address, the distance of groups of lines (`group` times 1,024
+// bytes), and that of eight lines (1,024 bytes), all in units of 16 bytes; and the swizzle.
+RP_FN unsigned long long rp_operand(const void* at, unsigned group) {
+  return (unsigned long long)(rp_shared_address(at) >> 4 & 0x3fffu) | (unsigned long long)(64u * group) << 16 |
+         64ull << 32 | 1ull << 62;
+}
+RP_FN void rp_team_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+RP_FN void rp_team_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int unfinished> RP_FN void rp_team_await() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(unfinished) : "memory");
+}
+#endif
+)";
+
+}  // namespace
+
+std::string team_prelude() {
+  return std::string(kSums) + kSignals;
+}
+
+std::string TeamProduct::name() const {
+  return "multiply_" + std::to_string(count) + "x" + std::to_string(columns) +
+         (left_along_k ? "k" : "m") + (right_along_k ? "k" : "n");
+}
+
+std::string TeamProduct::function(const std::string& name) const {
+  const std::string element = type == kernel::Ty::BF16 ? "bf16" : "f16";
+  const uint32_t each = columns / 2;  // of an invocation
+  std::string parameters, places, operands;
+  for (uint32_t n = 0; n < count; ++n) {
+    const std::string sum = "s" + std::to_string(n);
+    parameters += "rp_team_sum<" + std::to_string(columns) + ">& " + sum + ", ";
+    for (uint32_t i = 0; i < each; ++i) {
+      const std::string comma = n + i == 0 ? "" : ", ";
+      places += comma + "%" + std::to_string(n * each + i);
+      operands += comma + "\"+f\"(" + sum + ".r[" + std::to_string(i) + "])";
+    }
+  }
+  const uint32_t all = count * each;
+  const auto transposed = [](bool along_k) { return along_k ? ", 0" : ", 1"; };
+  return "RP_FN void " + name + "(" + parameters +
+         "unsigned long long left, unsigned long long right) {\n" +
+         "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n\"\n" +
+         "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns * count) + "k16.f32." +
+         element + "." + element + " {" + places + "}, %" + std::to_string(all) + ", %" +
+         std::to_string(all + 1) + ", p, 1, 1" + transposed(left_along_k) +
+         transposed(right_along_k) + ";\\n}\"\n    : " + operands +
+         " : \"l\"(left), \"l\"(right));\n}\n";
+}
+
+}  // namespace reprise::emit

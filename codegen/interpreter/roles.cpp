@@ -1,0 +1,588 @@
+// Executes roles, signals, copies of boxes and the products of teams.
+//
+// The invocations of a role are in lockstep; roles take turns. One runs until it has to wait, or as
+// far as a random number says. Copies land as late as they may, or at random. What a program may
+// rely on does not depend on that: races are found by clocks (clocks.h).
+#include "codegen/interpreter/roles.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "codegen/interpreter/native_error.h"
+#include "codegen/interpreter/run.h"
+#include "runtime/base/random.h"
+
+namespace reprise::kernel {
+namespace {
+
+constexpr size_t kUnit =
+    8;  // elements of swizzled arrays, which boxes and products access in lines
+
+uint32_t counters(const Kernel& k) {
+  uint32_t n = 0;
+  for (const Signal& s : k.signals) n += s.count;
+  return n;
+}
+
+}  // namespace
+
+RoleState::RoleState(const Kernel& k, uint32_t subgroups)
+    : clocks(subgroups, counters(k)), signals(counters(k)), teams(subgroups / kTeamSubgroups) {
+  for (const SharedArray& s : k.shared)
+    arrays.emplace_back(s.count, s.swizzle == Swizzle::None ? 1 : kUnit);
+  uint32_t first = 0;
+  for (const Signal& s : k.signals) {
+    first_counter.push_back(first);
+    first += s.count;
+  }
+  for (TeamState& t : teams) t.sums.resize(k.matrices.size());
+}
+
+/// The blocks of a role that is being executed, and where it is in each of them.
+struct Interpreter::RoleTurns {
+  struct Frame {
+    size_t block = 0, step = 0;
+    const Step* loop = nullptr;  // whose body it is
+    int64_t at = 0, end = 0, by = 1;
+  };
+  std::string name;
+  std::vector<uint32_t> list;
+  Active active;
+  std::vector<Frame> frames;
+  const Step* waits = nullptr;
+};
+
+bool Interpreter::suspends(size_t block) const {
+  return std::ranges::any_of(k_.blocks[block].insts, [this](int32_t id) {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    return i.op == Op::Await || std::ranges::any_of(i.blocks, [this](int32_t b) {
+             return suspends(static_cast<size_t>(b));
+           });
+  });
+}
+
+void Interpreter::roles(const Step& s, const Active& active) {
+  if (active.list.size() != size_)
+    return violate(s.id, active.list[0], "divides a workgroup that is not whole");
+  std::vector<RoleTurns> all(k_.roles.size());
+  uint32_t first = 0;
+  for (size_t r = 0; r < all.size(); ++r) {
+    const Role& role = k_.roles[r];
+    all[r].name = role.name;
+    for (uint32_t n = 0; n < role.subgroups * subgroup_size_; ++n) all[r].list.push_back(first + n);
+    all[r].active = {all[r].list, false, all[r].list.size()};
+    all[r].frames.push_back({static_cast<size_t>(s.inst->blocks[r])});
+    first += role.teams * kTeamSubgroups * subgroup_size_;
+  }
+  take_turns(all);
+  if (!failed_) expect_all_awaited();
+}
+
+void Interpreter::take_turns(std::vector<RoleTurns>& all) {
+  RoleState& state = *roles_;
+  const bool at_random = options_at(0).schedule_seed != 0;
+  while (!failed_) {
+    std::vector<RoleTurns*> ready;
+    bool done = true;
+    for (RoleTurns& r : all) {
+      done = done && r.frames.empty();
+      if (!r.frames.empty() && (r.waits == nullptr || may_pass(*r.waits, r.active)))
+        ready.push_back(&r);
+    }
+    if (done) return;
+    const bool land = at_random && splitmix64(state.random) % 2 == 0;
+    if (!state.boxes.empty() && (ready.empty() || land)) {
+      land_box(at_random ? splitmix64(state.random) % state.boxes.size() : 0);
+      continue;
+    }
+    if (ready.empty()) return report_deadlock(all);
+    RoleTurns& next = *ready[at_random ? splitmix64(state.random) % ready.size() : 0];
+    next.waits = nullptr;
+    run_turn(next, at_random ? 1 + splitmix64(state.random) % 64 : ~uint64_t{0});
+  }
+}
+
+/// Runs a role until it waits or ends, but for at most so many steps.
+void Interpreter::run_turn(RoleTurns& r, uint64_t steps) {
+  while (!r.frames.empty() && !failed_ && steps-- > 0) {
+    RoleTurns::Frame& f = r.frames.back();
+    const std::vector<Step>& list = steps_[f.block];
+    if (f.step == list.size()) {
+      if (f.loop != nullptr && f.at + f.by < f.end) {
+        f.at += f.by;
+        f.step = 0;
+        std::fill_n(f.loop->out.u32, stride_, static_cast<uint32_t>(f.at));
+        count_block(f.block, r.active);
+      } else {
+        r.frames.pop_back();
+      }
+      continue;
+    }
+    const Step& s = list[f.step];
+    if (s.function != nullptr) {
+      s.function(s.rows);
+      for (size_t run = 1; run < s.runs; ++run) s.function(s.rows.from(run * stride_));
+      ++f.step;
+      continue;
+    }
+    if (s.inst->op == Op::Await && !may_pass(s, r.active)) {
+      r.waits = &s;
+      return;
+    }
+    ++f.step;
+    if (!enter(s, r)) (this->*s.execute)(s, r.active);
+  }
+}
+
+/// Enters an If or For with instructions that wait. False for any other instruction.
+bool Interpreter::enter(const Step& s, RoleTurns& r) {
+  const Inst& i = *s.inst;
+  const bool waits =
+      std::ranges::any_of(i.blocks, [this](int32_t b) { return suspends(static_cast<size_t>(b)); });
+  if (!waits) return false;
+  const uint32_t first = r.active.list[0];
+  for (size_t a = 0; a < i.args.size(); ++a) {
+    const uint32_t* values = s.in[a].u32;
+    const uint32_t other = find(r.active, [&](uint32_t n) { return values[n] != values[first]; });
+    if (other == kNoInvocation) continue;
+    violate(s.id, other, "differs from others of its role where they wait");
+    return true;
+  }
+  const auto value = [&](size_t a) { return int64_t{static_cast<int32_t>(s.in[a].u32[first])}; };
+  if (i.op == Op::If) {
+    const size_t taken = s.in[0].u32[first] != 0 ? 0 : 1;
+    if (taken < i.blocks.size()) {
+      r.frames.push_back({static_cast<size_t>(i.blocks[taken])});
+      count_block(r.frames.back().block, r.active);
+    }
+  } else if (value(2) <= 0) {
+    violate(s.id, first, "loops with a step that is not positive");
+  } else if (value(0) < value(1)) {
+    r.frames.push_back({static_cast<size_t>(i.blocks[0]), 0, &s, value(0), value(1), value(2)});
+    std::fill_n(s.out.u32, stride_, s.in[0].u32[first]);
+    count_block(r.frames.back().block, r.active);
+  }
+  return true;
+}
+
+void Interpreter::count_block(size_t block, const Active& active) {
+  instructions_ += k_.blocks[block].insts.size() * active.list.size();
+  if (instructions_ >= launch_.limit) exceed_limit();
+}
+
+// --- Signals
+
+std::optional<uint32_t> Interpreter::counter_of(const Step& s, size_t signal, size_t arg,
+                                                uint32_t n) {
+  const uint32_t index = s.in[arg].u32[n];
+  const Signal& g = k_.signals[signal];
+  for (uint32_t l = n; l < n + subgroup_size_; ++l) {
+    if (s.in[arg].u32[l] == index) continue;
+    violate(s.id, l, "has another index of a signal than others of its subgroup");
+    return std::nullopt;
+  }
+  if (index < g.count) return roles_->counter(signal, index);
+  violate(s.id, n,
+          "names " + g.name + "[" + std::to_string(integer_of(index, Ty::I32)) + "], of " +
+              std::to_string(g.count));
+  return std::nullopt;
+}
+
+bool Interpreter::may_pass(const Step& s, const Active& active) {
+  for (size_t i = 0; i < active.list.size(); i += subgroup_size_) {
+    const uint32_t n = active.list[i];
+    const auto counter = counter_of(s, s.inst->imm, 0, n);
+    // A wrong index fails when it is executed.
+    if (counter && roles_->signals[*counter].phase % 2 == (s.in[1].u32[n] & 1U)) return false;
+  }
+  return true;
+}
+
+void Interpreter::await(const Step& s, const Active& active) {
+  if (!roles_) return violate(s.id, active.list[0], "waits in no role");
+  for (size_t i = 0; i < active.list.size() && !failed_; i += subgroup_size_) {
+    const uint32_t n = active.list[i];
+    if (s.in[1].u32[n] > 1) return violate(s.id, n, "waits for a parity that is neither 0 nor 1");
+    const auto counter = counter_of(s, s.inst->imm, 0, n);
+    if (counter) roles_->clocks.await(n / subgroup_size_, *counter);
+  }
+}
+
+void Interpreter::arrive(const Step& s, const Active& active) {
+  for (size_t i = 0; i < active.list.size() && !failed_; i += subgroup_size_) {
+    const uint32_t n = active.list[i];
+    const auto counter = counter_of(s, s.inst->imm, 0, n);
+    if (!counter) return;
+    SignalState& state = roles_->signals[*counter];
+    const Signal& g = k_.signals[s.inst->imm];
+    if (++state.arrived > g.arrivals) {
+      return violate(s.id, n,
+                     "arrives at " + g.name + "[" + std::to_string(s.in[0].u32[n]) +
+                         "] more often in a phase than " + std::to_string(g.arrivals));
+    }
+    roles_->clocks.arrive(n / subgroup_size_, *counter);
+    complete_phase(*counter);
+  }
+}
+
+uint32_t Interpreter::signal_of(uint32_t counter) const {
+  const auto& first = roles_->first_counter;
+  return static_cast<uint32_t>(std::ranges::upper_bound(first, counter) - first.begin() - 1);
+}
+
+void Interpreter::complete_phase(uint32_t counter) {
+  SignalState& state = roles_->signals[counter];
+  if (state.bytes != 0 || state.arrived != k_.signals[signal_of(counter)].arrivals) return;
+  state.arrived = 0;
+  ++state.phase;
+  roles_->clocks.complete(counter);
+}
+
+void Interpreter::report_deadlock(const std::vector<RoleTurns>& all) {
+  std::string who;
+  const Step* first = nullptr;
+  uint32_t where = 0;
+  for (const RoleTurns& r : all) {
+    if (r.waits == nullptr) continue;
+    if (first == nullptr) first = r.waits, where = r.active.list[0];
+    const uint32_t n = r.active.list[0];
+    const auto counter = counter_of(*r.waits, r.waits->inst->imm, 0, n);
+    if (!counter) return;
+    const Signal& g = k_.signals[r.waits->inst->imm];
+    const SignalState& state = roles_->signals[*counter];
+    who += "; role " + r.name + " waits for parity " + std::to_string(r.waits->in[1].u32[n]) +
+           " of " + g.name + "[" + std::to_string(r.waits->in[0].u32[n]) + "], which is in phase " +
+           std::to_string(state.phase) + " with " + std::to_string(state.arrived) + " of " +
+           std::to_string(g.arrivals) + " arrivals";
+  }
+  violate(first->id, where, "waits for ever" + who);
+}
+
+/// After all roles have ended: somebody has waited for each copy and each product.
+void Interpreter::expect_all_awaited() {
+  for (size_t c = 0; c < roles_->signals.size(); ++c) {
+    const SignalState& s = roles_->signals[c];
+    if (s.copied != 0 && !roles_->clocks.anyone_knows(static_cast<uint32_t>(c), s.copied - 1))
+      return violate(s.copier, s.where, "never waits for this copy of a box");
+  }
+  for (size_t t = 0; t < roles_->teams.size(); ++t) {
+    const TeamState& team = roles_->teams[t];
+    if (team.used > team.finished)
+      return violate(team.last, static_cast<uint32_t>(t) * kTeamSubgroups * subgroup_size_,
+                     "never waits for this product");
+  }
+}
+
+// --- Copies of boxes
+
+/// Calls f with the position in the box and the coordinates of each of its elements, the innermost
+/// first.
+template <typename F>
+void Interpreter::each_of_box(const TensorView& v, const F& f) {
+  std::array<uint32_t, TensorView::kMostRank> at{};
+  for (uint64_t n = 0; n < v.box_elements(); ++n) {
+    f(n, at);
+    for (size_t d = 0; d < v.rank() && ++at[d] == v.box[d]; ++d) at[d] = 0;
+  }
+}
+
+void Interpreter::box_copy(const Step& s, const Active& active) {
+  for (size_t i = 0; i < active.list.size() && !failed_; i += subgroup_size_)
+    begin_box(s, active.list[i]);
+}
+
+void Interpreter::begin_box(const Step& s, uint32_t n) {
+  const BoxAccess a = BoxAccess::of(s.inst->imm);
+  const TensorView& v = k_.views[a.view].tensor;
+  const SharedArray& array = k_.shared[a.shared];
+  const auto counter = counter_of(s, a.signal, 1, n);
+  if (!counter ||
+      !indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},
+                   {{&n, 1}, false, 1}))
+    return;
+  BoxInFlight box{a.shared, *counter, s.in[0].u32[n], std::vector<uint64_t>(v.box_elements()),
+                  v.box_bytes()};
+  if (!load_box(s, n, box.values)) return;
+  SignalState& signal = roles_->signals[*counter];
+  const uint32_t subgroup = n / subgroup_size_;
+  const Stamp stamp{roles_->clocks.copies(*counter), Clocks::kAnyLane, signal.phase};
+  AccessLog& log = roles_->arrays[a.shared];
+  for (size_t e = 0; e < box.values.size(); e += log.unit()) {
+    if (log.begin(box.at + e, stamp, roles_->clocks, subgroup)) continue;
+    return violate(s.id, n,
+                   "copies to " + array.name + "[" + std::to_string(box.at + e) +
+                       "], which others may still access");
+  }
+  signal.bytes += box.bytes;
+  signal.copied = signal.phase + 1;
+  signal.copier = s.id;
+  signal.where = n;
+  roles_->boxes.push_back(std::move(box));
+}
+
+/// Loads the elements of a box. False after a violation.
+bool Interpreter::load_box(const Step& s, uint32_t n, std::vector<uint64_t>& values) {
+  const TensorView& v = k_.views[BoxAccess::of(s.inst->imm).view].tensor;
+  const auto scalar = [&](uint32_t i) { return int64_t{static_cast<int32_t>(launch_.scalars[i])}; };
+  std::vector<uint32_t> element(stride_), value(stride_);
+  MemoryRow row;
+  row.buffer = v.buffer;
+  row.active = {{&n, 1}, false, 1};
+  row.index = element.data();
+  row.first = group_index_ * size_ + 1;
+  row.numbers = numbers_.data();
+  row.variants = variant_of_.data();
+  row.stride = stride_;
+  row.value.u32 = value.data();
+  row.instruction = s.id;
+  each_of_box(v, [&](uint64_t place, const auto& at) {
+    int64_t index = scalar(v.first);
+    for (size_t d = 0; d < v.rank(); ++d) {
+      const auto c = static_cast<int32_t>(s.in[2].u32[d * stride_ + n]) + int64_t{at[d]};
+      if (c < 0 || c >= scalar(v.dims[d])) return;  // zero
+      index += c * (d == 0 ? 1 : scalar(v.strides[d - 1]));
+    }
+    if (failed_) return;
+    if (index < 0 || static_cast<uint64_t>(index) >= memory_.elements(v.buffer)) {
+      return violate(s.id, n,
+                     "copies " + k_.buffers[v.buffer].name + "[" + std::to_string(index) +
+                         "], of " + std::to_string(memory_.elements(v.buffer)));
+    }
+    element[n] = row.largest = static_cast<uint32_t>(index);
+    if (memory_.load(row))
+      return violate(s.id, n, "races with another invocation on " + k_.buffers[v.buffer].name);
+    values[place] = value[n];
+  });
+  return !failed_;
+}
+
+void Interpreter::land_box(size_t which) {
+  const BoxInFlight box = std::move(roles_->boxes[which]);
+  roles_->boxes.erase(roles_->boxes.begin() + static_cast<ptrdiff_t>(which));
+  for (size_t e = 0; e < box.values.size(); ++e) {
+    shared_[box.shared][box.at + e] = box.values[e];
+    roles_->arrays[box.shared].land(box.at + e);
+  }
+  roles_->signals[box.signal].bytes -= box.bytes;
+  complete_phase(box.signal);
+}
+
+// --- Teams
+
+/// Calls f with the number of each team and its first invocation. Reports a team of which only some
+/// invocations are active.
+template <typename F>
+void Interpreter::each_team(const Step& s, const Active& active, const F& f) {
+  const size_t size = kTeamSubgroups * subgroup_size_;
+  for (size_t i = 0; i < active.list.size() && !failed_; i += size) {
+    const uint32_t n = active.list[i];
+    const bool whole = n % size == 0 && i + size <= active.list.size() &&
+                       active.list[i + size - 1] == n + size - 1;
+    if (!whole) return violate(s.id, n, "does what its whole team has to do");
+    f(static_cast<uint32_t>(n / size), n);
+  }
+}
+
+void Interpreter::team_barrier(const Step& s, const Active& active) {
+  each_team(s, active, [&](uint32_t team, uint32_t) {
+    roles_->clocks.meet(team * kTeamSubgroups, kTeamSubgroups);
+  });
+}
+
+void Interpreter::matrix_commit(const Step& s, const Active& active) {
+  each_team(s, active, [&](uint32_t team, uint32_t) { ++roles_->teams[team].open; });
+}
+
+void Interpreter::matrix_await(const Step& s, const Active& active) {
+  each_team(s, active, [&](uint32_t team, uint32_t) {
+    TeamState& t = roles_->teams[team];
+    const auto unfinished = static_cast<uint32_t>(s.inst->imm);
+    if (t.open > unfinished) t.finished = std::max(t.finished, t.open - unfinished);
+    for (uint32_t g = team * kTeamSubgroups; g < (team + 1) * kTeamSubgroups; ++g)
+      roles_->clocks.learn(g, roles_->clocks.products(g), t.finished);
+  });
+}
+
+void Interpreter::team_mul_add(const Step& s, const Active& active) {
+  const TeamOperands p = TeamOperands::of(s.inst->imm);
+  each_team(s, active, [&](uint32_t team, uint32_t n) {
+    const uint32_t columns = k_.matrices[p.sum].columns * p.count;
+    const size_t depth = TeamOperands::kBytes / byte_size(k_.shared[p.left.shared].type);
+    const auto left = team_operand(s, n, {p.left, 0, TeamOperands::kRows, true});
+    const auto right = team_operand(s, n, {p.right, 1, columns, false});
+    TeamState& t = roles_->teams[team];
+    for (uint32_t m = 0; m < p.count && !failed_; ++m) {
+      std::vector<double>& sum = matrices_.of(p.sum + m, n / subgroup_size_);
+      if (sum.empty()) return violate(s.id, n, "multiplies a matrix before it is written");
+      const uint32_t width = k_.matrices[p.sum].columns;
+      multiply(sum, left, std::span(right).subspan(m * width * depth, width * depth), depth,
+               options_at(n));
+      t.sums[p.sum + m] = t.open + 1;
+    }
+    t.used = t.open + 1;
+    t.last = s.id;
+  });
+}
+
+/// The elements of an operand, those of a row or column side by side. Logs the reads of the team's
+/// subgroups: each reads all columns, and its own rows.
+std::vector<double> Interpreter::team_operand(const Step& s, uint32_t n, const TeamSide& side) {
+  const TeamOperand& o = side.operand;
+  const SharedArray& array = k_.shared[o.shared];
+  const auto size = static_cast<uint32_t>(byte_size(array.type));
+  const uint32_t line = span_of(array.swizzle) / size, depth = TeamOperands::kBytes / size;
+  const uint32_t first = s.in[side.arg].u32[n];
+  for (uint32_t l = n; l < n + kTeamSubgroups * subgroup_size_; ++l) {
+    if (s.in[side.arg].u32[l] == first) continue;
+    violate(s.id, l, "has another index of an operand than others of its team");
+    return {};
+  }
+  // The pattern of the swizzle begins with the operand, but for the values of k within a line.
+  const uint32_t within = first % (8 * line);
+  if (o.along_k ? within >= line || within % depth != 0 : within != 0) {
+    violate(s.id, n,
+            "multiplies " + array.name + "[" + std::to_string(first) +
+                "], where no line of an operand begins");
+    return {};
+  }
+  std::vector<double> out;
+  out.reserve(size_t{side.elements} * depth);
+  for (uint32_t i = 0; i < side.elements && !failed_; ++i) {
+    for (uint32_t k = 0; k < depth && !failed_; ++k) {
+      const uint64_t at =
+          o.along_k ? uint64_t{first} + i * line + k
+                    : uint64_t{first} + i / line * o.group * (1024 / size) + k * line + i % line;
+      // Operands consist of whole units of the log.
+      if (at % roles_->arrays[o.shared].unit() == 0) log_operand(s, n, side, i, at);
+      if (failed_) return {};
+      const uint64_t bits = shared_[o.shared][at];
+      out.push_back(number_of(bits, array.type == Ty::BF16 ? Ty::F32 : array.type));
+    }
+  }
+  return out;
+}
+
+/// Logs that the team's subgroups read elements from `at` on: all of them those of a column, one of
+/// them those of row i.
+void Interpreter::log_operand(const Step& s, uint32_t n, const TeamSide& side, uint32_t i,
+                              uint64_t at) {
+  const SharedArray& array = k_.shared[side.operand.shared];
+  AccessLog& log = roles_->arrays[side.operand.shared];
+  const auto refuse = [&](const std::string& why) {
+    violate(s.id, n, "multiplies " + array.name + "[" + std::to_string(at) + "], " + why);
+  };
+  if (at + log.unit() > array.count) return refuse("of " + std::to_string(array.count));
+  if (!log.is_written(at)) return refuse("before it is written");
+  const uint32_t team = n / subgroup_size_;
+  const uint32_t own = team + (side.rows ? i / (side.elements / kTeamSubgroups) : 0);
+  const uint32_t last = side.rows ? own : own + kTeamSubgroups - 1;
+  for (uint32_t g = own; g <= last; ++g) {
+    const Stamp stamp{roles_->clocks.products(g), Clocks::kAnyLane,
+                      roles_->teams[team / kTeamSubgroups].open};
+    if (!log.read(at, stamp, roles_->clocks, g, Clocks::kAnyLane))
+      return refuse("which another may still write");
+  }
+}
+
+/// Adds to a sum the products of rows and columns, whose values of k lie side by side.
+void Interpreter::multiply(std::vector<double>& sum, std::span<const double> left,
+                           std::span<const double> right, size_t depth,
+                           const InterpretOptions& options) {
+  const size_t columns = right.size() / depth;
+  for (size_t r = 0; r < left.size() / depth; ++r) {
+    for (size_t c = 0; c < columns; ++c) {
+      double& element = sum[r * columns + c];
+      double total = element, magnitude = std::fabs(total);
+      for (size_t d = 0; d < depth; ++d) {
+        const double product = left[r * depth + d] * right[c * depth + d];
+        total += product;
+        magnitude += std::fabs(product);
+      }
+      total += reordering_error(magnitude, Ty::F32, std::bit_cast<uint64_t>(total), options);
+      element = static_cast<double>(static_cast<float>(total));
+    }
+  }
+}
+
+/// Whether the team of an invocation may use a sum. Reports it if not.
+bool Interpreter::is_finished(const Step& s, size_t matrix, uint32_t n) {
+  const TeamState& t = roles_->teams[n / (kTeamSubgroups * subgroup_size_)];
+  if (t.sums[matrix] <= t.finished) return true;
+  violate(s.id, n, "uses " + k_.matrices[matrix].name + " before its products are awaited");
+  return false;
+}
+
+void Interpreter::team_matrix(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
+  const size_t matrix = i.op == Op::MatrixZero ? i.imm : MatrixAccess::of(i.imm).matrix;
+  const MatrixVar& m = k_.matrices[matrix];
+  each_team(s, active, [&](uint32_t, uint32_t n) {
+    if (!is_finished(s, matrix, n)) return;
+    if (i.op == Op::MatrixZero) {
+      matrices_.of(matrix, n / subgroup_size_).assign(size_t{m.rows} * m.columns, 0.0);
+    } else {
+      store_team_sum(s, n);
+    }
+  });
+}
+
+void Interpreter::store_team_sum(const Step& s, uint32_t n) {
+  const MatrixAccess a = MatrixAccess::of(s.inst->imm);
+  const MatrixVar& m = k_.matrices[a.matrix];
+  const SharedArray& array = k_.shared[a.shared];
+  const std::vector<double>& values = matrices_.of(a.matrix, n / subgroup_size_);
+  if (values.empty()) return violate(s.id, n, "stores matrix " + m.name + " before it is written");
+  const uint64_t lines = a.by_columns ? m.columns : m.rows;
+  const uint64_t span = (lines - 1) * a.stride + (a.by_columns ? m.rows : m.columns);
+  if (!indices_fit(s, {s.inst->args[0], span, array.count, s.inst->align, array.name},
+                   {{&n, 1}, false, 1}))
+    return;
+  const uint32_t index = s.in[0].u32[n];
+  for (uint32_t r = 0; r < m.rows; ++r) {
+    // The device decides which invocation of the subgroup has an element.
+    const uint32_t subgroup = n / subgroup_size_ + r / (m.rows / kTeamSubgroups);
+    const Stamp stamp = roles_->clocks.now(subgroup, Clocks::kAnyLane);
+    for (uint32_t c = 0; c < m.columns; ++c) {
+      const uint64_t at = index + (a.by_columns ? c * a.stride + r : r * a.stride + c);
+      if (!roles_->arrays[a.shared].write(at, stamp, roles_->clocks, subgroup, Clocks::kAnyLane))
+        return violate(
+            s.id, n,
+            "races with another invocation on " + array.name + "[" + std::to_string(at) + "]");
+      shared_[a.shared][at] = bits_of(values[r * m.columns + c], array.type);
+    }
+  }
+}
+
+/// A SharedLoad or SharedStore in a kernel with roles. Indices are in range.
+void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t> positions) {
+  const Inst& i = *s.inst;
+  const SharedArray& array = k_.shared[i.imm];
+  const bool load = i.op == Op::SharedLoad;
+  const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
+  const Row value = load ? s.out : s.in[1];
+  AccessLog& log = roles_->arrays[i.imm];
+  for (const uint32_t n : positions) {
+    const uint32_t subgroup = n / subgroup_size_, lane = n % subgroup_size_;
+    const Stamp stamp = roles_->clocks.now(subgroup, lane);
+    for (uint32_t l = 0; l < lanes; ++l) {
+      const size_t at = s.in[0].u32[n] + l;
+      const bool fails = load && !log.is_written(at);
+      const bool alone = load ? log.read(at, stamp, roles_->clocks, subgroup, lane)
+                              : log.write(at, stamp, roles_->clocks, subgroup, lane);
+      if (fails || !alone) {
+        const std::string element = array.name + "[" + std::to_string(at) + "]";
+        return violate(s.id, n,
+                       fails ? "reads " + element + " before it is written"
+                             : "races with another invocation on " + element);
+      }
+      if (load) {
+        value.set(l * stride_ + n, shared_[i.imm][at]);
+      } else {
+        shared_[i.imm][at] = value.get(l * stride_ + n);
+      }
+    }
+  }
+}
+
+}  // namespace reprise::kernel

@@ -1,0 +1,52 @@
+// The state of a workgroup whose roles run side by side.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/interpreter/clocks.h"
+#include "codegen/kernel/ir/kernel.h"
+
+namespace reprise::kernel {
+
+/// A counter of a Signal.
+struct SignalState {
+  uint32_t phase = 0, arrived = 0;
+  uint64_t bytes = 0;   // of copies that have not landed
+  uint32_t copied = 0;  // the phase after that of the last copy; 0: there was none
+  int32_t copier = 0;   // the instruction of the last copy
+  uint32_t where = 0;   // and an invocation that executed it
+};
+
+/// A copy of a box that has not landed.
+struct BoxInFlight {
+  uint32_t shared = 0, signal = 0;  // the signal's counter, over all signals
+  size_t at = 0;
+  std::vector<uint64_t> values;
+  uint64_t bytes = 0;
+};
+
+/// The asynchronous products of a team. Groups are numbered from 0.
+struct TeamState {
+  uint32_t open = 0;           // the group that the next product belongs to
+  uint32_t finished = 0;       // those below are
+  uint32_t used = 0;           // the group after that of the last product
+  int32_t last = 0;            // the instruction of the last product
+  std::vector<uint32_t> sums;  // by matrix: the group after that of its last product
+};
+
+struct RoleState {
+  explicit RoleState(const Kernel& k, uint32_t subgroups);
+
+  uint32_t counter(size_t signal, uint32_t index) const { return first_counter[signal] + index; }
+
+  Clocks clocks;
+  std::vector<AccessLog> arrays;
+  std::vector<uint32_t> first_counter;  // by signal
+  std::vector<SignalState> signals;     // by counter
+  std::vector<TeamState> teams;
+  std::vector<BoxInFlight> boxes;  // oldest first
+  uint64_t random = 0;
+};
+
+}  // namespace reprise::kernel
