@@ -1,5 +1,6 @@
 #include "backends/cuda/device.h"
 
+#include <array>
 #include <cstring>
 
 #include "backends/cuda/facts.h"
@@ -173,6 +174,35 @@ Status CudaDevice::download(const DeviceBuffer& src, uint64_t offset, std::span<
                                                 driver_->transfers),
                         "cuMemcpyDtoHAsync"));
   return driver_->check(fn.cuStreamSynchronize(driver_->transfers), "cuStreamSynchronize");
+}
+
+Status CudaDevice::write_view(const plan::BoundView& view,
+                              std::span<std::byte, plan::BlockLayout::kViewBytes> to) const {
+  const auto encode = driver_->fn().cuTensorMapEncodeTiled;
+  if (!encode) {
+    return unsupported(
+        "the NVIDIA driver is too old: it lacks cuTensorMapEncodeTiled; update it, or "
+        "compile the model with --targets cuda:sm_" +
+        std::to_string(info().facts.cuda_arch));
+  }
+  constexpr std::array<uint32_t, TensorView::kMostRank> kSteps{1, 1, 1, 1, 1};
+  const CUtensorMapDataType type = view.element_bytes == 1   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                   : view.element_bytes == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
+                                   : view.element_bytes == 4 ? CU_TENSOR_MAP_DATA_TYPE_UINT32
+                                                             : CU_TENSOR_MAP_DATA_TYPE_UINT64;
+  RP_CUDA_SCOPE(*driver_);
+  CUtensorMap map{};
+  static_assert(sizeof map == plan::BlockLayout::kViewBytes);
+  // The innermost stride is that of the elements.
+  RP_TRY(driver_->check(
+      encode(&map, type, static_cast<uint32_t>(view.rank),
+             reinterpret_cast<void*>(static_cast<uintptr_t>(view.address)), view.dims.data(),
+             view.strides.data() + 1, view.box.data(), kSteps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+             static_cast<CUtensorMapSwizzle>(view.swizzle), CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+      "cuTensorMapEncodeTiled"));
+  std::memcpy(to.data(), &map, sizeof map);
+  return {};
 }
 
 bool CudaDevice::owns(const DeviceBuffer& buffer) const {

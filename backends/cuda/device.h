@@ -27,6 +27,8 @@ class CudaDevice final : public Device {
                                             const RecordingDesc& desc) override;
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  Status write_view(const plan::BoundView& view,
+                    std::span<std::byte, plan::BlockLayout::kViewBytes> to) const override;
   bool owns(const DeviceBuffer& buffer) const override;
   Counters counters() const override;
 

@@ -38,7 +38,7 @@ void fill_facts(Query& q, DeviceInfo& info) {
   f.int64 = f.float16 = f.float64 = f.storage8 = f.storage16 = f.buffer_address = true;
   f.subgroup_arithmetic = f.subgroup_shuffle = f.subgroup_extended_types = true;
   f.subgroup_size = static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE));
-  f.matrices = CudaArch::matrices_of(f.cuda_arch);
+  f.matrices = CudaArch::matrices_of(f.cuda_arch, true);
   f.max_workgroup_invocations =
       static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   f.max_shared_bytes =

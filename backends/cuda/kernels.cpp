@@ -33,7 +33,7 @@ std::string advice(CUresult r, const std::string& arch) {
 }
 
 uint64_t block_bytes_of(const plan::KernelCode& code) {
-  return plan::BlockLayout::size(code.n_buffers, code.n_scalars);
+  return plan::BlockLayout::size(code.n_buffers, code.n_scalars, code.views.size());
 }
 
 Status check_block(const Driver& d, const plan::KernelCode& code) {

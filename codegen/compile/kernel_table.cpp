@@ -29,6 +29,7 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
       {need.subgroup_extended_types, p.needs_subgroup_extended_types,
        "subgroup operations on 64-bit integers and fp16"},
       {need.async_copies, shaders::TargetFacts::has_async_copies(p), "asynchronous copies"},
+      {need.views != 0, shaders::TargetFacts(p).has_teams(), "copies of boxes"},
       {bool(need.matrix), contains(p.matrices, need.matrix), "cooperative matrices"},
       {need.subgroup_size != 0 && need.subgroup_size != p.subgroup_size, false,
        "another subgroup size"},
@@ -153,6 +154,7 @@ Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
   code.workgroup = k.workgroup;
   code.n_buffers = static_cast<uint32_t>(k.buffers.size());
   code.n_scalars = static_cast<uint32_t>(k.scalars.size());
+  for (const kernel::View& v : k.views) code.views.push_back(v.tensor);
   const kernel::Requirements need = kernel::requirements(k);
   RP_TRY(covered(need, target_.predicate, k.name));
   code.shared_bytes = need.shared_bytes;

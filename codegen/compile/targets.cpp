@@ -73,9 +73,9 @@ lower::Target cuda_target(const CudaArch& arch) {
   p.needs_int64 = p.needs_float16 = p.needs_float64 = p.needs_storage8 = p.needs_storage16 = true;
   p.needs_subgroup_arithmetic = p.needs_subgroup_shuffle = p.needs_subgroup_extended_types = true;
   p.subgroup_size = 32;
-  p.matrices = CudaArch::matrices_of(arch.number);
+  p.matrices = CudaArch::matrices_of(arch.number, arch.specific);
   p.workgroup_invocations = 1024;
-  p.shared_bytes = CudaArch::shared_bytes_of(arch.number);
+  p.shared_bytes = CudaArch::shared_bytes_of(arch.number, arch.specific);
   p.cuda_arch = arch.str();
   return t;
 }
@@ -89,7 +89,8 @@ Status unknown_target(const std::string& name) {
   for (const lower::Target& v : vulkan_targets()) variants.append(", ").append(v.name);
   return {Code::Usage, "there is no target '" + name +
                            "'; choose from vulkan, host, cuda:sm_80, cuda:sm_90 and so on (an "
-                           "architecture's number), cuda:compute_80 (PTX), or one of Vulkan's "
+                           "architecture's number), cuda:sm_90a (only for exactly that one), "
+                           "cuda:compute_80 (PTX), or one of Vulkan's "
                            "variants" +
                            variants};
 }
@@ -113,10 +114,11 @@ Result<CudaArch> parse_cuda(const std::string& name, const std::optional<DeviceF
   return *arch;
 }
 
-/// Cubins from the highest architecture down, then PTX.
+/// Cubins from the highest architecture down, one that is specific to it first, then PTX.
 void sort_archs(std::vector<CudaArch>& archs) {
   std::sort(archs.begin(), archs.end(), [](const CudaArch& a, const CudaArch& b) {
-    return a.ptx != b.ptx ? b.ptx : a.number > b.number;
+    if (a.ptx != b.ptx) return b.ptx;
+    return a.number != b.number ? a.number > b.number : a.specific && !b.specific;
   });
   archs.erase(std::unique(archs.begin(), archs.end()), archs.end());
 }

@@ -108,7 +108,8 @@ std::string with_all_registers(std::string text) {
   constexpr std::string_view kBounds = "__launch_bounds__(";
   const size_t bounds = text.rfind(kBounds);
   const size_t end = bounds == std::string::npos ? bounds : text.find(')', bounds);
-  if (end != std::string::npos) text.insert(end, ", 1");
+  const bool has_one = end != std::string::npos && text.find(',', bounds) < end;
+  if (end != std::string::npos && !has_one) text.insert(end, ", 1");
   return text;
 }
 

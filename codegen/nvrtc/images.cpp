@@ -24,7 +24,7 @@ struct Job {
 
 /// Checks that NVRTC accepts a parameter block of this size, as it is passed by value.
 Status fits_parameters(const plan::KernelCode& k, const Library& library) {
-  const uint32_t bytes = plan::BlockLayout::size(k.n_buffers, k.n_scalars);
+  const uint32_t bytes = plan::BlockLayout::size(k.n_buffers, k.n_scalars, k.views.size());
   if (bytes <= library.most_parameters()) return {};
   return unsupported("kernel '" + k.name + "' has " + std::to_string(k.n_buffers) +
                      " tensors and " + std::to_string(bytes) + " bytes of parameters; NVRTC " +

@@ -2,6 +2,7 @@
 // asked for, so that one kernel serves every variant with the same answers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,13 @@ class TargetFacts {
     for (const MmaConfig& m : matrices_)
       if (m.types == types) out.push_back(m);
     return out;
+  }
+
+  /// Whether teams multiply matrices in shared memory, to which copies bring boxes of views.
+  bool has_teams() const {
+    asked_matrices_ = true;
+    return std::ranges::any_of(matrices_,
+                               [](const MmaConfig& m) { return m.scope == MmaScope::Team; });
   }
 
   static bool has_async_copies(const Predicate& p) {

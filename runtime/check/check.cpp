@@ -106,7 +106,7 @@ class Checker {
 
   Status run(const plan::Probe& probe, const plan::Launch& launch, const DeviceKernel& kernel,
              KernelCheck& out) {
-    RP_TRY(write_block(probe));
+    RP_TRY(write_block(probe, plan_.kernels[launch.kernel]));
     for (const Part& part : parts_) RP_TRY(fill(probe, part));
     RecordingDesc desc;
     desc.blocks = blocks_.get();
@@ -212,7 +212,9 @@ class Checker {
     }
     RP_TRY(grow(memory_, end, MemoryUse::Device));
     RP_TRY(grow(error_, 16, MemoryUse::Readback));
-    return grow(blocks_, plan::BlockLayout::size(launch.buffers.size(), probe.scalars.size()),
+    const size_t views = plan_.kernels[launch.kernel].views.size();
+    return grow(blocks_,
+                plan::BlockLayout::size(launch.buffers.size(), probe.scalars.size(), views),
                 MemoryUse::Upload);
   }
 
@@ -223,7 +225,7 @@ class Checker {
     return {};
   }
 
-  Status write_block(const plan::Probe& probe) {
+  Status write_block(const plan::Probe& probe, const plan::KernelCode& kernel) {
     using Layout = plan::BlockLayout;
     auto* block = static_cast<std::byte*>(blocks_->mapped());
     std::memset(block, 0, blocks_->size());
@@ -232,7 +234,7 @@ class Checker {
       store_bytes(block + Layout::buffer_offset(i), memory_->address() + of_parameter_[i]->offset);
     for (size_t i = 0; i < probe.scalars.size(); ++i)
       store_bytes(block + Layout::scalar_offset(of_parameter_.size(), i), probe.scalars[i]);
-    return {};
+    return write_views(device_, kernel, {block, blocks_->size()});
   }
 
   Status fill(const plan::Probe& probe, const Part& part) {

@@ -25,4 +25,16 @@ Result<std::unique_ptr<DeviceBuffer>> Device::allocate_or_free_idle(uint64_t byt
   return again.ok() ? std::move(again) : std::move(made);
 }
 
+Status write_views(const Device& device, const plan::KernelCode& kernel,
+                   std::span<std::byte> block) {
+  for (size_t i = 0; i < kernel.views.size(); ++i) {
+    const plan::BoundView view = plan::bind_view(kernel.views[i], kernel.n_buffers, block);
+    if (view.is_empty()) continue;
+    const auto to =
+        block.subspan(plan::BlockLayout::view_offset(kernel.n_buffers, kernel.n_scalars, i));
+    RP_TRY(device.write_view(view, to.first<plan::BlockLayout::kViewBytes>()));
+  }
+  return {};
+}
+
 }  // namespace reprise

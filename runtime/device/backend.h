@@ -20,6 +20,8 @@
 #include "runtime/device/external_memory.h"
 #include "runtime/device/pixels.h"
 #include "runtime/facts/device_facts.h"
+#include "runtime/plan/block_layout.h"
+#include "runtime/plan/bound_view.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise {
@@ -207,6 +209,12 @@ class Device {
   /// visible to everything later. What it returns must live until the device has executed them.
   virtual Result<std::shared_ptr<void>> record_into(void* command_buffer,
                                                     const RecordingDesc& desc) = 0;
+  /// Writes the device's form of a view, which kernels read, to a parameter block.
+  /// Code::Unsupported if its kernels have no views.
+  virtual Status write_view(const plan::BoundView& /*view*/,
+                            std::span<std::byte, plan::BlockLayout::kViewBytes> /*to*/) const {
+    return unsupported(info().id + " has no views of tensors");
+  }
   /// Whether recordings can copy the image; `written` by the run, or else read.
   virtual Status check_image(const DeviceImage& /*image*/, ImageFormat /*format*/,
                              bool /*written*/) const {
@@ -237,6 +245,11 @@ class Device {
   SharedMemory shared_;
   EndWatcher watcher_;
 };
+
+/// Writes the device's forms of a kernel's views to its parameter block, after everything else in
+/// it. Views without elements have none.
+Status write_views(const Device& device, const plan::KernelCode& kernel,
+                   std::span<std::byte> block);
 
 /// Memory of a device that the application allocates (reprise_memory).
 struct LentMemory {

@@ -21,19 +21,24 @@ struct CudaArch {
 
   bool ptx = false;  // true: PTX, which the driver compiles ("compute_80"); false: cubin ("sm_90")
   uint32_t number = 0;  // 10 * major + minor, as DeviceFacts::cuda_arch
+  /// Uses what only devices of exactly this number have ("sm_90a"). A cubin.
+  bool specific = false;
 
   /// Returns nothing if the text has another form.
   static std::optional<CudaArch> parse(std::string_view text);
   /// Empty if a device of that architecture runs the image; or else why not, for people. PTX runs
   /// on its architecture and all later ones. A cubin runs on its architecture and on later minor
   /// versions of the same major version. Systems on a chip (Tegra) are an exception: they run only
-  /// cubins of exactly their architecture, and no other device runs those.
+  /// cubins of exactly their architecture, and no other device runs those. A cubin that is specific
+  /// to its architecture runs on no other.
   std::string mismatch(uint32_t device) const;
   std::string str() const;
   /// What matrix units of devices of that architecture multiply, of what the emitter can write.
-  static std::vector<MmaConfig> matrices_of(uint32_t number);
-  /// The shared memory in bytes that a kernel may have on every device since that architecture.
-  static uint32_t shared_bytes_of(uint32_t number);
+  /// `specific`: with what only exactly that architecture has.
+  static std::vector<MmaConfig> matrices_of(uint32_t number, bool specific);
+  /// The shared memory in bytes that a kernel may have on every device since that architecture or,
+  /// if `specific`, on devices of exactly that one.
+  static uint32_t shared_bytes_of(uint32_t number, bool specific);
   /// Whether such devices copy from global to shared memory asynchronously.
   static bool copies_asynchronously(uint32_t number) { return number >= 80; }
 

@@ -334,7 +334,14 @@ class Decoder : private MetadataReader {
     to.subgroup_size = from.subgroup_size();
     if (const fb::Usage* u = from.usage())
       to.usage = {u->registers(), u->spill_bytes(), u->shared_bytes(), u->stack_bytes()};
-    return {};
+    return list(from.views(), to.views, [this](const fb::View& f, TensorView& t) {
+      t.buffer = f.buffer(), t.element_bytes = f.element_bytes();
+      t.swizzle = static_cast<Swizzle>(f.swizzle());
+      t.first = f.first();
+      RP_TRY(numbers(f.box(), t.box));
+      RP_TRY(numbers(f.dims(), t.dims));
+      return numbers(f.strides(), t.strides);
+    });
   }
 
   Status reals(const flatbuffers::Vector<float>* from, std::vector<double>& to) {

@@ -274,6 +274,14 @@ class Serializer {
     return fb::CreateStep(b_, launch_offset, call_offset, after, s.level);
   }
 
+  Offset<fb::View> view(const TensorView& v) {
+    const auto box = b_.CreateVector(v.box);
+    const auto dims = b_.CreateVector(v.dims);
+    const auto strides = b_.CreateVector(v.strides);
+    return fb::CreateView(b_, v.buffer, v.element_bytes, static_cast<uint8_t>(v.swizzle), v.first,
+                          box, dims, strides);
+  }
+
   Offset<fb::Kernel> kernel(const plan::KernelCode& k) {
     const auto name = string(k.name);
     const auto workgroup = b_.CreateVector(k.workgroup.data(), k.workgroup.size());
@@ -282,9 +290,12 @@ class Serializer {
     const uint32_t image = code_.add(CodeForm::Image, k.image);
     const fb::Usage usage(k.usage.registers, k.usage.spill_bytes, k.usage.shared_bytes,
                           k.usage.stack_bytes);
+    Tables<fb::View> views;
+    if (!k.views.empty())
+      views = tables<fb::View>(k.views, [this](const TensorView& v) { return view(v); });
     return fb::CreateKernel(b_, name, workgroup, k.n_buffers, k.n_scalars, k.shared_bytes,
                             k.subgroup_size, spirv, cuda, image,
-                            k.usage == plan::KernelCode::Usage{} ? nullptr : &usage);
+                            k.usage == plan::KernelCode::Usage{} ? nullptr : &usage, views);
   }
 
   Offset<fb::Samples> samples(const plan::Probe::Samples& s) {

@@ -191,8 +191,9 @@ BlockTable layout_blocks(const Plan& plan, uint64_t alignment) {
     for (size_t b = 0; b < launch->buffers.size(); ++b) {
       t.uses[launch->buffers[b]].push_back(t.bytes + BlockLayout::buffer_offset(b));
     }
-    t.bytes +=
-        align_up(BlockLayout::size(launch->buffers.size(), launch->scalars.size()), alignment);
+    t.bytes += align_up(BlockLayout::size(launch->buffers.size(), launch->scalars.size(),
+                                          plan.kernels[launch->kernel].views.size()),
+                        alignment);
   }
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* launch = std::get_if<Launch>(&plan.steps[s].what);

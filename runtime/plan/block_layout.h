@@ -10,7 +10,8 @@ namespace reprise::plan {
 /// Contents, in bytes:
 ///   offset 0: u64 address of the error word
 ///   offset 8: u32 launch id, u32 window
-///   then a u64 address per buffer, then 4 bytes per scalar
+///   then a u64 address per buffer, then 4 bytes per scalar,
+///   then, at multiples of 128, the device's form of each view (TensorView)
 /// The size is rounded up to a multiple of 16. The error word is a u32: 0, or
 /// launch id << 8 | kernel::ErrorCode for one of the errors of the run.
 ///
@@ -37,8 +38,15 @@ struct BlockLayout {
   static constexpr uint32_t scalar_offset(size_t n_buffers, size_t i) {
     return static_cast<uint32_t>(kFirstBuffer + 8 * n_buffers + 4 * i);
   }
-  static constexpr uint32_t size(size_t n_buffers, size_t n_scalars) {
-    return static_cast<uint32_t>((kFirstBuffer + 8 * n_buffers + 4 * n_scalars + 15) / 16 * 16);
+  static constexpr uint32_t kViewBytes = 128;
+  static constexpr uint32_t view_offset(size_t n_buffers, size_t n_scalars, size_t i) {
+    const size_t end = scalar_offset(n_buffers, n_scalars);
+    return static_cast<uint32_t>((end + kViewBytes - 1) / kViewBytes * kViewBytes + kViewBytes * i);
+  }
+  /// Of a launch's block.
+  static constexpr uint32_t size(size_t n_buffers, size_t n_scalars, size_t n_views = 0) {
+    if (n_views > 0) return view_offset(n_buffers, n_scalars, n_views);
+    return (scalar_offset(n_buffers, n_scalars) + 15) / 16 * 16;
   }
 };
 

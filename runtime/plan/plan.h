@@ -12,6 +12,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/id.h"
 #include "runtime/base/image_format.h"
+#include "runtime/base/tensor_view.h"
 #include "runtime/expr/expr.h"
 #include "runtime/expr/symbols.h"
 #include "runtime/facts/device_facts.h"
@@ -87,6 +88,7 @@ struct KernelCode {
   std::string name;  // fused_abs_add_...; unique in its variant
   std::array<uint32_t, 3> workgroup{1, 1, 1};
   uint32_t n_buffers = 0, n_scalars = 0;
+  std::vector<TensorView> views;
   uint32_t shared_bytes = 0;
   uint32_t subgroup_size = 0;    // required size; 0: any
   bool in_pieces = false;        // a session cuts its launches; packages do not store this

@@ -109,6 +109,7 @@ class Printer {
   void kernel(size_t i, const KernelCode& k) {
     text_ += "kernel " + std::to_string(i) + " " + k.name + " workgroup [" + numbers(k.workgroup) +
              "] buffers " + std::to_string(k.n_buffers) + " scalars " + std::to_string(k.n_scalars);
+    if (!k.views.empty()) text_ += " views " + std::to_string(k.views.size());
     if (k.shared_bytes) text_ += " shared " + std::to_string(k.shared_bytes);
     if (k.subgroup_size) text_ += " subgroup " + std::to_string(k.subgroup_size);
     if (!k.spirv.empty()) text_ += " spirv " + std::to_string(k.spirv.size()) + " words";

@@ -245,6 +245,8 @@ class Verifier {
     if (invocations > 1024) {
       return malformed(where, "a workgroup of " + std::to_string(invocations) + " is impossible");
     }
+    for (const TensorView& v : k.views)
+      RP_TRY(verify_view(v, k.n_buffers, k.n_scalars).with_context(where));
     return verify_spirv(k.spirv).with_context(where);
   }
 

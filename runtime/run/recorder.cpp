@@ -38,8 +38,9 @@ Status Recorder::record_into(void* command_buffer, const CurrentRun& run) {
 
 Status Recorder::write_segment(size_t index, const std::vector<int64_t>& symbols) {
   SegmentState& state = segments_[index];
-  if (state.written && state.written_for == symbols) return {};
+  if (state.written && state.written_for == symbols) return write_views(index);
   state.written = false;
+  state.views_of = 0;
   for (const auto& level : shared_.segments[index].levels) {
     for (const uint32_t step : level)
       RP_TRY(plan::write_sizes(*shared_.plan, step, shared_.table, symbols, shared_.session.limits,
@@ -47,6 +48,25 @@ Status Recorder::write_segment(size_t index, const std::vector<int64_t>& symbols
   }
   state.written_for = symbols;
   state.written = true;
+  return write_views(index);
+}
+
+/// Writes the views of the segment's kernels, unless they are written for these sizes and bindings.
+Status Recorder::write_views(size_t index) {
+  SegmentState& state = segments_[index];
+  const uint64_t bindings = *memory_.bindings_version() + 1;
+  if (state.views_of == bindings) return {};
+  for (const auto& level : shared_.segments[index].levels) {
+    for (const uint32_t step : level) {
+      const auto& launch = std::get<plan::Launch>(shared_.plan->steps[step].what);
+      const plan::KernelCode& kernel = shared_.plan->kernels[launch.kernel];
+      if (kernel.views.empty()) continue;
+      const auto block = memory_.blocks().subspan(shared_.table.block[step]);
+      RP_TRY(reprise::write_views(*shared_.session.device, kernel, block)
+                 .with_context(plan::describe_launch(*shared_.plan, launch)));
+    }
+  }
+  state.views_of = bindings;
   return {};
 }
 

@@ -57,6 +57,7 @@ class Recorder {
     Parts parts;
     bool written = false;              // its parameter blocks are written ...
     std::vector<int64_t> written_for;  // ... for these symbols
+    uint64_t views_of = 0;             // and the views for these bindings; 0: not written
     Recorded recorded;
     Order order;
   };
@@ -67,6 +68,7 @@ class Recorder {
   };
 
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
+  Status write_views(size_t index);
   Status record_segment(size_t index);
   Status record_parts(size_t index, RecordingDesc desc);
   Status set_pixels(size_t index, uint64_t binding);

@@ -165,8 +165,8 @@ Status SharedPlan::warm_up() const {
   if (kernels.empty()) return {};
   uint64_t block_bytes = 16;  // no invocation reads the block, which names no memory
   for (const plan::KernelCode& k : plan->kernels)
-    block_bytes =
-        std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
+    block_bytes = std::max<uint64_t>(
+        block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars, k.views.size()));
   RP_ASSIGN(const auto block, session.device->allocate(block_bytes, MemoryUse::Upload));
   std::memset(block->mapped(), 0, block->size());
   RecordingDesc desc;

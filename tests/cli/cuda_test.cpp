@@ -363,7 +363,7 @@ TEST_F(CudaTargets, WithoutNvrtcTheErrorSaysWhatToDo) {
 }
 
 TEST_F(CudaTargets, FormsOfTargets) {
-  for (const char* target : {"cuda", "cuda:90", "sm_90", "cuda:sm_90a"}) {
+  for (const char* target : {"cuda", "cuda:90", "sm_90", "cuda:sm_90b"}) {
     const ProcessResult r = reprise({"compile", model_, "-o", package_, "--targets", target});
     EXPECT_EQ(r.status, 2) << target;
     EXPECT_NE(r.err.find("cuda:sm_80"), std::string::npos) << r.err;

@@ -28,6 +28,9 @@ TEST(Targets, CubinsFromTheHighestDownThenPtx) {
   EXPECT_EQ(names({"cuda:compute_80"}), "cuda-compute_80");
   EXPECT_EQ(names({"cuda:sm_90", "vulkan-baseline"}), "vulkan-baseline cuda-sm_90 cuda-compute_90");
   EXPECT_EQ(names({"vulkan", "cuda:sm_90"}), names({"vulkan"}) + " cuda-sm_90 cuda-compute_90");
+  EXPECT_EQ(names({"cuda:sm_90", "cuda:sm_90a", "cuda:sm_80"}),
+            "cuda-sm_90a cuda-sm_90 cuda-sm_80 cuda-compute_80");
+  EXPECT_EQ(names({"cuda:sm_90a", "cuda:sm_120"}), "cuda-sm_120 cuda-sm_90a cuda-compute_90");
   EXPECT_EQ(names({}), "");
   EXPECT_EQ(names({"host"}), "");
   const auto no_ptx = parse_targets({"cuda:sm_80", "cuda:sm_90"}, {}, false);
@@ -51,7 +54,7 @@ TEST(Targets, ADeviceHasItsOwn) {
 }
 
 TEST(Targets, OthersAreUsageErrorsThatListTheForm) {
-  for (const char* text : {"", "vulkan-x", "metal", "cuda:", "cuda:90", "cuda:sm_90a", "sm_90",
+  for (const char* text : {"", "vulkan-x", "metal", "cuda:", "cuda:90", "cuda:sm_90b", "sm_90",
                            "CUDA:sm_90", "cuda:sm_", "cuda-sm_90"}) {
     const auto targets = parse_targets({text});
     ASSERT_FALSE(targets.ok()) << text;
@@ -81,10 +84,10 @@ DeviceFacts facts_of(uint32_t arch) {
   f.kind = DeviceKind::DiscreteGpu;
   f.int64 = f.float16 = f.float64 = f.storage8 = f.storage16 = f.buffer_address = true;
   f.subgroup_arithmetic = f.subgroup_shuffle = f.subgroup_extended_types = true;
-  if (arch >= 80) f.matrices = {{16, 16, 16, kHalfMma}, {16, 16, 16, kBfloatMma}};
+  f.matrices = CudaArch::matrices_of(arch, true);
   f.subgroup_size = 32;
   f.max_workgroup_invocations = 1024;
-  f.max_shared_bytes = arch >= 80 ? 99 << 10 : 64 << 10;
+  f.max_shared_bytes = arch == 90 ? 227 << 10 : arch >= 80 ? 99 << 10 : 64 << 10;
   f.cuda_arch = arch;
   return f;
 }
@@ -94,6 +97,8 @@ TEST(Targets, DevicesTakeTheirVariants) {
     EXPECT_EQ(cuda_target({false, arch}).predicate.mismatch(facts_of(arch)), "");
     EXPECT_EQ(cuda_target({true, arch}).predicate.mismatch(facts_of(arch)), "");
   }
+  EXPECT_EQ(cuda_target({false, 90, true}).predicate.mismatch(facts_of(90)), "");
+  EXPECT_NE(cuda_target({false, 90, true}).predicate.mismatch(facts_of(89)), "");
   EXPECT_EQ(cuda_target({true, 75}).predicate.mismatch(facts_of(120)), "");
   EXPECT_NE(cuda_target({false, 80}).predicate.mismatch(facts_of(90)), "");
   for (const lower::Target& t : vulkan_targets())

@@ -96,8 +96,11 @@ TEST(CudaArch, Texts) {
   EXPECT_EQ(CudaArch::parse("sm_90"), (CudaArch{false, 90}));
   EXPECT_EQ(CudaArch::parse("compute_120"), (CudaArch{true, 120}));
   EXPECT_EQ(CudaArch::parse("compute_120")->str(), "compute_120");
-  for (const char* text : {"", "sm", "sm_", "sm_9", "sm_090", "sm_90a", "sm_-90", "sm_9000",
-                           "sm 90", "compute_", "compute_x", "SM_90", "90", "sm_99999999999999"}) {
+  EXPECT_EQ(CudaArch::parse("sm_90a"), (CudaArch{false, 90, true}));
+  EXPECT_EQ(CudaArch::parse("sm_90a")->str(), "sm_90a");
+  for (const char* text :
+       {"", "sm", "sm_", "sm_9", "sm_090", "sm_90b", "sm_90aa", "sm_a", "sm_-90", "sm_9000",
+        "sm 90", "compute_", "compute_x", "compute_90a", "SM_90", "90", "sm_99999999999999"}) {
     EXPECT_FALSE(CudaArch::parse(text)) << text;
   }
 }
@@ -123,6 +126,7 @@ TEST(CudaArch, WhatRunsWhere) {
       {"sm_87", {87}, {80, 86, 88, 89, 90}},  // Orin
       {"sm_89", {89}, {80, 86, 87, 90}},
       {"sm_90", {90}, {80, 89, 100, 120}},
+      {"sm_90a", {90}, {80, 89, 91, 100, 120}},
       {"sm_100", {100, 103}, {101, 110, 120}},
       {"sm_101", {101}, {100, 103, 110}},  // Thor, as CUDA 12 calls it
       {"sm_110", {110}, {100, 101, 120}},  // and as CUDA 13 does
@@ -137,6 +141,7 @@ TEST(CudaArch, WhatRunsWhere) {
   }
   EXPECT_EQ(runs("sm_90", 80), "is compiled for sm_90, the device is sm_80");
   EXPECT_EQ(runs("compute_80", 75), "is PTX for compute_80 and later, the device is sm_75");
+  EXPECT_NE(runs("sm_90a", 91).find("exactly that architecture"), std::string::npos);
   EXPECT_NE(runs("sm_86", 87).find("Tegra"), std::string::npos);
   EXPECT_NE(runs("gfx1100", 90).find("'gfx1100'"), std::string::npos);
 }

@@ -140,4 +140,13 @@ Status FakeDevice::download(const DeviceBuffer& src, uint64_t offset, std::span<
   return {};
 }
 
+Status FakeDevice::write_view(const plan::BoundView& view,
+                              std::span<std::byte, plan::BlockLayout::kViewBytes> to) const {
+  ++views;
+  std::memcpy(to.data(), &view.address, sizeof view.address);
+  std::memcpy(&to[8], view.dims.data(), sizeof view.dims);
+  std::memcpy(&to[48], view.strides.data(), sizeof view.strides);
+  return {};
+}
+
 }  // namespace reprise::test

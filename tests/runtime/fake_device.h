@@ -39,6 +39,9 @@ class FakeDevice final : public Device {
   }
   Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  /// Writes the address, then the dims and strides.
+  Status write_view(const plan::BoundView& view,
+                    std::span<std::byte, plan::BlockLayout::kViewBytes> to) const override;
   bool owns(const DeviceBuffer& buffer) const override { return !foreign || &buffer != foreign; }
   Counters counters() const override {
     const std::lock_guard lock(mutex_);
@@ -50,6 +53,7 @@ class FakeDevice final : public Device {
   }
   const DeviceBuffer* foreign = nullptr;  // a buffer to disown
   uint64_t transfers = 0;                 // uploads and downloads outside recordings
+  mutable uint64_t views = 0;             // that were written
 
  private:
   bool mapped_;

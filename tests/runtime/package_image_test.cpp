@@ -75,7 +75,7 @@ TEST(VerifyImage, EveryKernelNeedsOneOfItsKind) {
   expect_refused(image({}), "kernel 'fused_add': it has no image for sm_90");
   expect_refused(image(bytes_of({".version 8.0\0", 13})), "fused_add");
   expect_refused(image(sample_cubin()), "PTX", "compute_80");
-  expect_refused([](Variant& v) { v.predicate.cuda_arch = "sm_90a"; }, "'sm_90a'");
+  expect_refused([](Variant& v) { v.predicate.cuda_arch = "sm_90b"; }, "'sm_90b'");
   expect_refused([](Variant& v) { v.predicate.cuda_arch = ""; }, "not an architecture");
 }
 

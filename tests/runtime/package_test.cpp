@@ -124,6 +124,7 @@ void expect_equal(const plan::Plan& a, const plan::Plan& b, const plan::Interfac
     EXPECT_EQ(a.kernels[i].cuda, b.kernels[i].cuda);
     EXPECT_EQ(a.kernels[i].image, b.kernels[i].image);
     EXPECT_EQ(a.kernels[i].usage, b.kernels[i].usage);
+    EXPECT_EQ(a.kernels[i].views, b.kernels[i].views);
   }
   ASSERT_EQ(a.steps.size(), b.steps.size());
   for (size_t i = 0; i < a.steps.size(); ++i) {

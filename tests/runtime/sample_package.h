@@ -143,6 +143,13 @@ inline Variant cuda_variant(const std::string& arch) {
   v.predicate.matrices = {{16, 8, 4},
                           {16, 8, 32, {MmaType::I8, MmaType::U8, MmaType::I32}, MmaScope::Team}};
   v.plan = sample_device_plan();
+  TensorView view;
+  view.element_bytes = 4;
+  view.swizzle = Swizzle::B128;
+  view.box = {32, 256};
+  view.dims = view.strides = {0};
+  view.dims.push_back(0);
+  v.plan.kernels[0].views = {view, view};  // the first has a scalar
   for (plan::KernelCode& k : v.plan.kernels) {
     k.spirv.clear();
     k.cuda = "extern \"C\" __global__ void " + k.name + "() {}";

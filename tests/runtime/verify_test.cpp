@@ -105,6 +105,17 @@ const Wrong kBuffers[] = {
     {"the plan expects", [](Package& p) { packing(p).dims[2] = 511; }},
 };
 
+/// Gives the first kernel, which has a scalar, a view.
+TensorView& view(Package& p) {
+  TensorView v;
+  v.element_bytes = 4;
+  v.box = {4, 8};
+  v.dims = {0, 0};
+  v.strides = {0};
+  device(p).kernels[0].views = {v};
+  return device(p).kernels[0].views[0];
+}
+
 const Wrong kSteps[] = {
     {"the name is used twice",
      [](Package& p) { device(p).kernels[1].name = device(p).kernels[0].name; }},
@@ -113,6 +124,15 @@ const Wrong kSteps[] = {
      [](Package& p) {
        device(p).kernels[0].workgroup = {64, 32, 1};
      }},
+    {"a view of buffer 9", [](Package& p) { view(p).buffer = 9; }},
+    {"a view of elements of 3 bytes", [](Package& p) { view(p).element_bytes = 3; }},
+    {"a view of 6 dimensions", [](Package& p) { view(p).box.assign(6, 4); }},
+    {"not among the scalars", [](Package& p) { view(p).dims[1] = 1; }},
+    {"not among the scalars", [](Package& p) { view(p).first = 7; }},
+    {"an impossible box", [](Package& p) { view(p).box[1] = 257; }},
+    {"a box of lines of 12 bytes", [](Package& p) { view(p).box[0] = 3; }},
+    {"a box of lines of 16 bytes", [](Package& p) { view(p).swizzle = Swizzle::B64; }},
+    {"an unknown swizzle", [](Package& p) { view(p).swizzle = static_cast<Swizzle>(4); }},
     {"not SPIR-V", [](Package& p) { device(p).kernels[0].spirv[0] = 1; }},
     {"kernel 2 does not exist", [](Package& p) { launch(p, 0).kernel = 2; }},
     {"another number of", [](Package& p) { launch(p, 0).scalars.clear(); }},
