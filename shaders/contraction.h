@@ -55,6 +55,11 @@ class Gemm {
   /// must exist: it does not clamp, nor zero what is past the end of K.
   virtual Operand a() { return {}; }
   virtual Operand b() { return {}; }
+  /// The operands as views, if they have such a form. Adds parameters to the kernel.
+  virtual std::optional<ViewedOperand> viewed_a() { return std::nullopt; }
+  virtual std::optional<ViewedOperand> viewed_b() { return std::nullopt; }
+  /// Runs each body as what one of the kernel's roles does. Nothing may follow.
+  virtual Status run_roles(std::span<const std::function<Status()>> bodies) = 0;
   /// Whether neighbouring elements in memory differ in k: those of A (else in m), of B (else in n).
   virtual bool a_along_k() const = 0;
   virtual bool b_along_k() const = 0;
@@ -116,6 +121,8 @@ struct GemmSize {
     int elements = 8;      // of a copy of 16, 8 or 4 bytes
   };
   std::optional<Copies> a_copies = std::nullopt, b_copies = std::nullopt;
+  /// The operands have views, and elements of this type (F16 or BF16).
+  std::optional<kernel::Ty> viewed = std::nullopt;
   bool constant_result =
       false;  // m, n and batch are constants, so that partial sums have a bounded size
 };

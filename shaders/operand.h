@@ -7,6 +7,7 @@
 
 #include "codegen/kernel/build/builder.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/tensor_view.h"
 #include "runtime/plan/packing.h"
 
 namespace reprise::shaders {
@@ -27,6 +28,19 @@ struct PackedOperand {
   int buffer = -1;
   kernel::Ty type = kernel::Ty::F32;  // U32 if elements share words
   plan::Packing packing;
+};
+
+/// A matrix of which copies bring boxes to shared memory (kernel::View): the innermost dimension of
+/// its view counts the values of k or, if not `along_k`, the rows of A or columns of B.
+struct ViewedOperand {
+  TensorView tensor;  // without a box and a swizzle
+  kernel::Ty type = kernel::Ty::F16;
+  bool along_k = false;
+  /// The columns of a tile of a packed weight, [N / columns][K][columns]; the outermost dimension
+  /// counts the tiles. 0: it is in memory as it is, and has two dimensions, or a third that counts
+  /// batches.
+  int columns = 0;
+  kernel::Value batch = {};  // the third coordinate; null: there is none
 };
 
 /// Has a plain or a packed form, or neither: it is computed from something, such as the prologue of

@@ -35,6 +35,9 @@ struct TileShape {
   /// The number of parts that K is split into, each summed by a unit of its own. If it is not 1, a
   /// unit stores partial sums, and a second launch adds them.
   int splits = 1;
+  /// The index of the batch is a symbol of its own, so that operands may have views in which it
+  /// counts a dimension.
+  bool batch_is_symbol = false;
 };
 
 /// Subgroup size of the tiles for CPU-type devices, whose lanes share loads by shuffles with a

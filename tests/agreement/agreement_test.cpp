@@ -174,7 +174,8 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       const Status s = test::legalize_for(lowered_[i], target);
       ASSERT_TRUE(s.ok()) << s.message();
       for (const lower::LoweredLaunch& launch : lowered_[i].launches) {
-        const bool only_cuda = kernel::requirements(launch.kernel).async_copies;
+        const kernel::Requirements needs = kernel::requirements(launch.kernel);
+        const bool only_cuda = needs.async_copies || needs.views != 0;
         ASSERT_EQ(emit::spirv(launch.kernel, {}).ok(), !only_cuda);
       }
     }
@@ -443,6 +444,28 @@ TEST_P(Agreement, CudaText) {
     lowered_ = std::move(lowered);
     run_and_compare(test::cuda_on_cpu(*module), "cuda");
     if (HasFatalFailure()) return;
+  }
+}
+
+/// Every tile of teams that a device with such matrices is offered. Only the interpreter and the
+/// executor of PTX (tests/ptx) run them.
+TEST_P(Agreement, TilesOfTeams) {
+  const lower::Target target = cuda_target(CudaArch{false, 90, true});
+  size_t most = 0;
+  const auto tile = [&](size_t number) {
+    return [&most, number](const auto& choices) {
+      std::vector<size_t> found;
+      for (size_t i = 0; i < choices.size(); ++i)
+        if (choices[i].schedule.starts_with("team matrix tile")) found.push_back(i);
+      most = std::max(most, found.size());
+      return number < found.size() ? found[number] : size_t{0};
+    };
+  };
+  lower_all(target, true, tile(0));
+  for (size_t number = 0; number < most && !HasFatalFailure(); ++number) {
+    if (number > 0) lower_all(target, true, tile(number));
+    if (HasFatalFailure()) return;
+    run_and_compare(test::interpret, "teams, tile " + std::to_string(number));
   }
 }
 

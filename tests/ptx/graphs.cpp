@@ -90,8 +90,8 @@ Status run_both(const PtxModule& module, const kernel::Kernel& k, std::array<uin
 
 }  // namespace
 
-Result<Lowering> lower_for_cuda(const graph::Graph& g, const Choice& choice) {
-  const lower::Target target = cuda_target({false, 80});
+Result<Lowering> lower_for_cuda(const graph::Graph& g, const Choice& choice, CudaArch arch) {
+  const lower::Target target = cuda_target(arch);
   RP_ASSIGN(auto fusion, lower::fuse(g, {.enabled = true, .device = target.predicate}));
   Lowering out;
   lower::PackedWeights packed(g);

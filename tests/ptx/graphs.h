@@ -23,7 +23,8 @@ using Lowering = std::vector<lower::Lowered>;
 /// Which of the schedules that a group offers is taken.
 using Choice = std::function<size_t(const std::vector<lower::ScheduleCandidate>&)>;
 
-Result<Lowering> lower_for_cuda(const graph::Graph& g, const Choice& choice);
+Result<Lowering> lower_for_cuda(const graph::Graph& g, const Choice& choice,
+                                CudaArch arch = {false, 80});
 /// A lowering for each kind of schedule that the graph's groups offer, sizes aside. Schedules are
 /// named as `kinds` has them, in order.
 Result<std::vector<Lowering>> lower_by_kind(const graph::Graph& g,

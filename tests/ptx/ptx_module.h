@@ -17,7 +17,8 @@ class PtxModule {
  public:
   /// Compiles the kernels, whose names must differ. `edit` may change the PTX.
   static Result<PtxModule> load(std::span<const kernel::Kernel> kernels,
-                                const std::function<void(std::string&)>& edit = {});
+                                const std::function<void(std::string&)>& edit = {},
+                                CudaArch arch = {true, 80});
 
   /// Runs a kernel of the module. Fails on what ptx::run() forbids. The overload for `launch` sets
   /// its buffers and its error word.

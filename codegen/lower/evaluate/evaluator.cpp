@@ -202,6 +202,18 @@ Status Evaluator::guard(Val condition, const Body& body) {
   return status;
 }
 
+Status Evaluator::run_roles(std::span<const Body> bodies) {
+  Status status;
+  std::vector<std::function<void()>> blocks;
+  for (const Body& body : bodies) {
+    blocks.emplace_back([this, &body, &status] {
+      if (status.ok()) status = scope(body);
+    });
+  }
+  b_.run_roles(blocks);
+  return status;
+}
+
 Status Evaluator::for_loop(const Expr& end, const LoopBody& body) {
   return for_loop(b_.i32(0), value(end), b_.i32(1), end, body);
 }

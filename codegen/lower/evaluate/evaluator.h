@@ -41,6 +41,9 @@ class Evaluator {
   /// An expression over model symbols as a parameter that it shares with no other expression, so
   /// that kernels that differ in nothing else are the same kernel.
   Value parameter(const Expr& e) { return index_.parameter(e); }
+  /// The number of the scalar parameter of an expression over model symbols, for tables of the
+  /// kernel that name parameters.
+  int scalar(const Expr& e) { return index_.scalar(e); }
   Expr simplify(const Expr& e) const { return index_.simplify(e); }
   /// Asserts that the kernel runs only if this product of dimensions is not 0.
   void assume_not_empty(const Expr& count) { index_.assume_not_empty(count); }
@@ -94,6 +97,8 @@ class Evaluator {
   Status guard(Val condition, const Body& body);
   /// for (i = start; i < end; i += step), with at most `iterations` iterations; see iterations().
   Status for_loop(Val start, Val end, Val step, const Expr& iterations, const LoopBody& body);
+  /// Runs each body as what one of the kernel's roles does.
+  Status run_roles(std::span<const Body> bodies);
   /// for (i = 0; i < end; ++i).
   Status for_loop(const Expr& end, const LoopBody& body);
   /// Limits later loops. A loop whose number of iterations, multiplied by those of the loops around

@@ -176,16 +176,21 @@ std::optional<Index> IndexCode::same_position(const Index& index, const Shape& f
 }
 
 Value IndexCode::param(const Expr& e) {
-  for (size_t i = 0; i < scalars_.size(); ++i) {
-    if (scalars_[i] == e) return b_.param(static_cast<int>(i));
-  }
-  return parameter(e);
+  return b_.param(scalar(e));
 }
 
 Value IndexCode::parameter(const Expr& e) {
-  const int index = b_.scalar("n" + std::to_string(scalars_.size()), Ty::I32);
+  return b_.param(add_scalar(e));
+}
+
+int IndexCode::scalar(const Expr& e) {
+  const auto known = std::find(scalars_.begin(), scalars_.end(), e);
+  return known == scalars_.end() ? add_scalar(e) : static_cast<int>(known - scalars_.begin());
+}
+
+int IndexCode::add_scalar(const Expr& e) {
   scalars_.push_back(e);
-  return b_.param(index);
+  return b_.scalar("n" + std::to_string(scalars_.size() - 1), Ty::I32);
 }
 
 Status IndexCode::beyond_32_bits(const Expr& e) const {

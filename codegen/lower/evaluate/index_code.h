@@ -37,6 +37,7 @@ class IndexCode {
   /// A scalar parameter that equal expressions share.
   Value param(const Expr& e);
   Value parameter(const Expr& e);
+  int scalar(const Expr& e);
   Expr simplify(const Expr& e) const;
   void assume_not_empty(const Expr& count);
   Expr flatten(const Index& index, const Shape& shape) const;
@@ -56,6 +57,7 @@ class IndexCode {
     Value value;
     Expr below;
   };
+  int add_scalar(const Expr& e);
   Value size(const Expr& e);
   Value dividend(const Expr& e);
   std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;

@@ -86,6 +86,7 @@ Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::Tile
   const Expr batches = element_count(shape_.batch);
   unit.batch = ev_.simplify(tile.splits == 1 ? outer : Expr::mod(outer, batches));
   unit.batch_at = ev_.value(unit.batch);
+  if (tile.batch_is_symbol && !batches.is_const(1)) unit.batch = ev_.symbol(unit.batch_at, batches);
   unit.split =
       tile.splits == 1 ? b_.i32(0) : ev_.value(ev_.simplify(Expr::floordiv(outer, batches)));
   return work(unit);

@@ -108,6 +108,33 @@ void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& t
   }
 }
 
+/// The type of the operands' elements if both have views. Asks the operands of a kernel that is not
+/// used.
+std::optional<kernel::Ty> viewed_type(const graph::Graph& g, const Group& group,
+                                      const TargetFacts& target,
+                                      const ContractionProblem& problem) {
+  const auto is_narrow = [&](ValueId v) {
+    const DType dtype = graph::storage_of(g.value(v));
+    return dtype == DType::F16 || dtype == DType::BF16;
+  };
+  // Asked last, so that the kernels of other operands serve devices with and without matrix units.
+  const std::vector<ValueId>& in = group.anchor->inputs;
+  if (problem.weight.batch != 1 || !is_narrow(in[0]) || !is_narrow(in[1]) || !target.has_teams())
+    return {};
+  ResultKernel kernel(g, group, target, problem.result);
+  const shaders::Tile tile;
+  WorkUnit unit;
+  unit.batch_at = shaders::local_index(kernel.builder());  // any number
+  unit.batch = kernel.evaluator().symbol(unit.batch_at, element_count(problem.result.batch));
+  const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
+  if (problem.constant != graph::kNone && problem.weight_bits == 0)
+    operands->use_packing(plan::in_tiles(problem.weight, tile.columns), problem.weight.transposed,
+                          true);
+  const auto a = operands->viewed_a(), c = operands->viewed_b();
+  if (!a || !c || a->type != c->type) return {};
+  return a->type;
+}
+
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
                                   const TargetFacts& target, ContractionProblem problem,
                                   size_t choice) {
@@ -118,6 +145,7 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
                                  element_count(problem.result.batch).is_const();
   find_copies(g, group, target, problem);
+  problem.size.viewed = viewed_type(g, group, target, problem);
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
@@ -248,14 +276,13 @@ Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Val
   return nibbles_of(b_, word, bits(k, 1), g_.value(constant.value).dtype == DType::I4);
 }
 
-shaders::Operand TileOperands::operand_of(
+std::optional<TileOperands::Layout> TileOperands::layout_of(
     ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
-  shaders::Operand out{graph::storage_of(g_.value(v))};
   // Symbols that stand for any row and any k; no instruction uses their values.
   const Value some = shaders::local_index(b_);
   const Expr i = ev_.symbol(some, count), k = ev_.symbol(some, k_);
   const auto found = stored_element(ev_, kernel_.group(), v, at(i, k));
-  if (!found) return out;
+  if (!found) return std::nullopt;
   const auto position = [&](const Expr& row, const Expr& depth) {
     return ev_.simplify(found->position.substitute([&](SymbolId id) -> std::optional<Expr> {
       if (i.as_symbol() == id) return row;
@@ -263,17 +290,26 @@ shaders::Operand TileOperands::operand_of(
       return std::nullopt;
     }));
   };
-  const Expr here = position(i, k), first = position(0, 0);
-  const Expr across = ev_.simplify(position(i + 1, k) - here);
-  const Expr along = ev_.simplify(position(i, k + 1) - here);
+  const Expr here = position(i, k);
+  const Layout out{found->value, position(0, 0), ev_.simplify(position(i + 1, k) - here),
+                   ev_.simplify(position(i, k + 1) - here)};
   const auto varies = [&](const Expr& e) {
     return std::ranges::any_of(
         e.symbols(), [&](SymbolId id) { return i.as_symbol() == id || k.as_symbol() == id; });
   };
-  if (varies(across) || varies(along)) return out;
+  if (varies(out.across) || varies(out.along)) return std::nullopt;
+  return out;
+}
+
+shaders::Operand TileOperands::operand_of(
+    ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
+  shaders::Operand out{graph::storage_of(g_.value(v))};
+  const auto found = layout_of(v, count, at);
+  if (!found) return out;
+  const auto& [value, first, across, along] = *found;
   shaders::PlainOperand plain;
-  plain.buffer = ev_.buffer(found->value);
-  plain.type = kernel::storage_type(graph::storage_of(g_.value(found->value)));
+  plain.buffer = ev_.buffer(value);
+  plain.type = kernel::storage_type(graph::storage_of(g_.value(value)));
   plain.first = ev_.value(first);
   plain.across = ev_.value(across);
   plain.along = ev_.value(along);
@@ -283,8 +319,70 @@ shaders::Operand TileOperands::operand_of(
   for (const Expr* distance : {&across, &along})
     if (!distance->is_const(1))
       plain.divisor = std::gcd(plain.divisor, distance->known_divisor(g_.symbols));
-  out.dtype = graph::storage_of(g_.value(found->value));
+  out.dtype = graph::storage_of(g_.value(value));
   out.plain = plain;
+  return out;
+}
+
+std::optional<shaders::ViewedOperand> TileOperands::viewed(
+    ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
+  constexpr int64_t kElements = TensorView::kAlignment / 2;
+  const auto found = layout_of(v, count, at);
+  if (!found) return std::nullopt;
+  const auto symbol = unit_.batch.as_symbol();
+  const auto with_batch = [&](const Expr& e, const Expr& batch) {
+    return ev_.simplify(e.substitute(
+        [&](SymbolId id) { return symbol == id ? std::optional<Expr>(batch) : std::nullopt; }));
+  };
+  const Expr first = with_batch(found->first, 0);
+  const Expr of_batch = ev_.simplify(with_batch(found->first, unit_.batch + 1) - found->first);
+  const bool along_k = found->along.is_const(1);
+  const Expr& stride = along_k ? found->across : found->along;
+  const bool batches = symbol && !of_batch.is_const(0);
+  for (const Expr& e : {first, stride, batches ? of_batch : Expr(0)}) {
+    const bool of_launch = e.largest_symbol() < kLoopSymbols;
+    if (!of_launch || e.known_divisor(g_.symbols) % kElements != 0) return std::nullopt;
+  }
+  const DType dtype = graph::storage_of(g_.value(found->value));
+  // Drivers may demand that the matrices of a batch follow one another.
+  const Expr lines = along_k ? count : k_;
+  const bool dense = !batches || ev_.simplify(of_batch - stride * lines).is_const(0);
+  if ((dtype != DType::F16 && dtype != DType::BF16) || (!along_k && !found->across.is_const(1)) ||
+      !dense)
+    return std::nullopt;
+  shaders::ViewedOperand out;
+  out.type = kernel::storage_type(dtype);
+  out.along_k = along_k;
+  const auto scalar = [&](const Expr& e) { return static_cast<uint32_t>(ev_.scalar(e)); };
+  out.tensor.buffer = static_cast<uint32_t>(ev_.buffer(found->value));
+  out.tensor.element_bytes = 2;
+  out.tensor.first = scalar(first);
+  out.tensor.dims = {scalar(along_k ? k_ : count), scalar(lines)};
+  out.tensor.strides = {scalar(stride)};
+  if (batches) {
+    out.tensor.dims.push_back(scalar(element_count(kernel_.shape().batch)));
+    out.tensor.strides.push_back(scalar(of_batch));
+    out.batch = unit_.batch_at;
+  }
+  return out;
+}
+
+std::optional<shaders::ViewedOperand> TileOperands::viewed(const ConstantOperand& constant,
+                                                           const Expr& n) {
+  const DType dtype = g_.value(constant.value).dtype;
+  const bool plain =
+      constant.dequantize == nullptr && packing_ && packing_->bits == 0 && packing_->dims[0] == 1;
+  if (!plain || (dtype != DType::F16 && dtype != DType::BF16)) return std::nullopt;
+  const int64_t columns = packing_->parts.back().size;
+  shaders::ViewedOperand out;
+  out.type = kernel::storage_type(dtype);
+  out.columns = static_cast<int>(columns);
+  const auto scalar = [&](const Expr& e) { return static_cast<uint32_t>(ev_.scalar(e)); };
+  out.tensor.buffer = static_cast<uint32_t>(ev_.buffer(constant.value, true));
+  out.tensor.element_bytes = 2;
+  out.tensor.first = scalar(0);
+  out.tensor.dims = {scalar(columns), scalar(k_), scalar(Expr::ceildiv(n, columns))};
+  out.tensor.strides = {scalar(columns), scalar(k_ * Expr(columns))};
   return out;
 }
 

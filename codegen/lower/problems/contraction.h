@@ -55,6 +55,15 @@ class TileOperands : public shaders::Gemm {
                               const std::function<Index(const Expr& i, const Expr& k)>& at);
   /// The same of a constant operand, which is packed.
   shaders::Operand operand_of(const ConstantOperand& constant);
+  /// The views of such operands, if they have 16-bit floats; `columns`: of the tiles in which a
+  /// constant is packed.
+  std::optional<shaders::ViewedOperand> viewed(
+      graph::ValueId v, const Expr& count,
+      const std::function<Index(const Expr& i, const Expr& k)>& at);
+  std::optional<shaders::ViewedOperand> viewed(const ConstantOperand& constant, const Expr& n);
+  Status run_roles(std::span<const std::function<Status()>> bodies) override {
+    return ev_.run_roles(bodies);
+  }
   /// From now on the constant operand is read in this form. `is_own`: the schedule chose another
   /// than Schedule::packing() does by default.
   void use_packing(plan::Packing packing, bool transposed, bool is_own) {
@@ -107,6 +116,13 @@ class TileOperands : public shaders::Gemm {
   Expr blocks_of_split() const {
     return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits);
   }
+  /// How an operand lies in memory: element (i, k) is at first + i * across + k * along.
+  struct Layout {
+    graph::ValueId value;  // whose memory it is
+    Expr first, across, along;
+  };
+  std::optional<Layout> layout_of(graph::ValueId v, const Expr& count,
+                                  const std::function<Index(const Expr&, const Expr&)>& at);
   /// The index of the first element of a packed operand, in a tile's `rows` of columns.
   Value packed_tile(const Value& rows);
   /// Four columns at k in the form of use_packing().

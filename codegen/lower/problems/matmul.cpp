@@ -125,6 +125,16 @@ class MatMulOperands final : public TileOperands {
       return operand(p_.right, k, column);
     });
   }
+  std::optional<shaders::ViewedOperand> viewed_a() override {
+    return viewed(p_.left, p_.m,
+                  [this](const Expr& row, const Expr& k) { return a_index(row, k); });
+  }
+  std::optional<shaders::ViewedOperand> viewed_b() override {
+    if (p_.constant) return viewed(p_.constant->operand, p_.n);
+    return viewed(p_.right, p_.n, [this](const Expr& column, const Expr& k) {
+      return operand(p_.right, k, column);
+    });
+  }
   bool a_along_k() const override { return p_.a_along_k; }
   bool b_along_k() const override { return p_.b_along_k; }
   int64_t b_block() const override { return p_.block; }

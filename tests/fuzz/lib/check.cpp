@@ -232,6 +232,7 @@ std::vector<Config> Checker::choose(const Program& p, const CheckOptions& option
     variants.push_back(t.name);
     if (t.predicate.needs_int64) variants.push_back(with_float64(t).name);
   }
+  variants.emplace_back("cuda:sm_90a");  // roles, which only the interpreter runs
   Config kernels = Config::on("interpreter");
   kernels.variant = rng.pick(variants);
   if (rng.chance(0.5)) kernels.schedule = rng.next() % 1000 + 1;

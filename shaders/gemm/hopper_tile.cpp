@@ -1,0 +1,284 @@
+// Kernel template: GEMM on matrix units that read their operands from shared memory, 16-bit floats
+// and fp32 sums, for devices that divide a workgroup into roles (Hopper).
+//
+// A tile of C belongs to a workgroup. One role copies boxes of A and B (TMA) to the stages of a
+// ring in shared memory, the other multiplies them (wgmma), so that neither waits for what the
+// other has to do:
+//   copy:     await that stage s is empty, begin the copies of the next 64 values of k, arrive
+//   multiply: await that stage s is full, multiply it, await the products of the stage before, and
+//             tell that this one is empty
+// A team of four subgroups multiplies 64 rows. At the end it brings its sums to shared memory, 64
+// columns after another, and applies the epilogue to vectors.
+//
+// Copies give zeros outside of the operands, so M, N and K may have any size: only the strides of
+// operands must be multiples of 16 bytes. A constant B is packed in tiles of 64 columns.
+//
+// Shared memory: the stages, and the sums of each team (team_bytes()).
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "codegen/target/device_costs.h"
+#include "shaders/contraction.h"
+
+namespace reprise::shaders {
+
+using kernel::Builtin;
+using kernel::MatrixUse;
+using kernel::Swizzle;
+using kernel::TeamOperand;
+using kernel::TeamOperands;
+using kernel::Ty;
+
+namespace {
+
+constexpr int kTeam = 32 * static_cast<int>(kernel::kTeamSubgroups);  // invocations
+constexpr int kTeamRows = static_cast<int>(TeamOperands::kRows);
+constexpr int kLine = 64;  // elements of 16 bits in a line of 128 bytes
+constexpr int kStep = kLine;
+constexpr int kDepth = 16;                      // values of k that are multiplied at once
+constexpr int kGroup = kLine * kStep;           // elements of 64 rows or columns
+constexpr int kGroupUnits = 2 * kGroup / 1024;  // TeamOperand::group
+constexpr uint32_t kAlign = 512;                // elements between repeated patterns
+constexpr int kCopiedUnit = 8;       // elements of 16 bits, of which GpuCosts::copy is the price
+constexpr int kPart = 64;            // columns of a sum
+constexpr int kSumLine = kPart + 4;  // against conflicts of banks
+constexpr uint32_t kCopyRegisters = 40, kMultiplyRegisters = 232;
+// What matrix units do for teams, as a multiple of what they do for subgroups: those reach 62 to
+// 65% of the peak on H800 (arXiv 2402.13499).
+constexpr double kTeamSpeed = 1.5;
+
+struct HopperShape {
+  int teams, columns, stages;
+};
+constexpr HopperShape kHopperShapes[] = {
+    {2, 256, 4}, {2, 128, 6}, {2, 64, 8}, {1, 128, 8}, {1, 64, 8}};
+
+int team_bytes(const Tile& t) {
+  constexpr int kRest = 1024;  // signals, alignment
+  const int stage = 2 * kStep * (t.rows + t.columns);
+  return t.stages * stage + 4 * t.rows * kSumLine + kRest;
+}
+
+/// Of the launch that sums each part of K.
+double team_time(const GemmSize& size, const Tile& t, int splits) {
+  const GpuCosts& gpu = kGpuCosts;
+  const double threads = static_cast<double>(t.rows) / kTeamRows * kTeam;
+  const double copies = static_cast<double>(t.rows + t.columns) * kStep / kCopiedUnit / threads;
+  const double work =
+      t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed + gpu.copy * copies;
+  const double steps = std::ceil(size.k / kStep / splits) + gpu.ends;
+  return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work,
+                  gpu.latency / (t.stages - 1));
+}
+
+/// The stages of an operand in shared memory.
+class StagedOperand {
+ public:
+  /// `elements` rows or columns of a tile, from number `first` on.
+  StagedOperand(kernel::Builder& b, const std::string& name, ViewedOperand operand, int elements,
+                Value first, int stages)
+      : b_(b), operand_(std::move(operand)), first_(first), elements_(elements) {
+    TensorView tensor = operand_.tensor;
+    tensor.swizzle = Swizzle::B128;
+    const auto count = static_cast<uint32_t>(elements);
+    if (operand_.columns != 0) {
+      tensor.box = {kLine, kStep, count / kLine};
+    } else if (operand_.along_k) {
+      tensor.box = {kStep, count};
+    } else {
+      tensor.box = {kLine, kStep};
+    }
+    if (operand_.batch) tensor.box.push_back(1);
+    view_ = b_.view(name, std::move(tensor));
+    shared_ = b_.shared(name + "_stages", operand_.type,
+                        count * static_cast<uint32_t>(kStep * stages), Swizzle::B128);
+  }
+
+  /// Begins to copy the values of k from `k` on to a stage, and counts at the signal.
+  void copy(Value stage, Value k, int signal) {
+    const Value to = stage * (elements_ * kStep);
+    const auto box = [&](const Val& at, const Value& where) {
+      b_.box_copy(view_, at, shared_, where, signal, stage, kAlign);
+    };
+    if (operand_.columns != 0) {
+      box(b_.compose({b_.i32(0), k, first_ / kLine, b_.i32(0)}), to);
+    } else if (operand_.along_k) {
+      box(coordinates(k, first_), to);
+    } else {
+      for (int i = 0; i < elements_; i += kLine) box(coordinates(first_ + i, k), to + i * kStep);
+    }
+  }
+
+  TeamOperand form() const {
+    return {static_cast<uint16_t>(shared_), operand_.along_k, kGroupUnits};
+  }
+  /// The index in the shared array of the element of a row or column, a multiple of 64, at a k
+  /// within the step.
+  Value at(Value stage, Value element, int k) const {
+    return stage * (elements_ * kStep) + element * kStep + (operand_.along_k ? k : k * kLine);
+  }
+
+ private:
+  Val coordinates(Value x, Value y) const {
+    return operand_.batch ? b_.compose({x, y, operand_.batch, b_.i32(0)}) : b_.compose({x, y});
+  }
+
+  kernel::Builder& b_;
+  ViewedOperand operand_;
+  Value first_;
+  int elements_, view_ = -1, shared_ = -1;
+};
+
+/// The code of one tile.
+class HopperTile {
+ public:
+  HopperTile(const TileWork& w, const ViewedOperand& left, const ViewedOperand& right)
+      : w_(w),
+        b_(w.gemm.builder()),
+        teams_(w.tile.rows / kTeamRows),
+        left_(b_, "left", left, w.tile.rows, w.origin.row, w.tile.stages),
+        right_(b_, "right", right, w.tile.columns, w.origin.column_tile * w.tile.columns,
+               w.tile.stages) {
+    const auto stages = static_cast<uint32_t>(w.tile.stages);
+    const auto subgroups = static_cast<uint32_t>(teams_) * kernel::kTeamSubgroups;
+    full_ = b_.signal("full", stages, 1);
+    empty_ = b_.signal("empty", stages, subgroups);
+    for (int i = 0; i < w.tile.columns / kPart; ++i)
+      sums_.push_back(b_.matrix("sum" + std::to_string(i), MatrixUse::Sum, Ty::F32, kTeamRows,
+                                kPart, MmaScope::Team));
+    staged_ = b_.shared("sums", Ty::F32, static_cast<uint32_t>(w.tile.rows * kSumLine));
+    b_.role({"multiply", static_cast<uint32_t>(teams_), subgroups, kMultiplyRegisters});
+    b_.role({"copy", 1, 1, kCopyRegisters});
+  }
+
+  Status write() {
+    const std::function<Status()> bodies[] = {[this] { return multiply(); },
+                                              [this] { return copy(); }};
+    return w_.gemm.run_roles(bodies);
+  }
+
+ private:
+  Value stage_of(Value i) const { return i % w_.tile.stages; }
+  Value phase_of(Value i) const { return i / w_.tile.stages % 2; }
+
+  Status copy() {
+    const Value first = w_.gemm.first_k_block();
+    return w_.gemm.k_blocks([] { return Status(); },
+                            [&](Value i) -> Status {
+                              const Value stage = stage_of(i), k = (first + i) * kStep;
+                              b_.await(empty_, stage, 1 - phase_of(i));
+                              left_.copy(stage, k, full_);
+                              right_.copy(stage, k, full_);
+                              b_.arrive(full_, stage);
+                              return {};
+                            });
+  }
+
+  Status multiply() {
+    const Value team = b_.convert(b_.builtin(Builtin::TeamIndex), Ty::I32);
+    for (const int sum : sums_) b_.matrix_zero(sum);
+    const TeamOperands operands{static_cast<uint16_t>(sums_[0]), static_cast<uint8_t>(sums_.size()),
+                                left_.form(), right_.form()};
+    RP_TRY(w_.gemm.k_blocks([] { return Status(); },
+                            [&](Value i) -> Status {
+                              const Value stage = stage_of(i);
+                              b_.await(full_, stage, phase_of(i));
+                              for (int k = 0; k < kStep; k += kDepth)
+                                b_.team_mul_add(operands, left_.at(stage, team * kTeamRows, k),
+                                                right_.at(stage, Value(b_, b_.i32(0)), k));
+                              b_.matrix_commit();
+                              b_.matrix_await(1);
+                              b_.if_then(b_.lt(b_.i32(0), i),
+                                         [&] { b_.arrive(empty_, stage_of(i - 1)); });
+                              return {};
+                            }));
+    b_.matrix_await(0);
+    for (size_t part = 0; part < sums_.size(); ++part) RP_TRY(store(team, static_cast<int>(part)));
+    return {};
+  }
+
+  /// Stores 64 columns of the team's rows.
+  Status store(Value team, int part) {
+    const Value from = team * (kTeamRows * kSumLine);
+    if (part > 0) b_.barrier(kernel::BarrierScope::Team);
+    b_.matrix_store(sums_[static_cast<size_t>(part)], staged_, from, kSumLine, false, 4);
+    b_.barrier(kernel::BarrierScope::Team);
+    constexpr int kWidth = kPart / 4, kCount = kTeamRows * kWidth / kTeam;
+    const Value local = local_index(b_) % kTeam;
+    return w_.result.loop(b_.i32(kCount), kCount, [&](Value i) {
+      const Value n = i * kTeam + local;
+      const Value r = n / kWidth, v = n % kWidth;
+      const Value row = w_.origin.row + (team * kTeamRows + r);
+      const Value vec = w_.origin.column_tile * (w_.tile.columns / 4) + (v + part * kWidth);
+      return w_.result.guard_columns(vec, [&] {
+        return w_.result.guard_row(row, [&] {
+          return w_.result.store(row, vec, b_.shared_load(staged_, from + r * kSumLine + v * 4, 4));
+        });
+      });
+    });
+  }
+
+  const TileWork& w_;
+  kernel::Builder& b_;
+  const int teams_;
+  StagedOperand left_, right_;
+  int full_ = -1, empty_ = -1, staged_ = -1;
+  std::vector<int> sums_;
+};
+
+class HopperSchedule final : public Schedule {
+ public:
+  const char* name() const override { return "team matrix tile"; }
+
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
+    std::vector<Tile> out;
+    if (!size.viewed) return out;
+    const MmaType type = *size.viewed == Ty::F16 ? MmaType::F16 : MmaType::BF16;
+    for (const MmaConfig& matrix : device.matrices({type, type, MmaType::F32})) {
+      if (matrix.scope != MmaScope::Team) continue;
+      for (const HopperShape& shape : kHopperShapes)
+        if (shape.columns == static_cast<int>(matrix.n)) add_tile(out, shape, matrix, size, device);
+    }
+    return out;
+  }
+
+  plan::Packing packing(const plan::MatrixShape& b, int64_t bits, const Tile& tile) const override {
+    return bits != 0 ? columns_in_tiles(b, bits, tile) : plan::in_tiles(b, kLine);
+  }
+
+  Status write(const TileWork& w) const override {
+    const auto left = w.gemm.viewed_a(), right = w.gemm.viewed_b();
+    if (!left || !right) return internal_error("an operand of the GEMM has no view");
+    return HopperTile(w, *left, *right).write();
+  }
+
+ private:
+  static void add_tile(std::vector<Tile>& out, const HopperShape& shape, const MmaConfig& matrix,
+                       const GemmSize& size, const TargetFacts& device) {
+    Tile t;
+    t.rows = shape.teams * kTeamRows;
+    t.columns = shape.columns;
+    t.unit = Unit::Workgroup;
+    t.batch_is_symbol = true;
+    t.subgroup_size = 32;
+    t.workgroup = static_cast<uint32_t>((shape.teams + 1) * kTeam);
+    t.matrix = matrix;
+    t.step = kStep;
+    t.stages = shape.stages;
+    if (t.workgroup > device.workgroup_invocations() || device.subgroup_size() != t.subgroup_size ||
+        team_bytes(t) > static_cast<int>(device.shared_bytes()))
+      return;
+    add_with_splits(out, t, size, tiles_of(size, t.rows, t.columns),
+                    [&](int splits) { return team_time(size, t, splits); });
+  }
+};
+
+}  // namespace
+
+const Schedule& hopper_tile_schedule() {
+  static const HopperSchedule schedule;
+  return schedule;
+}
+
+}  // namespace reprise::shaders
