@@ -151,30 +151,21 @@ TEST(PtxSignals, AwaitCopiesOfThreads) {
   const std::string load =
       "xor.b32 %r12, %t, 33;\nshl.b32 %r12, %r12, 4;\nadd.s32 %r12, %r12, %r0;\n"
       "ld.shared.u32 %r13, [%r12+64];\nst.global.u32 [%q4], %r13;\n";
+  const std::string begin = made("128"), wait = wait_for("%r0", "0");
+  const std::string other_arrive = "mbarrier.arrive.shared::cta.b64 _, [%r0];\n";
+  const std::string good = begin + copy + arrive + wait + load;
+  // With an increase, the arrivals of the copies are none of those that are expected.
+  const std::string increased =
+      replaced(good, arrive, replaced(arrive, ".noinc", "") + other_arrive);
+  const std::string mistakes[] = {replaced(good, copy + arrive, arrive + copy),
+                                  replaced(good, wait, ""), replaced(good, arrive, other_arrive)};
   for (const ptx::Completion order : kOrders) {
     std::vector<uint32_t> out;
-    EXPECT_EQ(problem_of_warps(made("128") + copy + arrive + wait_for("%r0", "0") + load, &out, 128,
-                               {order, 4}),
-              "");
-    for (uint32_t t = 0; t < 128; ++t) {
-      const uint32_t word = (t ^ 33) * 4, low = word * 7 & 255;
-      EXPECT_EQ(out[t] & 255, low) << t;
-    }
-    // With an increase, the arrivals of the copies are none of those that are expected.
-    EXPECT_EQ(problem_of_warps(made("128") + copy +
-                                   "cp.async.mbarrier.arrive.shared::cta.b64 [%r0];\n"
-                                   "mbarrier.arrive.shared::cta.b64 _, [%r0];\n" +
-                                   wait_for("%r0", "0") + load,
-                               nullptr, 128, {order, 4}),
-              "");
-    EXPECT_NE(problem_of_warps(made("128") + arrive + copy + wait_for("%r0", "0") + load, nullptr,
-                               128, {order, 4}),
-              "");
-    EXPECT_NE(problem_of_warps(made("128") + copy + arrive + load, nullptr, 128, {order, 4}), "");
-    EXPECT_NE(problem_of_warps(made("128") + copy + "mbarrier.arrive.shared::cta.b64 _, [%r0];\n" +
-                                   wait_for("%r0", "0") + load,
-                               nullptr, 128, {order, 4}),
-              "");
+    EXPECT_EQ(problem_of_warps(good, &out, 128, {order, 4}), "");
+    for (uint32_t t = 0; t < 128; ++t) EXPECT_EQ(out[t] & 255, (t ^ 33) * 28 & 255) << t;
+    EXPECT_EQ(problem_of_warps(increased, nullptr, 128, {order, 4}), "");
+    for (const std::string& mistake : mistakes)
+      EXPECT_NE(problem_of_warps(mistake, nullptr, 128, {order, 4}), "") << mistake;
   }
 }
 
@@ -249,20 +240,17 @@ TEST(PtxRoles, BlocksAreStored) {
   for (const bool transposed : {false, true}) {
     const std::string kind = transposed ? ".x4.trans" : ".x4";
     std::vector<uint32_t> out;
-    const std::string body =
+    std::string body =
         "setp.gt.u32 %p1, %t, 31;\n@%p1 bra END;\nshl.b32 %r10, %t, 4;\nadd.s32 %r10, %r10, %r0;\n"
         "mul.lo.u32 %r1, %t, 65538;\nadd.u32 %r1, %r1, 65536;\nadd.u32 %r2, %r1, 6553700;\n"
-        "add.u32 %r3, %r2, 6553700;\nadd.u32 %r4, %r3, 6553700;\n"
-        "stmatrix.sync.aligned.m8n8" +
-        kind +
-        ".shared.b16 [%r10], {%r1, %r2, %r3, %r4};\n"
-        "bar.warp.sync -1;\nldmatrix.sync.aligned.m8n8" +
-        kind +
-        ".shared.b16 {%r5, %r6, %r7, %r8}, [%r10];\nxor.b32 %r5, %r5, %r1;\n"
-        "xor.b32 %r6, %r6, %r2;\nxor.b32 %r7, %r7, %r3;\nxor.b32 %r8, %r8, %r4;\n"
-        "or.b32 %r5, %r5, %r6;\nor.b32 %r7, %r7, %r8;\nor.b32 %r5, %r5, %r7;\n"
-        "st.global.u32 [%q4], %r5;\nld.shared.u32 %r6, [%r10];\nst.global.u32 [%q4+128], "
-        "%r6;\nEND:\n";
+        "add.u32 %r3, %r2, 6553700;\nadd.u32 %r4, %r3, 6553700;\nstmatrix.sync.aligned.m8n8";
+    body += kind + ".shared.b16 [%r10], {%r1, %r2, %r3, %r4};\nbar.warp.sync -1;\n";
+    body += "ldmatrix.sync.aligned.m8n8" + kind + ".shared.b16 {%r5, %r6, %r7, %r8}, [%r10];\n";
+    body +=
+        "xor.b32 %r5, %r5, %r1;\nxor.b32 %r6, %r6, %r2;\nxor.b32 %r7, %r7, %r3;\n"
+        "xor.b32 %r8, %r8, %r4;\nor.b32 %r5, %r5, %r6;\nor.b32 %r7, %r7, %r8;\n"
+        "or.b32 %r5, %r5, %r7;\nst.global.u32 [%q4], %r5;\nld.shared.u32 %r6, [%r10];\n"
+        "st.global.u32 [%q4+128], %r6;\nEND:\n";
     EXPECT_EQ(problem_of_warps(body, &out), "");
     for (uint32_t t = 0; t < 32; ++t) EXPECT_EQ(out[t], 0U) << t;
     // The first two elements of row 1 of the first block: of lane 4 (transposed: of lanes 0 and 4).

@@ -73,12 +73,12 @@ TEST(PtxTraffic, OfAsynchronousTiles) {
   REPRISE_NEEDS_PTX();
   PtxGraph graph;
   auto g = graph::parse(
-      "graph g\ninput x: float16[rows,128]\ninput w: float16[128,256]\ny = MatMul(x, w) @13\n"
+      "graph g\ninput x: float16[rows,128]\ninput w: float16[128,128]\ny = MatMul(x, w) @13\n"
       "output y\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
   graph.g = std::move(*g);
   for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *graph.g).ok());
-  graph.symbols = {256};
+  graph.symbols = {128};
   std::mt19937 rng(3);
   for (const graph::ValueId v : graph.g->inputs) {
     const graph::Value& value = graph.g->value(v);
