@@ -30,12 +30,8 @@ void change_registers(Warp& w, const Instruction& i, uint32_t) {
   if (!wrong.empty()) w.fail(i, wrong);
 }
 
-void launch_early(Warp&, const Instruction&, uint32_t) {}
-
-/// Other threads have their turn.
-void sleep(Warp& w, const Instruction&, uint32_t) {
-  w.give_way(false, "an end of its sleep");
-}
+/// A launch is over before the next one begins, and time does not pass.
+void take_hint(Warp&, const Instruction&, uint32_t) {}
 
 void map_to_cluster(Warp& w, const Instruction& i, uint32_t mask) {
   uint64_t* d = w.to(i.to[0]);
@@ -78,13 +74,9 @@ bool decode_cluster(Words& w, Instruction& i, Shape&) {
 
 bool decode_hint(Words& w, Instruction& i, Shape& s) {
   const std::string& op = w.opcode();
-  if (op == "griddepcontrol") {
-    // A launch is over before the next one begins.
-    i.run = launch_early;
-    return w.take_one({"wait", "launch_dependents"}) >= 0;
-  }
+  i.run = take_hint;
+  if (op == "griddepcontrol") return w.take_one({"wait", "launch_dependents"}) >= 0;
   if (op == "nanosleep") {
-    i.run = sleep;
     s.from = {1};
     return w.take("u32");
   }
