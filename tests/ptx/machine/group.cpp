@@ -4,7 +4,7 @@
 
 namespace reprise::test::ptx {
 
-std::string Team::step(const Warp& w, const Instruction& i, std::vector<uint64_t> operands) {
+std::string Team::step(const Warp& w, const Instruction& i, const std::vector<uint64_t>& operands) {
   if (w.number() / 4 * 4 + 4 > w.warps()) return "a warpgroup that is not whole";
   size_t& own = at[w.number() % 4];
   if (own == steps.size()) steps.push_back({&i, operands});

@@ -47,7 +47,7 @@ struct Team {
   std::array<uint32_t, 4> committed{};
 
   /// A warp executes the next instruction of the warpgroup. Says what is wrong, or nothing.
-  std::string step(const Warp& w, const Instruction& i, std::vector<uint64_t> operands);
+  std::string step(const Warp& w, const Instruction& i, const std::vector<uint64_t>& operands);
 };
 
 /// One workgroup at a time.
