@@ -130,8 +130,9 @@ TEST(Golden, Roles) {
         });
       }};
   b.run_roles(bodies);
-  const auto k = b.finish();
+  auto k = b.finish();
   ASSERT_TRUE(k.ok()) << k.status().message();
+  ASSERT_TRUE(kernel::legalize(*k, {}).ok());
   expect_golden_cuda(*k);
   EXPECT_EQ(emit::spirv(*k, {}).status().code(), Code::Unsupported);
 }

@@ -25,7 +25,7 @@ bool RoleRules::is_sum(const MatrixVar& m) {
 
 std::string RoleRules::interface() const {
   if (!k_.views.empty() && k_.items != 1) return "views of several items";
-  if (const std::string problem = views(); !problem.empty()) return problem;
+  if (std::string problem = views(); !problem.empty()) return problem;
   for (const Signal& s : k_.signals) {
     if (s.count == 0 || s.arrivals == 0 || s.arrivals > kMostArrivals)
       return "signal '" + s.name + "' of " + std::to_string(s.arrivals) + " arrivals";
@@ -158,7 +158,7 @@ std::string RoleRules::team_product(const Inst& i) const {
   }
   if (first.columns * p.count > 256) return "the sums have more than 256 columns";
   for (const TeamOperand& o : {p.left, p.right})
-    if (const std::string problem = team_operand(o); !problem.empty()) return problem;
+    if (std::string problem = team_operand(o); !problem.empty()) return problem;
   const bool same = k_.shared[p.left.shared].type == k_.shared[p.right.shared].type;
   return same ? "" : "the operands have different types";
 }
