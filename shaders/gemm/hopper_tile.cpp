@@ -67,7 +67,8 @@ double team_time(const GemmSize& size, const Tile& t, int splits) {
   const double copies = static_cast<double>(t.rows + t.columns) * kStep / kCopiedUnit / threads;
   const double work =
       t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed + gpu.copy * copies;
-  const double steps = std::ceil(size.k / kStep / splits) + gpu.ends;
+  // The ends are as long as so many steps of 16 values of k.
+  const double steps = std::ceil(size.k / kStep / splits) + gpu.ends * kDepth / kStep;
   return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work,
                   gpu.latency / (t.stages - 1));
 }

@@ -3,6 +3,8 @@
 // bits.
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "codegen/graph/text/text.h"
 #include "codegen/passes/pass.h"
 #include "tests/ptx/graphs.h"
@@ -11,7 +13,7 @@
 namespace reprise::test {
 namespace {
 
-constexpr const char* kSchedule = "team matrix tile";
+const std::string kSchedule = "team matrix tile";
 constexpr CudaArch kHopper{false, 90, true}, kHopperPtx{true, 90, true};
 
 HostTensor small_numbers(DType dtype, const std::vector<int64_t>& dims, int64_t seed) {
@@ -46,34 +48,37 @@ std::string text_of(const Form& f, int64_t m, int64_t n, int64_t k) {
   return out + "s = Add(p, r) @14\ny = Relu(s) @14\noutput y\n";
 }
 
-void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k) {
-  PtxGraph graph;
-  auto parsed = graph::parse(text_of(f, m, n, k));
-  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
-  graph.g = std::move(*parsed);
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *graph.g).ok());
+/// The graph, and a lowering for each tile of teams whose name has this part.
+Status lower_tiles(const std::string& text, const std::string& part, PtxGraph& graph,
+                   std::vector<Lowering>& tiles) {
+  RP_ASSIGN(graph.g, graph::parse(text));
+  for (const passes::Pass& p : passes::pipeline()) RP_TRY(passes::run(p, *graph.g));
   for (const graph::ValueId v : graph.g->inputs) {
     const graph::Value& value = graph.g->value(v);
     graph.inputs.push_back(small_numbers(value.dtype, dims_of(value.shape, {}),
                                          static_cast<int64_t>(graph.inputs.size())));
   }
-  std::vector<Lowering> tiles;
   size_t count = 1;
   for (size_t tile = 0; tile < count; ++tile) {
-    auto one = lower_for_cuda(
-        *graph.g,
-        [&](const auto& choices) {
-          std::vector<size_t> found;
-          for (size_t c = 0; c < choices.size(); ++c)
-            if (choices[c].schedule.starts_with(kSchedule)) found.push_back(c);
-          count = std::max(count, found.size());
-          EXPECT_FALSE(found.empty()) << "no tile of teams";
-          return found.empty() ? size_t{0} : found[tile % found.size()];
-        },
-        kHopper);
-    ASSERT_TRUE(one.ok()) << one.status().message();
-    tiles.push_back(std::move(*one));
+    const auto choose = [&](const auto& choices) {
+      std::vector<size_t> found;
+      for (size_t c = 0; c < choices.size(); ++c)
+        if (choices[c].schedule.starts_with(kSchedule + part)) found.push_back(c);
+      count = found.size();
+      return tile < found.size() ? found[tile] : size_t{0};
+    };
+    RP_ASSIGN(Lowering one, lower_for_cuda(*graph.g, choose, kHopper));
+    if (count == 0) return internal_error("no tile of teams");
+    tiles.push_back(std::move(one));
   }
+  return {};
+}
+
+void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k) {
+  PtxGraph graph;
+  std::vector<Lowering> tiles;
+  const Status lowered = lower_tiles(text_of(f, m, n, k), "", graph, tiles);
+  ASSERT_TRUE(lowered.ok()) << lowered.message();
   const std::vector<kernel::Kernel> kernels = name_kernels(tiles);
   auto module = PtxModule::load(kernels, {}, kHopperPtx);
   ASSERT_TRUE(module.ok()) << module.status().message();
@@ -82,6 +87,42 @@ void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k) {
     EXPECT_EQ(differs(graph, tiles[t], *module, 0), "")
         << "tile " << t << " of " << m << "x" << n << "x" << k;
   }
+}
+
+/// Without any one of the lines that synchronise, the executor reports a mistake.
+TEST(PtxHopper, FullEachSynchronisingLineIsNeeded) {
+  REPRISE_NEEDS_PTX();
+  PtxGraph graph;
+  std::vector<Lowering> tiles;
+  // More steps than stages.
+  const Status lowered = lower_tiles(text_of({}, 128, 256, 392), " 128x256", graph, tiles);
+  ASSERT_TRUE(lowered.ok()) << lowered.message();
+  tiles.resize(1);
+  const std::vector<kernel::Kernel> kernels = name_kernels(tiles);
+  std::vector<std::string> lines;
+  const auto read = [&lines](std::string& text) {
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+  };
+  ASSERT_TRUE(PtxModule::load(kernels, read, kHopperPtx).ok());
+  size_t dropped = 0;
+  for (size_t n = 0; n < lines.size(); ++n) {
+    const auto has = [&](const char* part) { return lines[n].find(part) != std::string::npos; };
+    if (!has("mbarrier.init.") && !has("mbarrier.arrive.") && !has("mbarrier.expect_tx.") &&
+        !has("cp.async.bulk.tensor.") && !has("wgmma.fence.") && !has("wgmma.commit_group.") &&
+        !has("wgmma.wait_group.") && !has("bar.sync"))
+      continue;
+    const auto drop = [&](std::string& text) {
+      text.clear();
+      for (size_t i = 0; i < lines.size(); ++i)
+        if (i != n) text += lines[i] + "\n";
+    };
+    const auto module = PtxModule::load(kernels, drop, kHopperPtx);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    EXPECT_NE(differs(graph, tiles[0], *module, 0), "") << lines[n];
+    ++dropped;
+  }
+  EXPECT_GE(dropped, 16U);
 }
 
 TEST(PtxHopper, ProductsOfTeams) {
