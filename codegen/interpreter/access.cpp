@@ -134,19 +134,23 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
   if (!load && array.type == Ty::BF16 && !are_bf16(s, lanes, active)) return;
   if (roles_) return clocked_shared_access(s, active.list);
-  for (auto rest = active.list; !rest.empty() && !failed_;) {
-    const uint8_t variant = variant_of_[rest[0]];
-    const auto end =
-        std::ranges::find_if(rest, [&](uint32_t n) { return variant_of_[n] != variant; });
-    const auto same = rest.first(static_cast<size_t>(end - rest.begin()));
-    rest = rest.subspan(same.size());
-    if (partial_ && (variant != 0 || !launch_.check_shared)) {
-      plain_shared_access(s, same, lanes);
-    } else if (load) {
-      checked_shared_access<true>(s, same);
-    } else {
-      checked_shared_access<false>(s, same);
-    }
+  // Nobody needs the values of those who load for the checks alone.
+  const bool all_move = s.who != Who::Checked || used_in_checks_[static_cast<size_t>(s.id)];
+  auto rest = active.list;
+  size_t moves = all_move ? rest.size() : active.counted;
+  for (const Part& part : parts_of(s.who)) {
+    const size_t end = part.begin + part.count;
+    const size_t count =
+        active.whole ? std::min(part.count, rest.size())
+                     : static_cast<size_t>(std::ranges::lower_bound(rest, end) - rest.begin());
+    const auto same = rest.first(count);
+    rest = rest.subspan(count);
+    const bool checked = !partial_ || (part.variant == 0 && launch_.check_shared);
+    if (checked && !(load ? may_read_shared(s, same, lanes) : may_write_shared(s, same, lanes)))
+      return;
+    const size_t moved = std::min(moves, count);
+    move_shared(s, same.first(moved), lanes);
+    moves -= moved;
   }
 }
 
@@ -164,74 +168,106 @@ bool Interpreter::are_bf16(const Step& s, uint32_t lanes, const Active& active) 
   return n == kNoInvocation;
 }
 
-template <bool load>
-void Interpreter::checked_shared_access(const Step& s, std::span<const uint32_t> positions) {
-  switch (load ? s.inst->type.lanes : type(s.inst->args[1]).lanes) {
+bool Interpreter::may_read_shared(const Step& s, std::span<const uint32_t> positions,
+                                  uint32_t lanes) {
+  switch (lanes) {
     case 1:
-      return checked_shared_access<load, 1>(s, positions);
+      return may_read_shared<1>(s, positions);
     case 2:
-      return checked_shared_access<load, 2>(s, positions);
-    case 3:
-      return checked_shared_access<load, 3>(s, positions);
+      return may_read_shared<2>(s, positions);
     default:
-      return checked_shared_access<load, 4>(s, positions);
+      return may_read_shared<4>(s, positions);
   }
 }
 
-template <bool load, uint32_t lanes>
-void Interpreter::checked_shared_access(const Step& s, std::span<const uint32_t> positions) {
-  const SharedArray& array = k_.shared[s.inst->imm];
-  const Row value = load ? s.out : s.in[1];
+template <uint32_t lanes>
+bool Interpreter::may_read_shared(const Step& s, std::span<const uint32_t> positions) {
+  const uint64_t count = k_.shared[s.inst->imm].count;
   const uint32_t* const indices = s.in[0].u32;
-  uint64_t* const all_cells = shared_[s.inst->imm].data();
-  Touch* const all_touches = shared_touches_[s.inst->imm].data();
+  uint32_t* const many = read_by_many_[s.inst->imm].data();
   for (const uint32_t n : positions) {
     const uint32_t group = group_of_[n];
-    const size_t at = size_t{group} * array.count + indices[n];
-    const uint32_t epoch = epochs_[group];
-    for (uint32_t l = 0; l < lanes; ++l) {
-      Touch& touch = all_touches[at + l];
-      // After several reads, further ones change nothing.
-      if (!load || !touch.is_read_by_many(epoch)) {
-        const bool fails = load && !touch.written;
-        const bool alone = load ? touch.read(n + 1, epoch) : touch.write(n + 1, epoch);
-        if (fails || !alone) {
-          const std::string element = array.name + "[" + std::to_string(indices[n] + l) + "]";
-          return violate(s.id, n,
-                         fails ? "reads " + element + " before it is written"
-                               : "races with another invocation on " + element);
-        }
-      }
-      if constexpr (load) {
-        value.set(l * stride_ + n, all_cells[at + l]);
-      } else {
-        all_cells[at + l] = value.get(l * stride_ + n);
-      }
+    const size_t at = group * count + indices[n];
+    uint32_t differs = 0;
+    for (uint32_t l = 0; l < lanes; ++l) differs |= many[at + l] ^ epochs_[group];
+    // After several reads, further ones change nothing.
+    if (differs != 0 && !note_reads(s, n, {many + at, lanes})) return false;
+  }
+  return true;
+}
+
+bool Interpreter::note_reads(const Step& s, uint32_t n, std::span<uint32_t> many) {
+  const uint32_t epoch = epochs_[group_of_[n]];
+  const auto at = many.data() - read_by_many_[s.inst->imm].data();
+  Touch* const touches = shared_touches_[s.inst->imm].data() + at;
+  for (uint32_t l = 0; l < many.size(); ++l) {
+    Touch& touch = touches[l];
+    if (!touch.written) {
+      violate(s.id, n, "reads " + shared_name(s, n, l) + " before it is written");
+      return false;
     }
+    if (!touch.read(n + 1, epoch)) {
+      violate(s.id, n, "races with another invocation on " + shared_name(s, n, l));
+      return false;
+    }
+    if (touch.is_read_by_many(epoch)) many[l] = epoch;
+  }
+  return true;
+}
+
+bool Interpreter::may_write_shared(const Step& s, std::span<const uint32_t> positions,
+                                   uint32_t lanes) {
+  const uint64_t count = k_.shared[s.inst->imm].count;
+  Touch* const touches = shared_touches_[s.inst->imm].data();
+  for (const uint32_t n : positions) {
+    const size_t at = group_of_[n] * count + s.in[0].u32[n];
+    for (uint32_t l = 0; l < lanes; ++l) {
+      if (touches[at + l].write(n + 1, epochs_[group_of_[n]])) continue;
+      violate(s.id, n, "races with another invocation on " + shared_name(s, n, l));
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string Interpreter::shared_name(const Step& s, uint32_t n, uint32_t lane) const {
+  return k_.shared[s.inst->imm].name + "[" + std::to_string(s.in[0].u32[n] + lane) + "]";
+}
+
+void Interpreter::move_shared(const Step& s, std::span<const uint32_t> positions, uint32_t lanes) {
+  const Row cells = shared_[s.inst->imm].row;
+  const Row value = s.inst->op == Op::SharedLoad ? s.out : s.in[1];
+  const auto move = [&]<uint32_t n>() {
+    if (cells.u32 != nullptr) return move_words<n>(s, positions, cells.u32, value.u32);
+    move_words<n>(s, positions, cells.u64, value.u64);
+  };
+  switch (lanes) {
+    case 1:
+      return move.operator()<1>();
+    case 2:
+      return move.operator()<2>();
+    default:
+      return move.operator()<4>();
   }
 }
 
-void Interpreter::plain_shared_access(const Step& s, std::span<const uint32_t> positions,
-                                      uint32_t lanes) {
+template <uint32_t lanes, typename Word>
+void Interpreter::move_words(const Step& s, std::span<const uint32_t> positions, Word* cells,
+                             Word* values) {
   const uint64_t count = k_.shared[s.inst->imm].count;
-  uint64_t* const cells = shared_[s.inst->imm].data();
-  const bool load = s.inst->op == Op::SharedLoad;
-  const Row value = load ? s.out : s.in[1];
   const uint32_t* const indices = s.in[0].u32;
-  const auto access = [&](const auto& each_lane) {
+  const uint32_t* const groups = group_of_.data();
+  const size_t stride = stride_;
+  const auto each_lane = [&](const auto& move) {
     for (const uint32_t n : positions) {
-      uint64_t* const at = cells + group_of_[n] * count + indices[n];
-      for (uint32_t l = 0; l < lanes; ++l) each_lane(at[l], l * stride_ + n);
+      Word* const at = cells + groups[n] * count + indices[n];
+      for (uint32_t l = 0; l < lanes; ++l) move(at[l], values[l * stride + n]);
     }
   };
-  if (load && value.u32 != nullptr) {
-    access([to = value.u32](uint64_t cell, size_t i) { to[i] = static_cast<uint32_t>(cell); });
-  } else if (load) {
-    access([to = value.u64](uint64_t cell, size_t i) { to[i] = cell; });
-  } else if (value.u32 != nullptr) {
-    access([from = value.u32](uint64_t& cell, size_t i) { cell = from[i]; });
+  if (s.inst->op == Op::SharedLoad) {
+    each_lane([](const Word& cell, Word& v) { v = cell; });
   } else {
-    access([from = value.u64](uint64_t& cell, size_t i) { cell = from[i]; });
+    each_lane([](Word& cell, const Word& v) { cell = v; });
   }
 }
 
@@ -346,7 +382,7 @@ void Interpreter::land(const Step& s, uint32_t n, const Copy& copy) {
                          std::to_string(copy.at % array.count + l) +
                          "], which was accessed meanwhile");
     }
-    shared_[copy.shared][copy.at + l] = copy.values[l];
+    shared_[copy.shared].row.set(copy.at + l, copy.values[l]);
   }
 }
 
@@ -413,11 +449,11 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
       if (!(load ? touch.read(invocation, epochs_[group])
                  : touch.write(invocation, epochs_[group])))
         return violate(s.id, n, "races with another invocation on " + element());
-      uint64_t& cell = shared_[a.shared][size_t{group} * array.count + at];
+      const size_t cell = size_t{group} * array.count + at;
       if (load) {
-        value = number_of(cell, compute_type(array.type));
+        value = number_of(shared_[a.shared].row.get(cell), compute_type(array.type));
       } else {
-        cell = bits_of(value, compute_type(array.type));
+        shared_[a.shared].row.set(cell, bits_of(value, compute_type(array.type)));
       }
     }
   }

@@ -48,8 +48,9 @@ void Interpreter::workgroups() {
     std::fill(l.written.begin(), l.written.end(), uint8_t{0});
   }
   for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});
+  for (auto& epochs : read_by_many_) std::fill(epochs.begin(), epochs.end(), 0U);
   matrices_.clear();
-  std::fill(epochs_.begin(), epochs_.end(), 0U);
+  std::fill(epochs_.begin(), epochs_.end(), 1U);
   if (all_.size() != groups_.size() * size_ * copies_) order_invocations(groups_.size());
   for (size_t id = 0; id < k_.insts.size(); ++id) {
     const Inst& i = k_.insts[id];
@@ -63,7 +64,7 @@ void Interpreter::workgroups() {
     roles_.emplace(k_, size_ / subgroup_size_);
     roles_->random = options_at(0).schedule_seed;
   }
-  block(0, {all_, true, counted_});
+  block(0, {all_, true, counted_, checked_});
   if (has_copies_ && !failed_) expect_no_copies();
 }
 
@@ -86,15 +87,15 @@ void Interpreter::block(int32_t index, const Active& active) {
   if (active.empty()) return;
   const auto b = static_cast<size_t>(index);
   instructions_ += k_.blocks[b].insts.size() * active.list.size();
-  const Active counted = active.only_counted();
   for (const Step& s : steps_[b]) {
     if (s.function != nullptr) {
       s.function(s.rows);
       for (size_t run = 1; run < s.runs; ++run) s.function(s.rows.from(run * stride_));
       continue;
     }
-    if (s.counted && counted.empty()) continue;
-    (this->*s.execute)(s, s.counted ? counted : active);
+    const Active who = part_of(active, s.who);
+    if (who.empty()) continue;
+    (this->*s.execute)(s, who);
     if (failed_) return;
   }
   if (instructions_ >= launch_.limit) exceed_limit();

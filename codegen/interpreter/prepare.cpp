@@ -65,39 +65,48 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
 
 void Interpreter::find_needed() {
   if (!partial_) return;
-  everywhere_ = needed_everywhere(k_, launch_.wanted, launch_.check_shared);
-  if (launch_.wanted != Wanted::Values) {
-    needed_ = everywhere_;
-    used_.resize(k_.insts.size());
-    for (size_t id = 0; id < k_.insts.size(); ++id) {
-      const Inst& i = k_.insts[id];
-      for (size_t a = 0; a < i.args.size() && needed_[id]; ++a)
-        if (i.op != Op::Store || a != 1) used_[static_cast<size_t>(i.args[a].id)] = true;
-    }
-  } else if (!launch_.stores.empty()) {
-    needed_ = needed_for(k_, launch_.stores, launch_.check_shared);
+  const bool values = launch_.wanted == Wanted::Values;
+  const bool checks = launch_.check_shared && first_variant_ == 0;
+  everywhere_ = needed_everywhere(k_, launch_.wanted, checks && !values);
+  if (checks && values) {
+    checked_everywhere_ = needed_everywhere(k_, launch_.wanted, true);
+    used_in_checks_ = used_by(checked_everywhere_);
   }
+  if (!values) {
+    needed_ = everywhere_;
+    used_ = used_by(needed_);
+  } else if (!launch_.stores.empty()) {
+    needed_ = needed_for(k_, launch_.stores, checks);
+  }
+}
+
+/// By instruction: whether its value is an operand of one of these. What a Store stores does not
+/// count: it is not one of them if its value is wanted.
+std::vector<bool> Interpreter::used_by(const std::vector<bool>& users) const {
+  std::vector<bool> used(k_.insts.size());
+  for (size_t id = 0; id < k_.insts.size(); ++id) {
+    const Inst& i = k_.insts[id];
+    for (size_t a = 0; a < i.args.size() && users[id]; ++a)
+      if (i.op != Op::Store || a != 1) used[static_cast<size_t>(i.args[a].id)] = true;
+  }
+  return used;
 }
 
 void Interpreter::allocate() {
   allocate_words();
   for (const LocalVar& l : k_.locals) {
     Local& local = locals_.emplace_back();
-    const size_t count = l.count * words(l.type);
-    if (takes_two_words(l.type.ty)) {
-      local.u64.resize(count);
-      local.cells.u64 = local.u64.data();
-    } else {
-      local.u32.resize(count);
-      local.cells.u32 = local.u32.data();
-    }
+    local.memory.allocate(l.type.ty, l.count * words(l.type));
+    local.cells = local.memory.row;
     local.filled.resize(l.count);
     local.unneeded.resize(l.count);
     local.written.resize(l.count * stride_);
   }
   for (const SharedArray& s : k_.shared) {
-    shared_.emplace_back(size_t{s.count} * together_ * copies_);
-    shared_touches_.emplace_back(size_t{s.count} * together_ * copies_);
+    const size_t count = size_t{s.count} * together_ * copies_;
+    shared_.emplace_back().allocate(s.type, count);
+    shared_touches_.emplace_back(count);
+    read_by_many_.emplace_back(count);
   }
   epochs_.resize(together_ * copies_);
   for (size_t id = 0; id < k_.insts.size(); ++id) {
@@ -188,12 +197,16 @@ void Interpreter::order_invocations(size_t workgroups) {
     place(std::span(order).first(counted), v, counted_parts_);
   counted_ = numbers_.size();
   parts_ = counted_parts_;
-  for (size_t v = first_variant_; v < first_variant_ + copies_; ++v)
+  for (size_t v = first_variant_; v < first_variant_ + copies_; ++v) {
     place(std::span(order).subspan(counted), v, parts_);
+    if (v != first_variant_) continue;
+    checked_parts_ = parts_;
+    checked_ = numbers_.size();
+  }
   all_.resize(numbers_.size());
   std::iota(all_.begin(), all_.end(), 0U);
   if (copies_ != 1) return;
-  parts_ = {{0, stride_, first_variant_}};
+  parts_ = checked_parts_ = {{0, stride_, first_variant_}};
   counted_parts_ = {{0, padded(counted_), first_variant_}};
 }
 
@@ -317,8 +330,8 @@ RowFunction Interpreter::function_of(const Inst& i, bool fused,
 
 void Interpreter::add_steps(Step s, bool fused, std::vector<Step>& steps) const {
   const size_t lanes = s.inst->type.lanes;
-  s.counted = !everywhere_.empty() && !everywhere_[static_cast<size_t>(s.id)];
-  const std::vector<Part>& parts = s.counted ? counted_parts_ : parts_;
+  s.who = executed_by(static_cast<size_t>(s.id));
+  const std::vector<Part>& parts = parts_of(s.who);
   s.width = parts.empty() ? 0 : parts.back().begin + parts.back().count;
   const size_t first = steps.size();
   const RowFunction exact = function_of(*s.inst, fused, {});

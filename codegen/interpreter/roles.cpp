@@ -361,7 +361,7 @@ void Interpreter::land_box(size_t which) {
   const BoxInFlight box = std::move(roles_->boxes[which]);
   roles_->boxes.erase(roles_->boxes.begin() + static_cast<ptrdiff_t>(which));
   for (size_t e = 0; e < box.values.size(); ++e) {
-    shared_[box.shared][box.at + e] = box.values[e];
+    shared_[box.shared].row.set(box.at + e, box.values[e]);
     roles_->arrays[box.shared].land(box.at + e);
   }
   roles_->signals[box.signal].bytes -= box.bytes;
@@ -456,7 +456,7 @@ std::vector<double> Interpreter::team_operand(const Step& s, uint32_t n, const T
       // Operands consist of whole units of the log.
       if (at % roles_->arrays[o.shared].unit() == 0) log_operand(s, n, side, i, at);
       if (failed_) return {};
-      const uint64_t bits = shared_[o.shared][at];
+      const uint64_t bits = shared_[o.shared].row.get(at);
       out.push_back(number_of(bits, array.type == Ty::BF16 ? Ty::F32 : array.type));
     }
   }
@@ -549,7 +549,7 @@ void Interpreter::store_team_sum(const Step& s, uint32_t n) {
         return violate(
             s.id, n,
             "races with another invocation on " + array.name + "[" + std::to_string(at) + "]");
-      shared_[a.shared][at] = bits_of(values[r * m.columns + c], array.type);
+      shared_[a.shared].row.set(at, bits_of(values[r * m.columns + c], array.type));
     }
   }
 }
@@ -577,9 +577,9 @@ void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t>
                              : "races with another invocation on " + element);
       }
       if (load) {
-        value.set(l * stride_ + n, shared_[i.imm][at]);
+        value.set(l * stride_ + n, shared_[i.imm].row.get(at));
       } else {
-        shared_[i.imm][at] = value.get(l * stride_ + n);
+        shared_[i.imm].row.set(at, value.get(l * stride_ + n));
       }
     }
   }

@@ -2,6 +2,7 @@
 // most frequent scalar operations over whole rows.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,9 +19,12 @@ struct Active {
   std::span<const uint32_t> list;
   bool whole = false;  // whether all are active, so that element i of the list is i
   size_t counted = 0;  // how many at the front of the list have stores that count
+  size_t checked = 0;  // how many at the front count or have the first options
 
   bool empty() const { return list.empty(); }
-  Active only_counted() const { return {list.first(counted), whole, counted}; }
+  Active first(size_t count) const {
+    return {list.first(count), whole, std::min(counted, count), std::min(checked, count)};
+  }
 };
 
 /// Calls f for each active invocation. If all are active, the loop does not use the list, so that

@@ -29,12 +29,19 @@ class Interpreter {
   static bool can_combine(const Kernel& k, const PartialLaunch& launch, uint32_t subgroup_size);
 
  private:
+  /// Who executes an instruction in a part of a launch.
+  enum class Who : uint8_t {
+    All,
+    Checked,  // who counts, and for its checks all invocations with the first options
+    Counted,  // invocations whose stores count
+  };
+
   /// A decoded instruction, so that nothing is looked up when it is executed.
   struct alignas(64) Step {
     RowFunction function = nullptr;  // called with `rows`; if null, `execute` is called
     WordRows rows;
-    uint32_t runs = 1;     // calls of `function`, one stride apart
-    bool counted = false;  // whether only invocations whose stores count execute it
+    uint32_t runs = 1;  // calls of `function`, one stride apart
+    Who who = Who::All;
     // What follows is used only by `execute`.
     void (Interpreter::*execute)(const Step& s, const Active& active) = nullptr;
     const Inst* inst = nullptr;
@@ -55,6 +62,7 @@ class Interpreter {
 
   // --- Preparation
   void find_needed();
+  std::vector<bool> used_by(const std::vector<bool>& users) const;
   bool is_needed(size_t id) const { return needed_.empty() || needed_[id]; }
   void allocate();
   void allocate_words();
@@ -97,8 +105,22 @@ class Interpreter {
   void workgroups();
   void block(int32_t index, const Active& active);
   Active subset(const std::vector<uint32_t>& list) const {
-    const auto end = std::lower_bound(list.begin(), list.end(), static_cast<uint32_t>(counted_));
-    return {list, list.size() == all_.size(), static_cast<size_t>(end - list.begin())};
+    const auto before = [&](size_t position) {
+      const auto end = std::lower_bound(list.begin(), list.end(), static_cast<uint32_t>(position));
+      return static_cast<size_t>(end - list.begin());
+    };
+    return {list, list.size() == all_.size(), before(counted_), before(checked_)};
+  }
+  static Active part_of(const Active& active, Who who) {
+    if (who == Who::All) return active;
+    return active.first(who == Who::Counted ? active.counted : active.checked);
+  }
+  Who executed_by(size_t id) const {
+    if (everywhere_.empty() || everywhere_[id]) return Who::All;
+    return !checked_everywhere_.empty() && checked_everywhere_[id] ? Who::Checked : Who::Counted;
+  }
+  const std::vector<Part>& parts_of(Who who) const {
+    return who == Who::All ? parts_ : who == Who::Checked ? checked_parts_ : counted_parts_;
   }
   uint32_t builtin_value(Builtin b, size_t c, uint32_t n) const;
   void scalar(const Step& s, const Active& active);
@@ -132,13 +154,18 @@ class Interpreter {
   void shared_access(const Step& s, const Active& active);
   /// Whether a shared array of BF16 has room for the digits of what is stored to it.
   bool are_bf16(const Step& s, uint32_t lanes, const Active& active);
-  /// Indices are in range. Accesses at these positions are checked for races.
-  template <bool load>
-  void checked_shared_access(const Step& s, std::span<const uint32_t> positions);
-  template <bool load, uint32_t lanes>
-  void checked_shared_access(const Step& s, std::span<const uint32_t> positions);
-  /// The same, unchecked. `lanes`: of the value.
-  void plain_shared_access(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);
+  // Of invocations whose indices are in range. The first two note the accesses for the detection of
+  // races, and report one that is not allowed.
+  bool may_read_shared(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);
+  template <uint32_t lanes>
+  bool may_read_shared(const Step& s, std::span<const uint32_t> positions);
+  /// `many`: of the elements that invocation `n` loads.
+  bool note_reads(const Step& s, uint32_t n, std::span<uint32_t> many);
+  bool may_write_shared(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);
+  void move_shared(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);
+  template <uint32_t lanes, typename Word>
+  void move_words(const Step& s, std::span<const uint32_t> positions, Word* cells, Word* values);
+  std::string shared_name(const Step& s, uint32_t n, uint32_t lane) const;
   void barrier(const Step& s, const Active& active);
   /// A copy that an invocation began, and the group that it is in.
   struct Copy {
@@ -240,31 +267,50 @@ class Interpreter {
   std::vector<uint8_t> variant_of_;       // likewise: the index of its options
   std::vector<uint32_t> group_of_;        // likewise: its workgroup, counted over all executions
   size_t counted_ = 0;                    // the first positions are those whose stores count
+  size_t checked_ = 0;                    // so many follow from these and have the first options
   std::vector<Part> parts_;               // of all positions
+  std::vector<Part> checked_parts_;       // of the first `checked_`
   std::vector<Part> counted_parts_;       // of those whose stores count
   std::vector<std::vector<Step>> steps_;  // of each block
   std::vector<size_t> last_use_, uses_here_;  // scratch of share_locals()
   std::vector<int32_t> loops_;                // by block: the innermost For around it, or -1
   std::vector<Row> values_;                   // of each instruction
-  std::vector<bool> everywhere_;  // by instruction: all execute it; empty: all instructions
-  std::vector<bool> needed_;      // by instruction: someone executes it; empty: all
-  std::vector<bool> used_;        // by instruction, unless values are wanted: someone uses it
+  std::vector<bool> everywhere_;          // by instruction: all execute it; empty: all instructions
+  std::vector<bool> checked_everywhere_;  // likewise, and those that Who::Checked executes
+  std::vector<bool> needed_;              // by instruction: someone executes it; empty: all
+  std::vector<bool> used_;            // by instruction, unless values are wanted: someone uses it
+  std::vector<bool> used_in_checks_;  // by instruction: one of checked_everywhere_ uses it
   std::unique_ptr<uint32_t[]> u32_;
   std::unique_ptr<uint64_t[]> u64_;
   std::vector<uint64_t> zeros_;
-  /// A local array. The lanes of its elements follow one another.
-  struct Local {
+  /// The elements of an array, with words as values of its type have.
+  struct Cells {
     std::vector<uint32_t> u32;
     std::vector<uint64_t> u64;
+    Row row;
+    void allocate(Ty type, size_t count) {
+      if (takes_two_words(type)) {
+        u64.resize(count);
+        row.u64 = u64.data();
+      } else {
+        u32.resize(count);
+        row.u32 = u32.data();
+      }
+    }
+  };
+  /// A local array. The lanes of its elements follow one another.
+  struct Local {
+    Cells memory;
     Row cells;
     std::vector<uint8_t> unneeded;  // by element: a store to it is not executed
     std::vector<uint8_t> filled;    // by element: every invocation has written it
     std::vector<uint8_t> written;   // by element and invocation, for elements that are not filled
   };
   std::vector<Local> locals_;
-  std::vector<std::vector<uint64_t>> shared_;  // by shared array: one workgroup after the other
+  std::vector<Cells> shared_;  // by shared array: one workgroup after the other
   std::vector<std::vector<Touch>> shared_touches_;
-  std::vector<uint32_t> epochs_;  // of each workgroup
+  std::vector<std::vector<uint32_t>> read_by_many_;  // likewise: the last epoch in which it was
+  std::vector<uint32_t> epochs_;                     // of each workgroup, from 1
   /// The copies of each invocation that have not landed, and the number of its groups.
   struct Copies {
     std::vector<Copy> unfinished;

@@ -236,6 +236,76 @@ TEST(PartialExecution, ChecksSharedAccessesOfInvocationsThatDoNotCount) {
   }
 }
 
+/// Reads shared elements at indices that it has read from shared elements. `outside`: the one that
+/// invocation 13 reads second does not exist.
+Kernel chased(bool outside) {
+  Builder b("chased");
+  b.set_workgroup(16);
+  b.buffer("x", Ty::F32, Access::Read);
+  const int y = b.buffer("y", Ty::F32, Access::Write);
+  const int next = b.shared("next", Ty::I32, 16);
+  const Val me = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  const Val last = b.select(b.eq(me, b.i32(13)), b.i32(outside ? 16 : 2), b.i32(5));
+  b.shared_store(next, me, b.rem(b.add(me, last), b.i32(outside ? 32 : 16)));
+  b.barrier();
+  const Val first = b.shared_load(next, b.rem(b.add(me, b.i32(3)), b.i32(16)));
+  b.store(y, global_id(b), b.convert(b.shared_load(next, b.shared_load(next, first)), Ty::F32));
+  return finished(b);
+}
+
+TEST(PartialExecution, ChecksSharedAccessesWhoseIndicesWereShared) {
+  for (const size_t variants : {1, 3}) {
+    const std::vector<InterpretOptions> options(variants);
+    Copies some(chased(false), variants), whole(chased(false), 1);
+    PartialLaunch launch = workgroups(some);
+    launch.counted = {2, 21, 38};
+    launch.check_shared = true;
+    ASSERT_TRUE(interpret_some(chased(false), launch, options).ok());
+    ASSERT_TRUE(interpret_some(chased(false), workgroups(whole)).ok());
+    for (const uint32_t n : launch.counted)
+      for (size_t v = 0; v < variants; ++v)
+        EXPECT_EQ(some.stored(v)[n], whole.stored(0)[n]) << n << " " << v;
+    Copies wrong(chased(true), variants);
+    launch.memory = &wrong;
+    EXPECT_FALSE(interpret_some(chased(true), launch, options).ok());
+  }
+}
+
+/// All read an element, several times, before one of them writes it.
+TEST(PartialExecution, ChecksWritesOfElementsThatManyHaveRead) {
+  const auto k = [](bool races) {
+    Builder b("race");
+    b.set_workgroup(16);
+    b.buffer("x", Ty::F32, Access::Read);
+    const int y = b.buffer("y", Ty::F32, Access::Write);
+    const int cells = b.shared("cells", Ty::F32, 16);
+    const int sum = b.local("sum", kF32);
+    const Val me = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+    b.local_store(sum, b.f32(0));
+    b.for_loop(b.i32(0), b.i32(9), b.i32(1), [&](Val i) {
+      b.if_then(b.eq(me, b.i32(11)),
+                [&] { b.shared_store(cells, b.i32(0), b.convert(i, Ty::F32)); });
+      b.barrier();
+      for (int n = 0; n < 2; ++n)
+        b.local_store(sum, b.add(b.local_load(sum), b.shared_load(cells, b.i32(0))));
+      if (!races) b.barrier();
+    });
+    b.store(y, global_id(b), b.local_load(sum));
+    return finished(b);
+  };
+  for (const bool races : {false, true}) {
+    Copies memory(k(races), 3);
+    PartialLaunch launch = workgroups(memory);
+    launch.counted = {2};
+    launch.check_shared = true;
+    const std::vector<InterpretOptions> options(3);
+    EXPECT_EQ(interpret_some(k(races), launch, options).ok(), !races);
+    if (!races) {
+      for (size_t v = 0; v < 3; ++v) EXPECT_EQ(memory.stored(v)[2], 72.0F) << v;
+    }
+  }
+}
+
 /// Values of locals stay as they were loaded, although they may share the words of the local.
 TEST(PartialExecution, LoadedValuesOutliveLaterStores) {
   Builder b("swap");
