@@ -19,13 +19,7 @@ class VarintWriter {
   /// `expected_bytes` is a guess.
   explicit VarintWriter(size_t expected_bytes) { bytes_.resize(expected_bytes); }
 
-  void number(uint64_t v) {
-    make_room(kMaxBytes);
-    Byte* at = bytes_.data() + size_;
-    for (; v >= 128; v >>= 7) *at++ = static_cast<Byte>(v | 128);
-    *at++ = static_cast<Byte>(v);
-    size_ = static_cast<size_t>(at - bytes_.data());
-  }
+  void number(uint64_t v) { end_at(put(room(kMaxBytes), v)); }
   void byte(uint8_t v) {
     make_room(1);
     bytes_[size_++] = static_cast<Byte>(v);
@@ -37,6 +31,20 @@ class VarintWriter {
     size_ += range.size();
   }
 
+  // To write many numbers: room for some bytes, in which put() writes each number and returns the
+  // place behind it, and the end of what was written there.
+  static constexpr size_t kMaxBytes = 10;  // of a number of 64 bits
+  Byte* room(size_t bytes) {
+    make_room(bytes);
+    return bytes_.data() + size_;
+  }
+  static Byte* put(Byte* at, uint64_t v) {
+    for (; v >= 128; v >>= 7) *at++ = static_cast<Byte>(v | 128);
+    *at++ = static_cast<Byte>(v);
+    return at;
+  }
+  void end_at(const Byte* end) { size_ = static_cast<size_t>(end - bytes_.data()); }
+
   /// The bytes; the writer is empty afterwards.
   Bytes take() {
     bytes_.resize(std::exchange(size_, 0));
@@ -44,8 +52,6 @@ class VarintWriter {
   }
 
  private:
-  static constexpr size_t kMaxBytes = 10;  // of 64 bits
-
   void make_room(size_t bytes) {
     if (bytes_.size() - size_ < bytes) bytes_.resize(std::max(bytes_.size() * 2, size_ + bytes));
   }

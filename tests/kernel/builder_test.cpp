@@ -155,6 +155,31 @@ TEST(Builder, ComparesWidenedIntegersInTheirOwnWidth) {
   }
 }
 
+/// A store in a branch is live if the local is loaded, and with it the branch and its condition.
+TEST(Builder, BranchesThatStoreWhatIsLoadedStay) {
+  for (const bool loaded : {true, false}) {
+    Builder b("branches");
+    const int x = b.buffer("x", Ty::F32, Access::Read);
+    const int y = b.buffer("y", Ty::F32, Access::Write);
+    const int first = b.local("first", kF32);
+    const int second = b.local("second", kF32);
+    const Val i = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
+    b.local_store(first, b.f32(1));
+    b.local_store(second, b.f32(2));
+    b.if_then(b.lt(i, b.i32(5)), [&] {
+      b.for_loop(b.i32(0), i, b.i32(1), [&](Val n) { b.local_store(first, b.load(x, n)); });
+    });
+    // The value of this store needs the other local.
+    b.if_then(b.lt(i, b.i32(7)), [&] { b.local_store(second, b.local_load(first)); });
+    b.store(y, i, loaded ? Val(b.local_load(second)) : Val(b.f32(3)));
+    const std::string text = simplified(b);
+    EXPECT_EQ(text.find("for") != std::string::npos, loaded) << text;
+    EXPECT_EQ(text.find("load x") != std::string::npos, loaded) << text;
+    EXPECT_EQ(text.find("if") != std::string::npos, loaded) << text;
+    EXPECT_NE(text.find("store y"), std::string::npos) << text;
+  }
+}
+
 TEST(Builder, ReportsTypeErrors) {
   struct Case {
     std::function<void(Builder&)> write;

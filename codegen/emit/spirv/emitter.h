@@ -3,6 +3,7 @@
 // buffers, locals, shared arrays, error word) and matrix.cpp.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -84,6 +85,7 @@ class SpirvEmitter {
 
   // values.cpp
   Id type(Type t);
+  Id make_type(Type t);
   Id type(Ty t, int lanes) { return type(Type{t, static_cast<uint8_t>(lanes)}); }
   Id constant(Type t, uint64_t bits);
   Id number(Type t, double v);
@@ -137,6 +139,8 @@ class SpirvEmitter {
   const kernel::Kernel& k_;
   const SpirvOptions& options_;
   SpirvModule m_;
+  /// By Ty and lanes; 0: not made yet.
+  std::array<std::array<Id, kernel::kMostLanes + 1>, kernel::kTypes> types_{};
   std::vector<Id> ids_;  // by Val
   std::vector<Memory> buffers_, shared_;
   std::vector<bool> scalar_used_;

@@ -74,6 +74,12 @@ bool orders(ScalarOp op) {
 }  // namespace
 
 Id SpirvEmitter::type(Type t) {
+  Id& known = types_[static_cast<size_t>(t.ty)][t.lanes];
+  if (known == 0) known = make_type(t);
+  return known;
+}
+
+Id SpirvEmitter::make_type(Type t) {
   const auto scalar = [&]() -> Id {
     switch (t.ty) {
       case Ty::Void:

@@ -11,6 +11,7 @@ Builder::Builder(std::string name) {
   k_.name = std::move(name);
   k_.blocks.emplace_back();
   open_.emplace_back();
+  depth_.push_back(0);
 }
 
 Builder Builder::like(const Kernel& k) {
@@ -90,22 +91,13 @@ bool Builder::fail(const char* operation, const std::string& problem) {
   return false;
 }
 
-bool Builder::usable(Val v, const char* operation) {
+bool Builder::report_unusable(Val v, const char* operation) {
   if (!error_.empty()) return false;
-  if (v.id < 0 || static_cast<size_t>(v.id) >= k_.insts.size()) {
+  if (v.id < 0 || static_cast<size_t>(v.id) >= k_.insts.size())
     return fail(operation, "an operand is not a value");
-  }
   if (type(v).ty == Ty::Void) return fail(operation, "an operand has no value");
-  const int32_t block = block_of_[static_cast<size_t>(v.id)];
-  for (const Scope& s : open_) {
-    if (s.block == block) return true;
-  }
   return fail(operation,
               "operand %" + std::to_string(v.id) + " was made in a block that is closed");
-}
-
-bool Builder::usable(std::span<const Val> values, const char* operation) {
-  return std::all_of(values.begin(), values.end(), [&](Val v) { return usable(v, operation); });
 }
 
 bool Builder::integer_index(Val v, const char* operation) {
@@ -137,16 +129,7 @@ size_t Builder::KeyHash::operator()(const Key& k) const {
   return h;
 }
 
-/// The outermost open block in which v is visible.
-size_t Builder::scope_of(Val v) const {
-  const int32_t block = block_of_[static_cast<size_t>(v.id)];
-  for (size_t i = open_.size(); i-- > 0;) {
-    if (open_[i].block == block) return i;
-  }
-  return open_.size() - 1;
-}
-
-Val Builder::place(Inst inst, size_t scope) {
+Val Builder::place(const Inst& inst, size_t scope) {
   const auto id = static_cast<int32_t>(k_.insts.size());
   const bool head =
       inst.args.empty() && (inst.op == Op::Const || inst.op == Op::Param || inst.op == Op::Builtin);
@@ -160,7 +143,7 @@ Val Builder::place(Inst inst, size_t scope) {
   return Val{id};
 }
 
-Val Builder::emit(Inst inst) {
+Val Builder::emit(const Inst& inst) {
   return error_.empty() ? place(inst, open_.size() - 1) : Val{};
 }
 
@@ -190,25 +173,29 @@ static bool commutes(const Inst& inst) {
   }
 }
 
-Val Builder::emit_shared(Inst inst, bool hoist) {
+Val Builder::emit_shared(const Inst& inst, bool hoist) {
   if (!error_.empty()) return {};
   Key key{inst.op, inst.type, inst.imm, inst.align, inst.args};
   if (commutes(inst) && key.args[1].id < key.args[0].id) std::swap(key.args[0], key.args[1]);
-  if (const auto it = shared_.find(key); it != shared_.end()) return it->second;
+  const auto [known, is_new] = shared_.try_emplace(key);
+  if (!is_new) return known->second;
   size_t scope = open_.size() - 1;
   if (inst.args.empty() && is_pure(inst.op)) {
     scope = 0;
   } else if (hoist) {
     size_t lowest = 0;
-    for (Val v : inst.args) lowest = std::max(lowest, scope_of(v));
+    for (Val v : inst.args) {
+      const int32_t depth = depth_of(v);
+      lowest = depth < 0 ? scope : std::max(lowest, static_cast<size_t>(depth));
+    }
     while (scope > lowest && open_[scope].loop) --scope;
   }
-  const Val v = place(inst, scope);
-  open_[scope].shared.push_back(shared_.emplace(key, v).first);
-  return v;
+  known->second = place(inst, scope);
+  open_[scope].shared.push_back(known);
+  return known->second;
 }
 
-Val Builder::emit_pure(Inst inst) {
+Val Builder::emit_pure(const Inst& inst) {
   if (!error_.empty()) return {};
   if (const auto v = simplify(inst)) return *v;
   const bool hoist = may_move(inst);
@@ -364,15 +351,6 @@ Value Builder::extract(Val v, int lane) {
   }
   if (type(v).lanes == 1) return bound(v);
   return bound(emit_pure({Op::Extract, vec(type(v), 1), static_cast<uint64_t>(lane), {v}, {}, 1}));
-}
-
-Type Builder::type(Val v) const {
-  return v.id >= 0 && static_cast<size_t>(v.id) < k_.insts.size() ? inst(v).type : Type{};
-}
-
-std::optional<uint64_t> Builder::const_bits(Val v) const {
-  if (v.id < 0 || inst(v).op != Op::Const) return std::nullopt;
-  return inst(v).imm;
 }
 
 std::optional<int64_t> Builder::as_const(Val v) const {

@@ -173,7 +173,9 @@ class Builder {
 
   /// The number of instructions so far.
   size_t instruction_count() const { return k_.insts.size(); }
-  Type type(Val v) const;
+  Type type(Val v) const {
+    return v.id >= 0 && static_cast<size_t>(v.id) < k_.insts.size() ? inst(v).type : Type{};
+  }
   Ty shared_type(int shared) const { return k_.shared[static_cast<size_t>(shared)].type; }
   /// The value of v if it is an integer constant.
   std::optional<int64_t> as_const(Val v) const;
@@ -205,8 +207,20 @@ class Builder {
 
   Value bound(Val v) { return {*this, v}; }
   bool fail(const char* operation, const std::string& problem);
-  bool usable(Val v, const char* operation);
-  bool usable(std::span<const Val> values, const char* operation);
+  bool usable(Val v, const char* operation) {
+    return (error_.empty() && is_visible(v)) || report_unusable(v, operation);
+  }
+  bool usable(std::span<const Val> values, const char* operation) {
+    for (const Val v : values)
+      if (!usable(v, operation)) return false;
+    return true;
+  }
+  /// Whether it is a value that was made in a block that is open.
+  bool is_visible(Val v) const {
+    return v.id >= 0 && static_cast<size_t>(v.id) < k_.insts.size() &&
+           inst(v).type.ty != Ty::Void && depth_of(v) >= 0;
+  }
+  bool report_unusable(Val v, const char* operation);
   bool integer_index(Val v, const char* operation);
   bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
   bool check_matrix(int matrix, const char* op);
@@ -214,11 +228,14 @@ class Builder {
   /// `lines`: without the matrix and the array.
   void matrix_access(Op op, int matrix, int shared, Val index, MatrixAccess lines, uint32_t align);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);
-  Val place(Inst inst, size_t scope);
-  Val emit(Inst inst);       // appends an effect to the innermost block
-  Val emit_pure(Inst inst);  // folds, reuses and hoists
-  Val emit_shared(Inst inst, bool hoist);
-  size_t scope_of(Val v) const;
+  Val place(const Inst& inst, size_t scope);
+  Val emit(const Inst& inst);       // appends an effect to the innermost block
+  Val emit_pure(const Inst& inst);  // folds, reuses and hoists
+  Val emit_shared(const Inst& inst, bool hoist);
+  /// The index in open_ of the block in which v was made; -1 if that is closed.
+  int32_t depth_of(Val v) const {
+    return depth_[static_cast<size_t>(block_of_[static_cast<size_t>(v.id)])];
+  }
   std::optional<Val> simplify(const Inst& inst);
   std::optional<Val> simplify_scalar(const Inst& inst);
   Val by_sign(Val v, double r);
@@ -236,13 +253,18 @@ class Builder {
   void write_block(int32_t block, bool loop, const std::function<void()>& write);
   int32_t new_block();
   const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
-  std::optional<uint64_t> const_bits(Val v) const;  // the bits of a lane of a constant
+  /// The bits of a lane of a constant.
+  std::optional<uint64_t> const_bits(Val v) const {
+    if (v.id < 0 || inst(v).op != Op::Const) return std::nullopt;
+    return inst(v).imm;
+  }
   bool is_rounded_bf16(Val v) const {
     return inst(v).op == Op::Scalar && inst(v).imm == static_cast<uint64_t>(ScalarOp::RoundBF16);
   }
 
   Kernel k_;
   std::vector<Scope> open_;        // innermost last
+  std::vector<int32_t> depth_;     // per block: its index in open_; -1: it is closed
   Shared shared_;                  // instructions that are visible in open blocks
   std::vector<int32_t> block_of_;  // per instruction
   std::vector<int32_t> head_;      // constants, parameters and builtins, which start the body

@@ -265,6 +265,7 @@ Val Builder::no_error() {
 
 int32_t Builder::new_block() {
   k_.blocks.emplace_back();
+  depth_.push_back(-1);
   return static_cast<int32_t>(k_.blocks.size()) - 1;
 }
 
@@ -272,10 +273,12 @@ void Builder::write_block(int32_t block, bool loop, const std::function<void()>&
   Scope scope;
   scope.block = block;
   scope.loop = loop;
+  depth_[static_cast<size_t>(block)] = static_cast<int32_t>(open_.size());
   open_.push_back(std::move(scope));
   write();
   for (const auto& it : open_.back().shared) shared_.erase(it);
   open_.pop_back();
+  depth_[static_cast<size_t>(block)] = -1;
 }
 
 void Builder::if_then(Val cond, const std::function<void()>& then) {

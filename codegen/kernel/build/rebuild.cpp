@@ -148,16 +148,21 @@ namespace {
 class DeadCode {
  public:
   explicit DeadCode(Kernel& k)
-      : k_(k), live_(k.insts.size()), loaded_(k.locals.size()), number_(k.insts.size(), -1) {}
+      : k_(k),
+        live_(k.insts.size()),
+        around_(k.insts.size(), -1),
+        stores_(k.locals.size()),
+        number_(k.insts.size(), -1) {}
 
   void run() {
-    // The stores of a local that is loaded are live, and their values may load other locals.
-    do {
-      changed_ = false;
-      mark_block(0);
-    } while (changed_);
+    find_effects(0, -1);
+    while (!todo_.empty()) {
+      const int32_t next = todo_.back();
+      todo_.pop_back();
+      use(next);
+    }
     Kernel out;
-    out.insts.reserve(k_.insts.size());
+    out.insts.reserve(static_cast<size_t>(std::ranges::count(live_, true)));
     out.blocks.emplace_back();
     move_constants(0, out);
     move_block(0, 0, out);
@@ -168,40 +173,33 @@ class DeadCode {
  private:
   Inst& inst(int32_t id) { return k_.insts[static_cast<size_t>(id)]; }
 
-  bool has_effect(const Inst& i) const {
-    if (is_value(i.op)) return false;
-    if (i.op == Op::LocalStore) return loaded_[i.imm];
-    if (i.op != Op::If && i.op != Op::For) return true;
-    return std::any_of(i.blocks.begin(), i.blocks.end(), [&](int32_t b) {
-      const auto& insts = k_.blocks[static_cast<size_t>(b)].insts;
-      return std::any_of(insts.begin(), insts.end(),
-                         [&](int32_t id) { return live_[static_cast<size_t>(id)]; });
-    });
-  }
-
-  void mark_block(int32_t index) {
-    const auto& insts = k_.blocks[static_cast<size_t>(index)].insts;
-    for (auto it = insts.rbegin(); it != insts.rend(); ++it) {
-      const Inst& i = inst(*it);
-      for (int32_t b : i.blocks) mark_block(b);
-      if (has_effect(i)) mark(*it);
+  /// `around`: the If or For that the block belongs to.
+  void find_effects(int32_t block, int32_t around) {
+    for (const int32_t id : k_.blocks[static_cast<size_t>(block)].insts) {
+      const Inst& i = inst(id);
+      around_[static_cast<size_t>(id)] = around;
+      if (i.op == Op::LocalStore) stores_[i.imm].push_back(id);
+      const bool branch = i.op == Op::If || i.op == Op::For;
+      const bool effect = !is_value(i.op) && i.op != Op::LocalStore && !branch;
+      if (effect) mark(id);
+      for (const int32_t b : i.blocks) find_effects(b, id);
     }
   }
 
   void mark(int32_t id) {
-    std::vector<int32_t> todo{id};
-    while (!todo.empty()) {
-      const int32_t next = todo.back();
-      todo.pop_back();
-      if (live_[static_cast<size_t>(next)]) continue;
-      live_[static_cast<size_t>(next)] = true;
-      const Inst& i = inst(next);
-      if (i.op == Op::LocalLoad && !loaded_[i.imm]) {
-        loaded_[i.imm] = true;
-        changed_ = true;
-      }
-      for (Val v : i.args) todo.push_back(v.id);
-    }
+    if (id < 0 || live_[static_cast<size_t>(id)]) return;
+    live_[static_cast<size_t>(id)] = true;
+    todo_.push_back(id);
+  }
+
+  /// Marks what an instruction needs. The stores of a local that is loaded are live.
+  void use(int32_t id) {
+    const Inst& i = inst(id);
+    for (const Val v : i.args) mark(v.id);
+    mark(around_[static_cast<size_t>(id)]);
+    if (i.op != Op::LocalLoad) return;
+    for (const int32_t store : stores_[i.imm]) mark(store);
+    stores_[i.imm].clear();
   }
 
   int32_t append(const Inst& i, int32_t block, Kernel& out) {
@@ -243,9 +241,11 @@ class DeadCode {
   }
 
   Kernel& k_;
-  std::vector<bool> live_, loaded_;
+  std::vector<bool> live_;
+  std::vector<int32_t> around_;               // by instruction: the If or For around it, or -1
+  std::vector<std::vector<int32_t>> stores_;  // by local, until it is loaded
+  std::vector<int32_t> todo_;                 // live instructions whose needs are not marked
   std::vector<int32_t> number_;
-  bool changed_ = false;
 };
 
 }  // namespace

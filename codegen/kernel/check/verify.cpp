@@ -326,18 +326,18 @@ class Verifier {
   std::string scalar(const Inst& i) const {
     if (i.imm >= static_cast<uint64_t>(scalar_op_count())) return "unknown scalar operation";
     const ScalarRow& r = row(static_cast<ScalarOp>(i.imm));
-    const std::string name(r.name);
-    if (i.args.size() != static_cast<size_t>(r.arity)) return name + ": wrong number of operands";
+    const auto fault = [&](const std::string& what) { return std::string(r.name) + what; };
+    if (i.args.size() != static_cast<size_t>(r.arity)) return fault(": wrong number of operands");
     const Type t = type(i.args.back());
-    if ((class_of(t.ty) & r.operands) == 0) return name + " does not take " + str(t);
+    if ((class_of(t.ty) & r.operands) == 0) return fault(" does not take " + str(t));
     for (size_t a = 0; a < i.args.size(); ++a) {
       const bool condition = r.op == ScalarOp::Where && a == 0;
       if (type(i.args[a]) != (condition ? vec(kBool, t.lanes) : t)) {
-        return name + ": operand types differ";
+        return fault(": operand types differ");
       }
     }
     const Type result = r.result == ResultKind::Boolean ? vec(kBool, t.lanes) : t;
-    return i.type == result ? "" : name + " gives " + str(result) + ", not " + str(i.type);
+    return i.type == result ? "" : fault(" gives " + str(result) + ", not " + str(i.type));
   }
 
   std::string bitcast(const Inst& i) const {

@@ -29,6 +29,7 @@ namespace reprise::kernel {
 /// storage types that a Load widens from (I8,I16 -> I32; U8,U16 -> U32; BF16 -> F32) and a Store
 /// narrows to.
 enum class Ty : uint8_t { Void, Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 };
+inline constexpr size_t kTypes = 14, kMostLanes = 4;
 
 struct Type {
   Ty ty = Ty::Void;
@@ -46,9 +47,55 @@ std::string str(Type t);
 Ty compute_type(Ty storage);
 /// Bool is U8 in memory. Lowering compares a loaded U8 with 0.
 Ty storage_type(DType t);
-int byte_size(Ty t);
+inline int byte_size(Ty t) {
+  switch (t) {
+    case Ty::Void:
+      return 0;
+    case Ty::Bool:
+    case Ty::I8:
+    case Ty::U8:
+      return 1;
+    case Ty::I16:
+    case Ty::U16:
+    case Ty::F16:
+    case Ty::BF16:
+      return 2;
+    case Ty::I32:
+    case Ty::U32:
+    case Ty::F32:
+      return 4;
+    case Ty::I64:
+    case Ty::U64:
+    case Ty::F64:
+      return 8;
+  }
+  return 0;
+}
 /// The TypeClass bit of a compute type; 0 for a type without arithmetic.
-uint8_t class_of(Ty t);
+inline uint8_t class_of(Ty t) {
+  switch (t) {
+    case Ty::Bool:
+      return kBoolean;
+    case Ty::I32:
+    case Ty::I64:
+      return kSigned;
+    case Ty::U32:
+    case Ty::U64:
+      return kUnsigned;
+    case Ty::F16:
+    case Ty::F32:
+    case Ty::F64:
+      return kFloat;
+    case Ty::Void:
+    case Ty::I8:
+    case Ty::U8:
+    case Ty::I16:
+    case Ty::U16:
+    case Ty::BF16:
+      return 0;
+  }
+  return 0;
+}
 
 struct Val {
   int32_t id = -1;
@@ -145,7 +192,49 @@ enum class OpKind : uint8_t {
   Read,       // a value that depends on memory or on other invocations; may be dropped
   Statement,  // an effect, or control flow
 };
-OpKind kind_of(Op op);
+inline OpKind kind_of(Op op) {
+  switch (op) {
+    case Op::Const:
+    case Op::Param:
+    case Op::Builtin:
+    case Op::Scalar:
+    case Op::Convert:
+    case Op::Bitcast:
+    case Op::Compose:
+    case Op::Extract:
+      return OpKind::Pure;
+    case Op::Load:
+    case Op::LocalLoad:
+    case Op::SharedLoad:
+    case Op::Subgroup:
+    case Op::NoError:
+      return OpKind::Read;
+    case Op::Store:
+    case Op::LocalStore:
+    case Op::SharedStore:
+    case Op::AsyncCopy:
+    case Op::CopyCommit:
+    case Op::CopyWait:
+    case Op::Barrier:
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
+    case Op::TeamMulAdd:
+    case Op::MatrixCommit:
+    case Op::MatrixAwait:
+    case Op::Roles:
+    case Op::BoxCopy:
+    case Op::Arrive:
+    case Op::Await:
+    case Op::SelectItem:
+    case Op::SetError:
+    case Op::If:
+    case Op::For:
+      return OpKind::Statement;
+  }
+  return OpKind::Statement;
+}
 inline bool is_pure(Op op) {
   return kind_of(op) == OpKind::Pure;
 }

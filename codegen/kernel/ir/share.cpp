@@ -1,7 +1,6 @@
 #include "codegen/kernel/ir/share.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -53,14 +52,19 @@ class Structure {
  public:
   /// If `exact`, the bytes include all constants; else all but those that may become parameters.
   Structure(const Kernel& k, bool exact)
-      : k_(k), exact_(exact), number_(k.insts.size(), 0), bytes_(k.insts.size() * 16) {
+      : k_(k), exact_(exact), number_(k.insts.size(), 0), bytes_(k.insts.size() * 16 + kMostBytes) {
     interface();
     block(0);
   }
   std::string take_bytes() { return bytes_.take(); }
-  const std::vector<Operand>& operands() const { return operands_; }
+  std::vector<Operand> take_operands() { return std::move(operands_); }
 
  private:
+  using Bytes = VarintWriter<std::string>;
+  static constexpr size_t kMostArguments = 4;
+  /// Of an instruction: four bytes, its numbers, and up to three numbers for each argument.
+  static constexpr size_t kMostBytes = 4 + (2 + 3 * kMostArguments) * Bytes::kMaxBytes;
+
   void add(uint64_t v) { bytes_.number(v); }
   void add(const std::string& name) {
     if (!exact_) return;
@@ -153,37 +157,38 @@ class Structure {
     const Inst& i = k_.insts[static_cast<size_t>(id)];
     if (i.op == Op::Const) return;  // argument() writes it
     number_[static_cast<size_t>(id)] = next_++;
-    bytes_.raw(std::array{static_cast<uint8_t>(i.op), static_cast<uint8_t>(i.type.ty), i.type.lanes,
-                          static_cast<uint8_t>(i.args.size() * 4 + i.blocks.size())});
-    add(i.imm);
-    add(i.align);
-    for (size_t a = 0; a < i.args.size(); ++a) argument(id, i, a);
+    char* at = bytes_.room(kMostBytes);
+    *at++ = static_cast<char>(i.op);
+    *at++ = static_cast<char>(i.type.ty);
+    *at++ = static_cast<char>(i.type.lanes);
+    *at++ = static_cast<char>(i.args.size() * kMostArguments + i.blocks.size());
+    at = Bytes::put(at, i.imm);
+    at = Bytes::put(at, i.align);
+    for (size_t a = 0; a < i.args.size(); ++a) at = argument(id, i, a, at);
+    bytes_.end_at(at);
     for (const int32_t b : i.blocks) block(b);
   }
 
   /// Writes twice the number of an instruction; or for a constant an odd number, its type, and its
   /// bits unless it may become a parameter.
-  void argument(int32_t id, const Inst& user, size_t a) {
+  char* argument(int32_t id, const Inst& user, size_t a, char* at) {
     const Inst& i = k_.insts[static_cast<size_t>(user.args[a].id)];
-    if (i.op != Op::Const) {
-      add(number_[static_cast<size_t>(user.args[a].id)] * 2);
-      return;
-    }
+    if (i.op != Op::Const)
+      return Bytes::put(at, uint64_t{number_[static_cast<size_t>(user.args[a].id)]} * 2);
     const bool open = !exact_ && may_be_parameter(user, a, i);
-    add(open ? 3 : 1);
-    add(i.type);
-    if (open) {
-      operands_.push_back({id, a, i.type, static_cast<int32_t>(i.imm)});
-    } else {
-      add(i.imm);
-    }
+    *at++ = open ? 3 : 1;
+    *at++ = static_cast<char>(i.type.ty);
+    *at++ = static_cast<char>(i.type.lanes);
+    if (!open) return Bytes::put(at, i.imm);
+    operands_.push_back({id, a, i.type, static_cast<int32_t>(i.imm)});
+    return at;
   }
 
   const Kernel& k_;
   bool exact_;
-  std::vector<uint64_t> number_;
-  uint64_t next_ = 0;
-  VarintWriter<std::string> bytes_;
+  std::vector<uint32_t> number_;
+  uint32_t next_ = 0;
+  Bytes bytes_;
   std::vector<Operand> operands_;
 };
 
@@ -233,8 +238,8 @@ class Head {
 
 /// Adds the merged kernel of a family: its first member, with the constants in which members differ
 /// as parameters. Adds the uses of all members.
-Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKernels& out) {
-  Kernel k = all[family.members[0]];
+Status keep_one(std::vector<Kernel>& all, const Family& family, SharedKernels& out) {
+  Kernel k = std::move(all[family.members[0]]);
   Head head(k);
   // Parameters by their type and their bits in all members.
   std::map<std::tuple<Ty, uint8_t, std::vector<int32_t>>, Val> parameters;
@@ -267,7 +272,7 @@ std::string structure(const Kernel& k) {
   return Structure(k, true).take_bytes();
 }
 
-Result<SharedKernels> share(const std::vector<Kernel>& all) {
+Result<SharedKernels> share(std::vector<Kernel> all) {
   std::vector<Family> families;
   std::unordered_map<std::string, size_t> by_shape;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -276,7 +281,7 @@ Result<SharedKernels> share(const std::vector<Kernel>& all) {
     if (added) families.emplace_back();
     Family& family = families[it->second];
     family.members.push_back(i);
-    family.operands.push_back(shape.operands());
+    family.operands.push_back(shape.take_operands());
   }
   SharedKernels out;
   out.uses.resize(all.size());

@@ -26,6 +26,6 @@ struct SharedKernels {
 /// constants of scalar operations; these become scalar parameters. Divisors, small trip counts,
 /// indices into locals and everything else that affects what code a driver generates remain
 /// constants. The kernels must verify.
-Result<SharedKernels> share(const std::vector<Kernel>& all);
+Result<SharedKernels> share(std::vector<Kernel> all);
 
 }  // namespace reprise::kernel
