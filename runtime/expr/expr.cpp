@@ -41,13 +41,15 @@ bool merge(std::span<const Term> a, std::span<const Term> b, SmallVector<Term>& 
   return true;
 }
 
-/// Whether every term of `part` is a term of `whole` with the same coefficient.
-bool contains(const Expr& whole, const Expr& part) {
+/// Whether every term of factor * `part` is a term of `whole` with the same coefficient.
+bool contains(const Expr& whole, const Expr& part, int64_t factor = 1) {
   size_t i = 0;
   const auto terms = whole.terms();
   for (const Term& t : part.terms()) {
+    int64_t coefficient = 0;
+    if (__builtin_mul_overflow(t.coefficient, factor, &coefficient)) return false;
     while (i < terms.size() && ExprAccess::compare(*terms[i].product, *t.product) < 0) ++i;
-    if (i == terms.size() || terms[i].coefficient != t.coefficient ||
+    if (i == terms.size() || terms[i].coefficient != coefficient ||
         ExprAccess::compare(*terms[i].product, *t.product) != 0) {
       return false;
     }
@@ -63,7 +65,7 @@ struct Complement {
 /// mod(x, m) + m*floordiv(x, m) = x.
 /// floordiv(mod(x, m), c) + m/c*floordiv(x, m) = floordiv(x, c) if c divides m. For a constant m,
 /// division has already moved the modulus outside.
-std::optional<Complement> complement_of(const Atom& a) {
+std::optional<Complement> complement_of(const Expr& /*e*/, const Term& /*t*/, const Atom& a) {
   const bool is_mod = a.kind() == Atom::Kind::Mod;
   if (!is_mod && a.kind() != Atom::Kind::FloorDiv) return std::nullopt;
   const Atom* mod = &a;
@@ -95,8 +97,12 @@ Expr cofactor(const Term& t, const Atom& without) {
 
 /// mod(x, m) - x = -m*floordiv(x, m), so that a value that is rounded up to a multiple is
 /// recognised as a multiple.
-std::optional<Complement> negated_dividend(const Atom& a) {
+std::optional<Complement> negated_dividend(const Expr& e, const Term& t, const Atom& a) {
   if (a.kind() != Atom::Kind::Mod || a.lhs().constant() != 0) return std::nullopt;
+  // Most sums do not contain the dividend, which is seen before the quotient is computed.
+  if (t.single() != nullptr && t.coefficient != std::numeric_limits<int64_t>::min() &&
+      !contains(e, a.lhs(), -t.coefficient))
+    return std::nullopt;
   const Expr quotient = Expr::floordiv(a.lhs(), a.rhs());
   const auto* rep = ExprAccess::rep(quotient);
   if (!rep || rep->has_remainder) return std::nullopt;
@@ -105,10 +111,12 @@ std::optional<Complement> negated_dividend(const Atom& a) {
 
 /// Joins one remainder in e with the quotient or the dividend of the same division, if both are
 /// among its terms.
-std::optional<Expr> join_one(const Expr& e, std::optional<Complement> (*partner)(const Atom&)) {
+std::optional<Expr> join_one(const Expr& e,
+                             std::optional<Complement> (*partner)(const Expr& e, const Term& t,
+                                                                  const Atom& a)) {
   for (const Term& t : e.terms()) {
     for (const Atom& a : t.atoms()) {
-      const auto pair = partner(a);
+      const auto pair = partner(e, t, a);
       if (!pair) continue;
       const Expr factor = cofactor(t, a);
       const Expr other = factor * pair->other;
@@ -175,11 +183,16 @@ std::shared_ptr<const Term::Product> ExprAccess::product(SmallVector<Atom> sorte
   for (const Atom& a : sorted_atoms) {
     p->hash = mix(p->hash, atom_hash(a));
     p->size = saturating_add(p->size, 1);
+    p->overflow |= a.kind_ == Atom::Kind::Overflow;
     const auto* operands = a.operands_.get();
     if (!operands) {
       p->largest_symbol = std::max(p->largest_symbol, a.symbol_);
       continue;
     }
+    const bool division = a.kind_ == Atom::Kind::FloorDiv;
+    p->has_quotient |= division;
+    p->has_remainder |= a.kind_ == Atom::Kind::Mod ||
+                        (division && operands->lhs.rep_ && operands->lhs.rep_->has_remainder);
     for (const Expr* e : {&operands->lhs, &operands->rhs}) {
       if (!e->rep_) continue;
       p->largest_symbol = std::max(p->largest_symbol, e->rep_->largest_symbol);
@@ -211,13 +224,9 @@ Expr ExprAccess::make(SmallVector<Term> terms, int64_t constant) {
     rep->size = saturating_add(rep->size, t.product->size);
     rep->depth = std::max(rep->depth, t.product->depth);
     rep->largest_symbol = std::max(rep->largest_symbol, t.product->largest_symbol);
-    for (const Atom& a : t.product->atoms) {
-      const bool division = a.kind() == Atom::Kind::FloorDiv;
-      rep->has_quotient |= division;
-      rep->has_remainder |=
-          a.kind() == Atom::Kind::Mod || (division && a.lhs().rep_ && a.lhs().rep_->has_remainder);
-      rep->overflow |= a.kind() == Atom::Kind::Overflow;
-    }
+    rep->has_quotient |= t.product->has_quotient;
+    rep->has_remainder |= t.product->has_remainder;
+    rep->overflow |= t.product->overflow;
   }
   if (!rep->overflow && (rep->size > kMaxSize || rep->depth > kMaxDepth)) return Expr::overflow();
   rep->terms = std::move(terms);

@@ -23,6 +23,9 @@ struct Term::Product {
   uint32_t size = 0;   // number of atoms, including those nested in other atoms
   uint32_t depth = 0;  // nesting of operations
   SymbolId largest_symbol = -1;
+  bool has_remainder = false;  // an atom is a Mod, or a FloorDiv of one
+  bool has_quotient = false;   // an atom is a FloorDiv
+  bool overflow = false;
 };
 
 struct Expr::Rep {
@@ -31,8 +34,8 @@ struct Expr::Rep {
   uint32_t size = 0;
   uint32_t depth = 0;
   SymbolId largest_symbol = -1;
-  bool has_remainder = false;  // a term contains a Mod, or a FloorDiv of one
-  bool has_quotient = false;   // a term contains a FloorDiv
+  bool has_remainder = false;  // a term has one
+  bool has_quotient = false;   // likewise
   bool overflow = false;
 };
 

@@ -1,4 +1,5 @@
 #include "runtime/expr/expr.h"
+#include "runtime/expr/any_symbol.h"
 
 #include <gtest/gtest.h>
 
@@ -374,6 +375,18 @@ TEST(Expr, Substitute) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   EXPECT_EQ(ids, (std::vector<SymbolId>{0, 1}));
+}
+
+TEST(Expr, AsksSymbolsUntilOneAnswers) {
+  const Expr x = Expr::symbol(3), y = Expr::symbol(5);
+  const Expr e = Expr::floordiv(x * y + Expr(1), Expr::max(y, 7)) + Expr::mod(x, 8);
+  for (const SymbolId id : {3, 5, 7})
+    EXPECT_EQ(any_symbol(e, [&](SymbolId symbol) { return symbol == id; }), id != 7) << id;
+  int asked = 0;
+  EXPECT_TRUE(any_symbol(e, [&](SymbolId) { return ++asked == 2; }));
+  EXPECT_EQ(asked, 2);
+  EXPECT_FALSE(any_symbol(Expr(4), [](SymbolId) { return true; }));
+  EXPECT_FALSE(any_symbol(Expr::overflow(), [](SymbolId) { return true; }));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include "codegen/graph/symbol_ranges.h"
 #include "codegen/lower/evaluate/index_range.h"
+#include "runtime/base/small_blocks.h"
+#include "runtime/expr/any_symbol.h"
 
 namespace reprise::lower {
 
@@ -58,8 +60,7 @@ Expr with_positive_divisors(const Expr& e, const SymbolRanges& ranges) {
 
 bool uses_lane(const Expr& e) {
   if (e.largest_symbol() < kLoopSymbols) return false;
-  const std::vector<SymbolId> symbols = e.symbols();
-  return std::find(symbols.begin(), symbols.end(), kLoopSymbols) != symbols.end();
+  return any_symbol(e, [](SymbolId s) { return s == kLoopSymbols; });
 }
 
 Expr with_lane(const Expr& e, int64_t lane) {
@@ -292,7 +293,7 @@ Value IndexCode::value(const Expr& e) {
   }
   // Collect coefficients (over model symbols) per product of run-time atoms.
   Expr uniform = e.constant();
-  std::vector<std::pair<Expr, Expr>> parts;  // product of run-time atoms, coefficient
+  SmallVector<std::pair<Expr, Expr>> parts;  // product of run-time atoms, coefficient
   for (const Term& t : e.terms()) {
     Expr run_time = 1;
     Expr coefficient = t.coefficient;

@@ -1,6 +1,8 @@
 #include "codegen/lower/evaluate/index_range.h"
 
-#include <algorithm>
+#include <utility>
+
+#include "runtime/expr/any_symbol.h"
 
 namespace reprise::lower {
 
@@ -11,9 +13,7 @@ bool not_negative(const Expr& e, const SymbolRanges& ranges) {
 }
 
 bool uses_kernel_symbols(const Expr& e, const SymbolRanges& ranges) {
-  const std::vector<SymbolId> symbols = e.symbols();
-  return std::any_of(symbols.begin(), symbols.end(),
-                     [&](SymbolId s) { return ranges(s).below.has_value(); });
+  return any_symbol(e, [&](SymbolId s) { return ranges(s).below.has_value(); });
 }
 
 using Operation = Expr (*)(const Expr&, const Expr&);

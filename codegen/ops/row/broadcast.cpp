@@ -6,6 +6,7 @@
 #include "codegen/ops/row/dims.h"
 #include "codegen/ops/row/op.h"
 #include "codegen/ops/row/shape_arith.h"
+#include "runtime/expr/any_symbol.h"
 
 namespace reprise::ops {
 
@@ -34,32 +35,31 @@ bool above_one(int64_t v) {
 /// is 1.
 bool may_be_one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*accepts)(int64_t)) {
   if (!may_equal(a, 1, g.symbols) || a.known_divisor(g.symbols) > 1) return false;
-  std::vector<SymbolId> used = a.symbols();
-  b.collect_symbols(used);
-  if (used.empty()) return accepts(b.value());
-  const SymbolId id = used[0];
-  const auto another = [id](SymbolId s) { return s != id; };
-  if (std::any_of(used.begin(), used.end(), another)) return true;
+  SymbolId id = -1;  // the only symbol of both
+  const auto another = [&id](SymbolId s) {
+    if (id < 0) id = s;
+    return s != id;
+  };
+  if (any_symbol(a, another) || any_symbol(b, another)) return true;
+  if (id < 0) return accepts(b.value());
   constexpr int64_t kTried = 64;
   const Symbol& s = g.symbols[static_cast<size_t>(id)];
   if (s.min < -kTried) return true;
   const int64_t last = std::min(s.max, std::max<int64_t>(s.min, 0) + kTried);
   std::vector<int64_t> values(g.symbols.size(), 0);
   const auto refused = [&](const DimGuard& guard) {
-    if (guard.kind != GuardKind::Equal) return false;
-    for (const Expr& e : {guard.a, guard.b}) {
-      const auto symbols = e.symbols();
-      if (std::any_of(symbols.begin(), symbols.end(), another)) return false;
-    }
+    if (guard.kind != GuardKind::Equal || any_symbol(guard.a, another) ||
+        any_symbol(guard.b, another))
+      return false;
     const auto x = guard.a.eval(values);
     const auto y = guard.b.eval(values);
     return x.ok() && y.ok() && *x != *y;
   };
   for (int64_t v = s.min; v <= last; ++v) {
     values[static_cast<size_t>(id)] = v;
-    if (std::any_of(g.guards.begin(), g.guards.end(), refused)) continue;
     const auto x = a.eval(values);
     if (x.ok() && *x != 1) continue;
+    if (std::any_of(g.guards.begin(), g.guards.end(), refused)) continue;
     const auto y = b.eval(values);
     if (!x.ok() || !y.ok() || accepts(*y)) return true;
   }
