@@ -12,6 +12,7 @@
 #include "codegen/compile/kernel_cache.h"
 #include "codegen/compile/parsed_options.h"
 #include "codegen/graph/graph.h"
+#include "codegen/lower/fuse/index_tests.h"
 #include "codegen/lower/lower_once.h"
 #include "codegen/options/compile_options.h"
 #include "codegen/options/compile_report.h"
@@ -77,6 +78,7 @@ class CompileContext {
   WeightStore& weights;
   BodyStore& bodies;
   DeviceBodies& device_bodies;
+  mutable lower::IndexTests index_tests;  // of the model's groups; they change no result
   lower::LowerOnce lowerings;
   KernelCache kernels;
 };

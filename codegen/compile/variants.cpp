@@ -309,6 +309,7 @@ lower::FusionOptions fusion_options(const CompileContext& context) {
   options.enabled = !context.disabled(kFusionPass);
   options.attention = attention_of(context);
   options.largest_weight = context.largest_weight;
+  options.tests = &context.index_tests;
   const int64_t limit = context.passes.number(kFusionPass, "limit");
   if (limit >= 0) options.limit.first = static_cast<size_t>(limit);
   if (const auto& only = context.options.fusion_decisions)

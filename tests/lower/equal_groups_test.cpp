@@ -117,5 +117,50 @@ TEST(EqualGroups, TransposedConstantsOfOtherKernels) {
   expect_own_values(**g, false, "apart");
 }
 
+/// Layers of a product, a bias, an activation and a normalisation.
+std::unique_ptr<graph::Graph> layers(int count) {
+  std::string text = "graph g\ninput x0: float32[4,6]\nconst eps: float32[]{0.5}\n";
+  std::string nodes, x = "x0";
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    text += "const w" + n + ": float32[6,6]{1";
+    for (int e = 1; e < 36; ++e) text += ", " + std::to_string((e + i) % 7);
+    text += "}\n";
+    nodes += "p" + n + " = MatMul(" + x + ", w" + n + ")\nr" + n + " = Relu(p" + n + ")\ns" + n +
+             " = ReduceSum<axes=[1], keepdims=1>(r" + n + ")\na" + n + " = Add(s" + n +
+             ", eps)\nx" + std::to_string(i + 1) + " = Div(r" + n + ", a" + n + ")\n";
+    x = "x" + std::to_string(i + 1);
+  }
+  text += nodes + "output " + x + "\n";
+  auto g = graph::parse(text);
+  EXPECT_TRUE(g.ok()) << g.status().message() << "\n" << text;
+  return g.ok() ? std::move(*g) : nullptr;
+}
+
+std::vector<std::string> keys_of(const graph::Graph& g, const Fusion& fusion) {
+  std::vector<std::string> keys;
+  for (const Group& group : fusion.groups) keys.push_back(key_of(g, group).bytes);
+  return keys;
+}
+
+TEST(EqualGroups, TheIndicesOfEqualLayersAreTestedOnce) {
+  size_t passed = 0;
+  for (const int count : {2, 6}) {
+    const auto g = layers(count);
+    ASSERT_NE(g, nullptr);
+    const auto alone = fuse(*g);
+    IndexTests tests(*g);
+    ASSERT_TRUE(alone.ok());
+    for (int time = 0; time < 2; ++time) {
+      const auto fusion = fuse(*g, {.tests = &tests});
+      ASSERT_TRUE(fusion.ok());
+      EXPECT_EQ(keys_of(*g, *fusion), keys_of(*g, *alone));
+      EXPECT_GT(tests.passed(), 0U);
+      if (passed == 0) passed = tests.passed();
+      EXPECT_EQ(tests.passed(), passed) << count << " layers";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::lower

@@ -8,7 +8,6 @@
 
 #include "codegen/lower/fuse/fuse_steps.h"
 #include "codegen/lower/group/group_lowering.h"
-#include "codegen/lower/index_test.h"
 #include "codegen/ops/row/weight_parts.h"
 
 namespace reprise::lower {
@@ -23,7 +22,11 @@ using graph::ValueId;
 class Fuser {
  public:
   Fuser(const Graph& g, const FusionOptions& options)
-      : g_(g), o_(options), device_(options.device), p_(g, options.limit, &device_) {}
+      : g_(g),
+        o_(options),
+        device_(options.device),
+        own_tests_(g),
+        p_(g, options.tests != nullptr ? *options.tests : own_tests_, options.limit, &device_) {}
 
   Result<Fusion> run() {
     add_host_nodes();
@@ -115,7 +118,7 @@ class Fuser {
       p_.insert(*found, x);
     }
     found->outputs = p_.outputs_of(*found);
-    if (p_.creates_cycle(found->nodes) || !test_indices(g_, *found).ok()) return;
+    if (p_.creates_cycle(found->nodes) || !p_.test_indices(*found).ok()) return;
     const bool priced = !attention || o_.attention == FuseAttention::Priced;
     if (priced && row.preferred_apart != nullptr) {
       const std::string why_not = row.preferred_apart(g_, *found, device_);
@@ -202,6 +205,7 @@ class Fuser {
   const Graph& g_;
   const FusionOptions& o_;
   const shaders::TargetFacts device_;
+  IndexTests own_tests_;
   Partition p_;
   std::vector<std::pair<Group, std::string>> kept_apart_;  // matched groups, and why not
 };

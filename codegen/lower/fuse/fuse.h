@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/lower/fuse/index_tests.h"
 #include "codegen/lower/group/fusion_decision.h"
 #include "codegen/lower/group/group.h"
 #include "codegen/target/target_facts.h"
@@ -43,6 +44,8 @@ struct FusionOptions {
   /// Nodes that read a weight of more bytes run on the host.
   uint64_t largest_weight = std::numeric_limits<uint64_t>::max();
   FusionLimit limit = {};
+  /// Those of other fusions of the graph; null: none were made.
+  IndexTests* tests = nullptr;
 };
 
 /// Splits a graph in core form into groups: a pure function of the graph and the options.

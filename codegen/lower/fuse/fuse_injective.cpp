@@ -9,7 +9,6 @@
 #include "codegen/lower/fuse/fuse_steps.h"
 #include "codegen/lower/group/group_lowering.h"
 #include "codegen/lower/group/kernel_limits.h"
-#include "codegen/lower/index_test.h"
 
 namespace reprise::lower {
 
@@ -115,7 +114,7 @@ class InjectiveNodes {
       both.outputs.insert(both.outputs.end(), b.outputs.begin(), b.outputs.end());
       const bool in_order =
           std::ranges::all_of(b.nodes, [&](const Node* n) { return keeps_order(*n); });
-      if (!in_order || !test_indices(g_, both).ok()) return false;
+      if (!in_order || !p_.test_indices(both).ok()) return false;
     }
     if (!p_.decide(FusionDecision::Kind::Merge, *b.nodes.back(), a).empty()) return false;
     p_.merge(into, from);
@@ -167,7 +166,7 @@ class InjectiveNodes {
           continue;
         grown.outputs.push_back(n->outputs[0]);
         if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) ||
-            !test_indices(g_, grown).ok() ||
+            !p_.test_indices(grown).ok() ||
             !p_.decide(FusionDecision::Kind::Output, *n, gr).empty())
           continue;
         p_.add_node({id}, n);

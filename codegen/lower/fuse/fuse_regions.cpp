@@ -5,7 +5,6 @@
 
 #include "codegen/lower/fuse/fuse_steps.h"
 #include "codegen/lower/group/kernel_limits.h"
-#include "codegen/lower/index_test.h"
 
 namespace reprise::lower {
 
@@ -104,7 +103,7 @@ class RegionGrower {
     }
     grown.outputs = p_.outputs_of(grown);
     if (grown.outputs.size() > kMaxOutputs) return "the kernel would have too many outputs";
-    if (Status s = test_indices(g_, grown); !s.ok()) return s.message();
+    if (Status s = p_.test_indices(grown); !s.ok()) return s.message();
     if (std::string r = p_.decide(FusionDecision::Kind::Region, *n, gr); !r.empty()) return r;
     gr = std::move(grown);
     return {};

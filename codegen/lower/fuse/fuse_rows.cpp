@@ -8,7 +8,6 @@
 
 #include "codegen/lower/fuse/fuse_steps.h"
 #include "codegen/lower/group/kernel_limits.h"
-#include "codegen/lower/index_test.h"
 
 namespace reprise::lower {
 
@@ -105,7 +104,7 @@ class RowMerger {
         !p_.too_many_buffers(both).empty())
       return;
     both.outputs = p_.outputs_of(both);
-    if (!test_indices(g_, both).ok()) return;
+    if (!p_.test_indices(both).ok()) return;
     if (p_.decide(FusionDecision::Kind::Merge, *b.nodes.back(), a).empty()) p_.merge(into, from);
   }
 

@@ -15,8 +15,9 @@ bool contains(const Group& group, const Node* n) {
   return std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
 }
 
-Partition::Partition(const graph::Graph& g, FusionLimit limit, const shaders::TargetFacts* device)
-    : g_(g), limit_(std::move(limit)), device_(device) {
+Partition::Partition(const graph::Graph& g, IndexTests& tests, FusionLimit limit,
+                     const shaders::TargetFacts* device)
+    : g_(g), tests_(tests), limit_(std::move(limit)), device_(device) {
   for (const auto& n : g.nodes()) {
     position_[n.get()] = static_cast<int>(order_.size());
     order_.push_back(n.get());

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/lower/fuse/index_tests.h"
 #include "codegen/lower/fuse/kernel_order.h"
 #include "codegen/lower/group/cost.h"
 #include "codegen/lower/group/fusion_decision.h"
@@ -18,10 +19,9 @@ bool contains(const Group& group, const graph::Node* n);
 
 class Partition {
  public:
-  /// The graph must outlive this and keep its nodes.
-  /// So must the facts.
-  explicit Partition(const graph::Graph& g, FusionLimit limit = {},
-                     const shaders::TargetFacts* device = nullptr);
+  /// The graph, which must keep its nodes, the tests and the facts must outlive this.
+  Partition(const graph::Graph& g, IndexTests& tests, FusionLimit limit,
+            const shaders::TargetFacts* device);
 
   const graph::Graph& graph() const { return g_; }
   const std::vector<graph::Node*>& users(graph::ValueId v) const { return g_.users(v); }
@@ -50,6 +50,7 @@ class Partition {
   /// Why the group would read and write more tensors than devices can bind to a kernel; empty if it
   /// would not.
   std::string too_many_buffers(const Group& group) const;
+  Status test_indices(const Group& group) const { return tests_.test(group); }
   /// Whether merging these nodes would create a cycle between kernels.
   bool creates_cycle(const std::vector<graph::Node*>& nodes);
 
@@ -82,6 +83,7 @@ class Partition {
   void merge_order(const Group& group);
 
   const graph::Graph& g_;
+  IndexTests& tests_;
   const FusionLimit limit_;
   const shaders::TargetFacts* device_;
   std::vector<FusionDecision> decisions_;
