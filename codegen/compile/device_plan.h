@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "codegen/compile/compile_context.h"
-#include "codegen/kernel/ir/kernel.h"
 #include "codegen/lower/fuse/fuse.h"
+#include "codegen/probes/probes.h"
 #include "codegen/target/target.h"
 
 namespace reprise {
@@ -14,7 +14,7 @@ namespace reprise {
 /// The plan of one variant, and the kernel IR of its kernels if they are to be probed.
 struct DevicePlan {
   plan::Plan plan;
-  std::vector<kernel::Kernel> kernels;
+  std::vector<EmittedKernel> kernels;
 };
 
 /// If a group's kernel cannot be written, `failed` is set to the group.

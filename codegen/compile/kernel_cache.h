@@ -24,10 +24,17 @@ class KernelCache {
   /// kernel::legalize(). Kernels with the same number are equal.
   Status legalize(kernel::Kernel& k, std::optional<size_t> number,
                   const kernel::LegalizeFor& target);
-  Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const emit::SpirvOptions& options);
+  /// Makes what legalize() will give for such kernels.
+  Status prepare(const kernel::Kernel& k, std::optional<size_t> number,
+                 const kernel::LegalizeFor& target);
+  /// `structure`: kernel::structure(k).
+  Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const std::string& structure,
+                                      const emit::SpirvOptions& options);
 
  private:
   using Known = std::shared_ptr<const kernel::Kernel>;
+  Result<Known> legal_form(const kernel::Kernel& k, std::optional<size_t> number,
+                           const kernel::LegalizeFor& target);
   Known find(const std::unordered_map<std::string, Known>& in, const std::string& key) const;
 
   bool enabled_;

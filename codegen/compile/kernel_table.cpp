@@ -6,8 +6,8 @@
 #include "codegen/kernel/build/guard.h"
 #include "codegen/kernel/ir/share.h"
 #include "codegen/plan/batch_launches.h"
-#include "runtime/base/parallel.h"
 #include "runtime/base/timing.h"
+#include "runtime/platform/parallel.h"
 
 namespace reprise {
 
@@ -76,7 +76,7 @@ Status KernelTable::add(size_t step, PendingKernel&& pending) {
 }
 
 Status KernelTable::share() {
-  RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
+  RP_ASSIGN(kernel::SharedKernels shared, kernel::share(std::move(kernels_)));
   kernels_ = std::move(shared.kernels);
   for (const Use& u : uses_) {
     const kernel::SharedUse& use = shared.uses[u.kernel];
@@ -132,9 +132,12 @@ Status KernelTable::emit(const lower::Group** failed) {
   for (kernel::Kernel& k : kernels_) k.name = unique(k.name);
   const size_t n = kernels_.size();
   std::vector<plan::KernelCode> codes(n);
+  std::vector<std::string> structures(n);
   std::vector<Status> done(n);
-  RP_TRY(in_parallel(n, context_.options.threads, "kernels were emitted",
-                     [&](size_t i) { done[i] = emit(kernels_[i], codes[i]); }));
+  RP_TRY(in_parallel(n, context_.options.threads, "kernels were emitted", [&](size_t i) {
+    structures[i] = kernel::structure(kernels_[i]);
+    done[i] = emit(kernels_[i], structures[i], codes[i]);
+  }));
   for (size_t i = 0; i < n; ++i) {
     if (!done[i].ok()) {
       for (const Use& u : uses_)
@@ -144,12 +147,14 @@ Status KernelTable::emit(const lower::Group** failed) {
     RP_TRY(show(kernels_[i], codes[i]));
   }
   p_.kernels = std::move(codes);
-  if (context_.options.probes) emitted_ = std::move(kernels_);
+  for (size_t i = 0; i < n && context_.options.probes; ++i)
+    emitted_.push_back({std::move(kernels_[i]), std::move(structures[i])});
   context_.times.emit += ms_since(start);
   return {};
 }
 
-Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
+Status KernelTable::emit(const kernel::Kernel& k, const std::string& structure,
+                         plan::KernelCode& code) {
   code.name = k.name;
   code.workgroup = k.workgroup;
   code.n_buffers = static_cast<uint32_t>(k.buffers.size());
@@ -166,7 +171,7 @@ Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
     spirv_options.loads_64_bits = target_.loads_64_bits;
     spirv_options.keeps_loops = target_.predicate.cpu_type;
     spirv_options.descriptors = target_.predicate.storage_buffers != 0;
-    RP_ASSIGN(code.spirv, context_.kernels.spirv(k, spirv_options));
+    RP_ASSIGN(code.spirv, context_.kernels.spirv(k, structure, spirv_options));
   }
   return {};
 }

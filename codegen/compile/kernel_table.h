@@ -12,6 +12,7 @@
 #include "codegen/compile/compile_context.h"
 #include "codegen/kernel/ir/kernel.h"
 #include "codegen/plan/state_updates.h"
+#include "codegen/probes/probes.h"
 #include "codegen/target/target.h"
 
 namespace reprise {
@@ -33,11 +34,11 @@ class KernelTable {
   /// Emits the kernels. If one cannot be emitted, `failed` is a group that uses it.
   Status emit(const lower::Group** failed);
   /// The kernels of the plan, in order; empty unless they are to be probed.
-  std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
+  std::vector<EmittedKernel> take_emitted() { return std::move(emitted_); }
 
  private:
   /// Fills in the code of a kernel: SPIR-V, or CUDA text. Threads call it concurrently.
-  Status emit(const kernel::Kernel& k, plan::KernelCode& code);
+  Status emit(const kernel::Kernel& k, const std::string& structure, plan::KernelCode& code);
   /// Calls CompileOptions::on_kernel_ir and on_kernel.
   Status show(const kernel::Kernel& k, const plan::KernelCode& code);
   std::string unique(const std::string& base);
@@ -54,7 +55,7 @@ class KernelTable {
   std::vector<kernel::Kernel> kernels_;
   std::vector<Use> uses_;
   std::unordered_map<size_t, size_t> numbered_;  // kernels by their number
-  std::vector<kernel::Kernel> emitted_;
+  std::vector<EmittedKernel> emitted_;
   std::set<std::string> names_;
 };
 

@@ -20,9 +20,10 @@ struct Job {
   std::vector<const lower::Target*> targets;
 };
 
-Status legalize(CompileContext& context, lower::Lowered& lowered, const lower::Target& target) {
-  for (lower::LoweredLaunch& l : lowered.launches)
-    RP_TRY(context.kernels.legalize(l.kernel, l.number, legalized_for(target)));
+Status legalize(CompileContext& context, const lower::Lowered& lowered,
+                const lower::Target& target) {
+  for (const lower::LoweredLaunch& l : lowered.launches)
+    RP_TRY(context.kernels.prepare(l.kernel, l.number, legalized_for(target)));
   return {};
 }
 
@@ -35,13 +36,14 @@ struct JobTimes {
 Status make(CompileContext& context, const lower::Group& group, const lower::Target& target,
             JobTimes& times, lower::LoopForm form = lower::LoopForm::Short) {
   auto start = Clock::now();
-  RP_ASSIGN(lower::Lowered lowered, context.lowerings.lower(group, target, 0, form));
+  RP_ASSIGN(const lower::Lowered* const lowered,
+            context.lowerings.kernels_of(group, target, 0, form));
   const bool needs_long =
       form == lower::LoopForm::Short &&
-      !lower::needs_long_form(context.model, lowered, group, target).is_const(0);
+      !lower::needs_long_form(context.model, *lowered, group, target).is_const(0);
   times.lower += ms_since(start);
   start = Clock::now();
-  RP_TRY(legalize(context, lowered, target));
+  RP_TRY(legalize(context, *lowered, target));
   times.legalize += ms_since(start);
   return needs_long ? make(context, group, target, times, lower::LoopForm::Long) : Status();
 }

@@ -41,27 +41,43 @@ bool exchange_values(Lowered& lowered, const std::vector<graph::ValueId>& from,
 
 }  // namespace
 
-Result<Lowered> LowerOnce::lower(const Group& group, const Target& target, size_t choice,
-                                 LoopForm form) {
+std::shared_ptr<const GroupKey> LowerOnce::shared_key(const Group& group) const {
+  return group.key ? group.key : std::make_shared<const GroupKey>(key_of(g_, group));
+}
+
+Result<const LowerOnce::Entry*> LowerOnce::entry_of(const Group& group,
+                                                    const std::shared_ptr<const GroupKey>& key,
+                                                    const Target& target, size_t choice,
+                                                    LoopForm form) {
   const TargetFacts facts = target;
-  if (!enabled_) return lower::lower(g_, group, facts, choice, form);
-  const std::shared_ptr<const GroupKey> key =
-      group.key ? group.key : std::make_shared<const GroupKey>(key_of(g_, group));
   std::string variation = std::to_string(choice) + (form == LoopForm::Long ? "long#" : "#");
   variation += key->bytes;
-  const Entry* equal = find(variation, target);
-  if (equal == nullptr) {
-    RP_ASSIGN(Lowered lowered, lower::lower(g_, group, facts, choice, form));
-    const std::lock_guard lock(mutex_);
-    for (LoweredLaunch& launch : lowered.launches) launch.number = kernels_++;
-    entries_[std::move(variation)].push_back({facts, lowered, key});
-    return lowered;
-  }
+  if (const Entry* equal = find(variation, target)) return equal;
+  RP_ASSIGN(Lowered lowered, lower::lower(g_, group, facts, choice, form));
+  const std::lock_guard lock(mutex_);
+  for (LoweredLaunch& launch : lowered.launches) launch.number = kernels_++;
+  std::deque<Entry>& entries = entries_[std::move(variation)];
+  entries.push_back({facts, std::move(lowered), key});
+  return &entries.back();
+}
+
+Result<const Lowered*> LowerOnce::kernels_of(const Group& group, const Target& target,
+                                             size_t choice, LoopForm form) {
+  RP_ASSIGN(const Entry* const entry, entry_of(group, shared_key(group), target, choice, form));
+  return &entry->lowered;
+}
+
+Result<Lowered> LowerOnce::lower(const Group& group, const Target& target, size_t choice,
+                                 LoopForm form) {
+  if (!enabled_) return lower::lower(g_, group, target, choice, form);
+  const std::shared_ptr<const GroupKey> key = shared_key(group);
+  RP_ASSIGN(const Entry* const equal, entry_of(group, key, target, choice, form));
   Lowered lowered = equal->lowered;
+  if (equal->key->values == key->values) return lowered;
   if (exchange_values(lowered, equal->key->values, key->values)) return lowered;
   const std::lock_guard lock(mutex_);
   incomplete_keys_.push_back(kernel_name(group));
-  return lower::lower(g_, group, facts, choice, form);
+  return lower::lower(g_, group, target, choice, form);
 }
 
 }  // namespace reprise::lower

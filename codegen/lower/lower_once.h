@@ -19,7 +19,10 @@ class LowerOnce {
   LowerOnce(const graph::Graph& g, bool enabled) : g_(g), enabled_(enabled) {}
   bool enabled() const { return enabled_; }
 
-  /// See lower::lower().
+  /// See lower::lower(). The kernels of an equal group of the same graph, in whose values its
+  /// buffers may be; valid as long as this.
+  Result<const Lowered*> kernels_of(const Group& group, const Target& target, size_t choice = 0,
+                                    LoopForm form = LoopForm::Short);
   Result<Lowered> lower(const Group& group, const Target& target, size_t choice = 0,
                         LoopForm form = LoopForm::Short);
   /// Names of kernels that read a value which their group's key lacks, which is a fault of the key.
@@ -32,7 +35,10 @@ class LowerOnce {
     Lowered lowered;
     std::shared_ptr<const GroupKey> key;  // of the group that was lowered
   };
+  std::shared_ptr<const GroupKey> shared_key(const Group& group) const;
   const Entry* find(const std::string& key, const Target& target) const;
+  Result<const Entry*> entry_of(const Group& group, const std::shared_ptr<const GroupKey>& key,
+                                const Target& target, size_t choice, LoopForm form);
 
   const graph::Graph& g_;
   bool enabled_;

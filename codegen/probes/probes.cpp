@@ -9,7 +9,6 @@
 #include "codegen/interpreter/demand.h"
 #include "codegen/interpreter/native_error.h"
 #include "codegen/kernel/ir/scalar_eval.h"
-#include "codegen/kernel/ir/share.h"
 #include "codegen/options/progress.h"
 #include "codegen/probes/probe_grid.h"
 #include "codegen/probes/probe_kernel.h"
@@ -63,11 +62,12 @@ std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan
 class Prober {
  public:
   /// `steps`: those that launch the kernel.
-  Prober(const plan::Plan& p, const plan::Interface& io, const kernel::Kernel& k,
+  Prober(const plan::Plan& p, const plan::Interface& io, const EmittedKernel& k,
          std::vector<uint32_t> steps, uint32_t subgroup_size, ProbeFills& fills)
       : p_(p),
         io_(io),
-        k_(k),
+        k_(k.kernel),
+        structure_(k.structure),
         subgroup_size_(subgroup_size),
         fills_(fills),
         steps_(std::move(steps)) {}
@@ -75,7 +75,7 @@ class Prober {
   std::string key() const {
     // The key includes the kernel's name, as messages contain it.
     const uint32_t subgroup_size = uses_subgroups(k_) ? subgroup_size_ : 0;
-    std::string text = std::to_string(subgroup_size) + k_.name + "\n" + kernel::structure(k_);
+    std::string text = std::to_string(subgroup_size) + k_.name + "\n" + structure_;
     for (uint32_t use = 0; use < steps_.size(); ++use) text += describe(p_, launch_of(use), io_);
     return text;
   }
@@ -86,10 +86,6 @@ class Prober {
   /// Probe::step of the result is an index into steps().
   Probe make() const {
     Probe skipped;
-    if (const Status sound = kernel::verify_structure(k_); !sound.ok()) {
-      skipped.skipped = sound.message();
-      return skipped;
-    }
     const auto attempt = [&](const Sizes& sizes) -> std::optional<Probe> {
       auto probe = at_sizes(sizes);
       if (probe.ok()) return std::move(*probe);
@@ -488,6 +484,7 @@ class Prober {
   const plan::Plan& p_;
   const plan::Interface& io_;
   const kernel::Kernel& k_;
+  const std::string& structure_;
   uint32_t subgroup_size_;
   ProbeFills& fills_;
   std::vector<uint32_t> steps_;
@@ -496,7 +493,7 @@ class Prober {
 }  // namespace
 
 Result<std::vector<Probe>> ProbeMaker::make(const plan::Plan& p, const Predicate& device,
-                                            const std::vector<kernel::Kernel>& kernels) {
+                                            const std::vector<EmittedKernel>& kernels) {
   const uint32_t subgroup_size = device.subgroup_size != 0 ? device.subgroup_size
                                  : device.api == Api::Cuda ? 32
                                                            : 8;

@@ -14,6 +14,12 @@
 
 namespace reprise {
 
+/// A kernel as it was emitted, and its kernel::structure().
+struct EmittedKernel {
+  kernel::Kernel kernel;
+  std::string structure;
+};
+
 /// Makes the probes of one model. Kernels that several variants share are interpreted once.
 class ProbeMaker {
  public:
@@ -22,9 +28,10 @@ class ProbeMaker {
       : io_(io), options_(options) {}
 
   /// Returns one probe for each kernel of the plan. `kernels`, parallel to the plan's, is the
-  /// kernel IR that they were emitted from. The probe of a kernel that cannot be probed says why.
+  /// kernel IR that they were emitted from, and verifies. The probe of a kernel that cannot be
+  /// probed says why.
   Result<std::vector<plan::Probe>> make(const plan::Plan& p, const Predicate& device,
-                                        const std::vector<kernel::Kernel>& kernels);
+                                        const std::vector<EmittedKernel>& kernels);
 
  private:
   const plan::Interface& io_;
