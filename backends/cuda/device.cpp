@@ -7,7 +7,7 @@
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/memory.h"
 #include "backends/cuda/recording.h"
-#include "runtime/base/parallel.h"
+#include "runtime/platform/parallel.h"
 
 namespace reprise::cuda {
 namespace {

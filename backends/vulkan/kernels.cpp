@@ -5,9 +5,9 @@
 
 #include "backends/vulkan/module_form.h"
 #include "backends/vulkan/recording.h"
-#include "runtime/base/parallel.h"
 #include "runtime/package/package.h"
 #include "runtime/plan/block_layout.h"
+#include "runtime/platform/parallel.h"
 
 namespace reprise::vulkan {
 namespace {

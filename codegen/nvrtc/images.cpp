@@ -9,8 +9,8 @@
 #include "codegen/nvrtc/cache.h"
 #include "codegen/options/progress.h"
 #include "runtime/base/cuda_entry.h"
-#include "runtime/base/parallel.h"
 #include "runtime/plan/block_layout.h"
+#include "runtime/platform/parallel.h"
 
 namespace reprise::nvrtc {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "codegen/options/compile_options.h"
-#include "runtime/base/parallel.h"
+#include "runtime/platform/parallel.h"
 
 namespace reprise {
 

@@ -10,8 +10,8 @@
 
 #include "python/native/arrays.h"
 #include "python/native/errors.h"
-#include "runtime/base/parallel.h"
 #include "runtime/package/package.h"
+#include "runtime/platform/parallel.h"
 
 namespace nb = nanobind;
 

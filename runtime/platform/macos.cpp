@@ -1,8 +1,10 @@
 // What macOS and iOS have that POSIX has not.
 #include <mach-o/dyld.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+#include <thread>
 
 #include "runtime/platform/library.h"
 #include "runtime/platform/process.h"
@@ -19,6 +21,10 @@ std::string program_folder() {
   if (::_NSGetExecutablePath(path.data(), &size) != 0) return {};
   const std::string_view name(path.data());
   return std::string(name.substr(0, name.rfind('/') + 1));
+}
+
+unsigned processors() {
+  return std::max(std::thread::hardware_concurrency(), 1U);
 }
 
 void give_back_memory() {}

@@ -9,6 +9,8 @@
 namespace reprise::platform {
 
 uint64_t process_id();
+/// How many processors this thread may run on, at least 1.
+unsigned processors();
 /// Calls `f` in children of fork() from now on, where there are any.
 void call_in_forked_child(void (*f)());
 /// Keeps the library that this code is in loaded until the process ends, where the linker cannot:

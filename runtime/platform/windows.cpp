@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "runtime/platform/file.h"
 #include "runtime/platform/library.h"
@@ -453,6 +455,14 @@ std::string program_folder() {
 
 uint64_t process_id() {
   return ::GetCurrentProcessId();
+}
+
+unsigned processors() {
+  DWORD_PTR allowed = 0, all = 0;
+  const bool known = ::GetProcessAffinityMask(::GetCurrentProcess(), &allowed, &all) != 0;
+  // 0: the process has threads in several groups of processors.
+  const auto count = static_cast<unsigned>(std::popcount(uint64_t{known ? allowed : 0}));
+  return std::max(count != 0 ? count : std::thread::hardware_concurrency(), 1U);
 }
 
 void call_in_forked_child(void (*)()) {}

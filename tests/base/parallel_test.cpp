@@ -1,9 +1,15 @@
 // Work on threads: what f throws ends the work and is an error, never the end of the process.
-#include "runtime/base/parallel.h"
+#include "runtime/platform/parallel.h"
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <stdexcept>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 namespace reprise {
 namespace {
@@ -41,6 +47,30 @@ TEST(InParallel, ExceptionsAreErrors) {
     }
   }
 }
+
+#if defined(__linux__)
+TEST(InParallel, AsManyThreadsAsProcessorsThatItMayRunOn) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(platform::processors(), static_cast<unsigned>(CPU_COUNT(&all)));
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++i)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(platform::processors(), 1U);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  const Status s = in_parallel(100, 0, "counting", [&](size_t) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
+  EXPECT_TRUE(s.ok());
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+}
+#endif
 
 }  // namespace
 }  // namespace reprise

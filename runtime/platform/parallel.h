@@ -13,6 +13,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/base/threads.h"
+#include "runtime/platform/process.h"
 
 namespace reprise {
 
@@ -38,8 +39,7 @@ Status in_parallel(size_t n, const Threads& threads, const char* what, const F& 
     threads.executor(n, [&](size_t) { work(); });
     work();  // what it left out
   } else {
-    const unsigned wanted =
-        threads.count != 0 ? threads.count : std::thread::hardware_concurrency();
+    const unsigned wanted = threads.count != 0 ? threads.count : platform::processors();
     std::vector<std::thread> pool;
     try {
       for (size_t t = 1; t < std::min<size_t>(wanted, n); ++t) pool.emplace_back(work);
