@@ -180,6 +180,43 @@ TEST(Builder, BranchesThatStoreWhatIsLoadedStay) {
   }
 }
 
+TEST(Builder, ManyValuesAreSharedUntilTheirBlocksEnd) {
+  constexpr int kMany = 300;
+  Builder b("many");
+  const int y = b.buffer("y", Ty::I32, Access::Write);
+  const int l = b.local("l", kI32);
+  const Val i = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
+  b.local_store(l, i);
+  for (int n = 0; n < kMany; ++n) b.i32(n);
+  /// How many instructions sums of v and each number add.
+  const auto added = [&](Val v, bool swapped) {
+    const size_t before = b.instruction_count();
+    Val sum = v;
+    for (int n = 1; n < kMany; ++n) {
+      const Val one =
+          swapped ? b.mul(b.i32(n), b.add(b.i32(n), v)) : b.mul(b.add(v, b.i32(n)), b.i32(n));
+      if (n == 7) sum = one;
+    }
+    const size_t after = b.instruction_count();
+    b.store(y, i, sum);
+    return after - before;
+  };
+  for (int block = 0; block < 3; ++block) {
+    b.if_then(b.lt(i, b.i32(block + 5)), [&] {
+      const Val outer = b.local_load(l);
+      EXPECT_EQ(added(outer, false), 2 * (kMany - 1) - 1);  // one factor is 1
+      EXPECT_EQ(added(outer, true), 0);
+      b.if_then(b.lt(i, b.i32(2)), [&] {
+        EXPECT_EQ(added(outer, false), 0);
+        EXPECT_EQ(added(b.local_load(l), true), 2 * (kMany - 1) - 1);
+      });
+      EXPECT_EQ(added(outer, false), 0);
+    });
+  }
+  EXPECT_EQ(added(i, false), 2 * (kMany - 1) - 1);
+  EXPECT_NE(simplified(b), "");
+}
+
 TEST(Builder, ReportsTypeErrors) {
   struct Case {
     std::function<void(Builder&)> write;

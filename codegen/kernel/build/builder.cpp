@@ -1,7 +1,9 @@
 #include "codegen/kernel/build/builder.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <utility>
 
 #include "codegen/kernel/ir/scalar_eval.h"
 
@@ -30,7 +32,8 @@ Builder Builder::like(const Kernel& k) {
   const size_t expected = k.insts.size() * 5 / 4;  // rewrites expand some instructions
   b.k_.insts.reserve(expected);
   b.block_of_.reserve(expected);
-  b.shared_.reserve(k.insts.size());
+  b.next_shared_.reserve(expected);
+  b.rehash(std::bit_ceil(std::max<size_t>(k.insts.size(), 64)));
   return b;
 }
 
@@ -120,15 +123,6 @@ bool Builder::check_access(const BufferParam& b, Val index, int lanes, uint32_t 
 
 // --- Placing instructions
 
-size_t Builder::KeyHash::operator()(const Key& k) const {
-  size_t h = static_cast<size_t>(k.op) * 31 + static_cast<size_t>(k.type.ty) * 7 + k.type.lanes;
-  const auto mix = [&h](uint64_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15U + (h >> 29U); };
-  mix(k.imm);
-  mix(k.align);
-  for (Val v : k.args) mix(static_cast<uint64_t>(v.id));
-  return h;
-}
-
 Val Builder::place(const Inst& inst, size_t scope) {
   const auto id = static_cast<int32_t>(k_.insts.size());
   const bool head =
@@ -173,12 +167,62 @@ static bool commutes(const Inst& inst) {
   }
 }
 
+/// A hash of what a pure instruction computes; the order of operands that commute does not matter.
+static uint64_t hash_of(const Inst& i) {
+  uint64_t h =
+      static_cast<uint64_t>(i.op) * 31 + static_cast<uint64_t>(i.type.ty) * 7 + i.type.lanes;
+  const auto mix = [&h](uint64_t v) { h = (h ^ v) * 0x9e3779b97f4a7c15U + (h >> 29U); };
+  mix(i.imm);
+  mix(i.align);
+  if (commutes(i)) {
+    mix(static_cast<uint64_t>(std::min(i.args[0].id, i.args[1].id)));
+    mix(static_cast<uint64_t>(std::max(i.args[0].id, i.args[1].id)));
+  } else {
+    for (const Val v : i.args) mix(static_cast<uint64_t>(v.id));
+  }
+  return h ^ (h >> 32U);
+}
+
+/// Whether two pure instructions compute the same value.
+static bool computes_same(const Inst& a, const Inst& b) {
+  if (a.op != b.op || a.type != b.type || a.imm != b.imm || a.align != b.align) return false;
+  return a.args == b.args || (commutes(a) && a.args[0] == b.args[1] && a.args[1] == b.args[0]);
+}
+
+int32_t& Builder::first_shared(const Inst& inst) {
+  return first_shared_[hash_of(inst) & (first_shared_.size() - 1)];
+}
+
+void Builder::share(int32_t id, size_t scope) {
+  if (++shared_count_ > first_shared_.size()) rehash(2 * first_shared_.size());
+  next_shared_.resize(k_.insts.size(), -1);
+  int32_t& first = first_shared(k_.insts[static_cast<size_t>(id)]);
+  next_shared_[static_cast<size_t>(id)] = std::exchange(first, id);
+  open_[scope].shared.push_back(id);
+}
+
+void Builder::end_sharing(int32_t id) {
+  int32_t* at = &first_shared(k_.insts[static_cast<size_t>(id)]);
+  while (*at != id) at = &next_shared_[static_cast<size_t>(*at)];
+  *at = next_shared_[static_cast<size_t>(id)];
+  --shared_count_;
+}
+
+/// `size`: a power of two.
+void Builder::rehash(size_t size) {
+  first_shared_.assign(size, -1);
+  for (const Scope& s : open_) {
+    for (const int32_t id : s.shared) {
+      int32_t& first = first_shared(k_.insts[static_cast<size_t>(id)]);
+      next_shared_[static_cast<size_t>(id)] = std::exchange(first, id);
+    }
+  }
+}
+
 Val Builder::emit_shared(const Inst& inst, bool hoist) {
   if (!error_.empty()) return {};
-  Key key{inst.op, inst.type, inst.imm, inst.align, inst.args};
-  if (commutes(inst) && key.args[1].id < key.args[0].id) std::swap(key.args[0], key.args[1]);
-  const auto [known, is_new] = shared_.try_emplace(key);
-  if (!is_new) return known->second;
+  for (int32_t id = first_shared(inst); id >= 0; id = next_shared_[static_cast<size_t>(id)])
+    if (computes_same(k_.insts[static_cast<size_t>(id)], inst)) return Val{id};
   size_t scope = open_.size() - 1;
   if (inst.args.empty() && is_pure(inst.op)) {
     scope = 0;
@@ -190,9 +234,9 @@ Val Builder::emit_shared(const Inst& inst, bool hoist) {
     }
     while (scope > lowest && open_[scope].loop) --scope;
   }
-  known->second = place(inst, scope);
-  open_[scope].shared.push_back(known);
-  return known->second;
+  const Val v = place(inst, scope);
+  share(v.id, scope);
+  return v;
 }
 
 Val Builder::emit_pure(const Inst& inst) {

@@ -13,11 +13,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "codegen/kernel/ir/kernel.h"
-#include "runtime/base/small_blocks.h"
 #include "runtime/expr/expr.h"
 
 namespace reprise::kernel {
@@ -185,24 +183,10 @@ class Builder {
   Result<Kernel> finish();
 
  private:
-  /// Pure instructions with equal keys compute the same value.
-  struct Key {
-    Op op;
-    Type type;
-    uint64_t imm;
-    uint32_t align;
-    InlineList<Val, 4> args;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct KeyHash {
-    size_t operator()(const Key& k) const;
-  };
-  using Shared = std::unordered_map<Key, Val, KeyHash, std::equal_to<>,
-                                    SmallAllocator<std::pair<const Key, Val>>>;
   struct Scope {  // an open block
     int32_t block = 0;
     bool loop = false;
-    std::vector<Shared::iterator> shared;  // entries that end with the block
+    std::vector<int32_t> shared;  // instructions that are shared until the block ends
   };
 
   Value bound(Val v) { return {*this, v}; }
@@ -252,6 +236,10 @@ class Builder {
   std::optional<Val> drop_wrap(ScalarOp op, Type t, Val a, Val b) const;
   void write_block(int32_t block, bool loop, const std::function<void()>& write);
   int32_t new_block();
+  int32_t& first_shared(const Inst& inst);
+  void share(int32_t id, size_t scope);
+  void end_sharing(int32_t id);
+  void rehash(size_t size);
   const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
   /// The bits of a lane of a constant.
   std::optional<uint64_t> const_bits(Val v) const {
@@ -263,9 +251,12 @@ class Builder {
   }
 
   Kernel k_;
-  std::vector<Scope> open_;        // innermost last
-  std::vector<int32_t> depth_;     // per block: its index in open_; -1: it is closed
-  Shared shared_;                  // instructions that are visible in open blocks
+  std::vector<Scope> open_;     // innermost last
+  std::vector<int32_t> depth_;  // per block: its index in open_; -1: it is closed
+  // Instructions that are visible in open blocks, by the hash of what they compute.
+  std::vector<int32_t> first_shared_ = std::vector<int32_t>(64, -1);  // by hash: the last one
+  std::vector<int32_t> next_shared_;  // by instruction: the next with that hash, or -1
+  size_t shared_count_ = 0;
   std::vector<int32_t> block_of_;  // per instruction
   std::vector<int32_t> head_;      // constants, parameters and builtins, which start the body
   std::string error_;

@@ -276,7 +276,7 @@ void Builder::write_block(int32_t block, bool loop, const std::function<void()>&
   depth_[static_cast<size_t>(block)] = static_cast<int32_t>(open_.size());
   open_.push_back(std::move(scope));
   write();
-  for (const auto& it : open_.back().shared) shared_.erase(it);
+  for (const int32_t id : open_.back().shared) end_sharing(id);
   open_.pop_back();
   depth_[static_cast<size_t>(block)] = -1;
 }
