@@ -12,8 +12,11 @@ Status legalized(kernel::Kernel& k, const kernel::LegalizeFor& target) {
 
 std::string key(std::initializer_list<bool> flags, const std::string& kernel) {
   std::string out;
+  out.reserve(flags.size() + 1 + kernel.size());
   for (const bool f : flags) out += f ? '1' : '0';
-  return out + ' ' + kernel;
+  out += ' ';
+  out += kernel;
+  return out;
 }
 
 void take(kernel::Kernel& k, const kernel::Kernel& equal) {

@@ -1,6 +1,7 @@
 #include "runtime/package/spirv_form.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "runtime/base/varint.h"
@@ -111,22 +112,22 @@ bool is_literal(uint32_t op, uint32_t operand) {
   }
 }
 
-/// Encodes numbers as bytes.
+/// Encodes numbers as bytes, in memory that has room for all of them.
 class Writer {
  public:
-  explicit Writer(size_t expected_bytes) : out_(expected_bytes) {}
+  explicit Writer(std::byte* begin) : at_(begin) {}
   bool number(uint64_t& v) {
-    out_.number(v);
+    at_ = VarintWriter<std::vector<std::byte>>::put(at_, v);
     return true;
   }
   bool raw(uint32_t& v) {
-    for (int shift = 0; shift < 32; shift += 8) out_.byte(static_cast<uint8_t>(v >> shift));
+    for (int shift = 0; shift < 32; shift += 8) *at_++ = static_cast<std::byte>(v >> shift);
     return true;
   }
-  std::vector<std::byte> take() { return out_.take(); }
+  std::byte* end() const { return at_; }
 
  private:
-  VarintWriter<std::vector<std::byte>> out_;
+  std::byte* at_;
 };
 
 /// Decodes numbers from bytes. Its functions return false if the bytes end or are not those of a
@@ -296,9 +297,10 @@ uint64_t max_compact_bytes(uint64_t count) {
 
 std::vector<std::byte> compact_spirv(std::span<const uint32_t> words) {
   std::vector<uint32_t> copy(words.begin(), words.end());
-  Writer writer(copy.size() * 2);
+  const auto room = std::make_unique_for_overwrite<std::byte[]>(max_compact_bytes(copy.size()));
+  Writer writer(room.get());
   Form<Writer>(copy, writer).run();
-  return writer.take();
+  return {room.get(), writer.end()};
 }
 
 Result<std::vector<uint32_t>> expand_spirv(std::span<const std::byte> bytes, size_t count) {

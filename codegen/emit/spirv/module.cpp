@@ -207,6 +207,7 @@ Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) cons
     const uint32_t preserve[] = {entry, spv::ExecutionModeSignedZeroInfNanPreserve, width};
     append(out, spv::OpExecutionMode, preserve);
   }
+  out.reserve(out.size() + names_.size() + decorations_.size() + globals_.size() + code_.size());
   for (const Words* section : {&names_, &decorations_, &globals_, &code_}) {
     out.insert(out.end(), section->begin(), section->end());
   }
