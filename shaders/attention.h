@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "codegen/target/target_facts.h"
+#include "shaders/operand.h"
 #include "shaders/result_tile.h"
 
 namespace reprise::shaders {
@@ -29,6 +30,13 @@ class Attention {
   virtual Index row(Value at) = 0;
   virtual Index key(Value at, int block) = 0;
   virtual Index column(Value vec) = 0;
+
+  /// What is known of the operands, in kernels that ask. Queries and keys are indexed as (row or
+  /// key, position of the head), values as (column, key). As with GEMMs (contraction.h), the plain
+  /// form knows no edges: it does not clamp.
+  virtual Operand queries() { return {}; }
+  virtual Operand keys() { return {}; }
+  virtual Operand values() { return {}; }
 
   virtual Value key_count() = 0;
   /// Whether the number of keys is known to be a multiple of this block size.

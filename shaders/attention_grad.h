@@ -42,6 +42,12 @@ class AttentionGrad {
   virtual Index other(Value at, int block) = 0;
   virtual Index column(Value vec) = 0;
 
+  /// What is known of a factor (see row_at()) of the rows and of the others, in kernels that ask:
+  /// indexed as (row or other one, position of the head). That of others is valid in the body of
+  /// blocks() that asks.
+  virtual Operand rows(int /*factor*/) { return {}; }
+  virtual Operand others(int /*factor*/) { return {}; }
+
   virtual Value other_count() = 0;
   /// Whether the number of others is known to be a multiple of this block size.
   virtual bool whole_blocks(int others) const = 0;

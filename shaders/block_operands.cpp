@@ -2,23 +2,32 @@
 
 namespace reprise::shaders {
 
-BlockOperands::BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b)
+BlockOperands::BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b,
+                             bool pairs)
     : w_(work),
       builder_(work.gemm.builder()),
       shared_(shared),
       element_{kernel::compute_type(builder_.shared_type(shared)), 1},
+      pairs_(pairs),
       a_{a, true},
       b_{b, work.gemm.b_along_k()} {
   find_a();
   find_b();
 }
 
-/// Splits `count` vectors over the invocations. Calls fn once for each vector of an invocation,
-/// with its number.
-void BlockOperands::divide(int count, const std::function<void(Value)>& fn) {
+/// How many neighbours of `count` vectors, of which a line of memory has `per_line`, an invocation
+/// loads.
+int BlockOperands::pair_size(int count, int per_line) const {
+  const int invocations = static_cast<int>(w_.tile.workgroup);
+  return pairs_ && per_line % 2 == 0 && count % (2 * invocations) == 0 ? 2 : 1;
+}
+
+/// Splits `count` pairs of vectors, or single ones, over the invocations. Calls fn once for each
+/// pair of an invocation, with its number.
+void BlockOperands::divide(int count, int pair, const std::function<void(Value)>& fn) {
   const Value local = local_index(builder_);
   const int invocations = static_cast<int>(w_.tile.workgroup);
-  for (int first = 0; first < count; first += invocations) fn(local + first);
+  for (int first = 0; first < count / pair; first += invocations) fn(local + first);
 }
 
 BlockOperands::Vector BlockOperands::vector(const BlockLayout& layout, Value k, Value i,
@@ -33,13 +42,18 @@ BlockOperands::Vector BlockOperands::vector(const BlockLayout& layout, Value k, 
 
 void BlockOperands::find_a() {
   const int quads = w_.tile.step / 4;
-  divide(w_.tile.rows * quads, [&](Value n) {
-    const bool along = w_.gemm.a_along_k();
-    const Value quad = along ? n % quads : n / w_.tile.rows;
-    const Value r = along ? n / quads : n % w_.tile.rows;
-    Index row = w_.gemm.row(w_.origin.row + r);
-    a_.vectors.push_back(vector(a_.layout, quad, r, quad * 4));
-    a_.vectors.back().row = std::move(row);
+  const int count = w_.tile.rows * quads;
+  const bool along = w_.gemm.a_along_k();
+  const int pair = along && w_.gemm.whole_k_blocks() ? pair_size(count, quads) : 1;
+  divide(count, pair, [&](Value n) {
+    const Value first = along ? n % (quads / pair) : n / w_.tile.rows;
+    const Value r = along ? n / (quads / pair) : n % w_.tile.rows;
+    for (int p = 0; p < pair; ++p) {
+      const Value quad = first * pair + p;
+      Index row = w_.gemm.row(w_.origin.row + r);
+      a_.vectors.push_back(vector(a_.layout, quad, r, quad * 4));
+      a_.vectors.back().row = std::move(row);
+    }
   });
 }
 
@@ -51,18 +65,28 @@ void BlockOperands::find_b() {
   const Value tile = w_.origin.column_tile;
   if (b_.along_k) {
     const int quads = w_.tile.step / 4;
-    divide(w_.tile.columns * quads, [&](Value n) {
-      const Value quad = n % quads, c = n / quads;
-      Column column = w_.gemm.column(tile * w_.tile.columns + c);
-      add(std::move(column), vector(b_.layout, quad, c, quad * 4));
+    const int count = w_.tile.columns * quads;
+    const int pair = w_.gemm.whole_k_blocks() ? pair_size(count, quads) : 1;
+    divide(count, pair, [&](Value n) {
+      const Value first = n % (quads / pair), c = n / (quads / pair);
+      for (int p = 0; p < pair; ++p) {
+        const Value quad = first * pair + p;
+        Column column = w_.gemm.column(tile * w_.tile.columns + c);
+        add(std::move(column), vector(b_.layout, quad, c, quad * 4));
+      }
     });
     return;
   }
   const int width = w_.tile.columns / 4;
-  divide(width * w_.tile.step, [&](Value n) {
-    const Value v = n % width, k = n / width;
-    Column column = w_.gemm.column(tile * width + v);
-    add(std::move(column), vector(b_.layout, k, v * 4, k));
+  const int count = width * w_.tile.step;
+  const int pair = w_.gemm.whole_columns() ? pair_size(count, width) : 1;
+  divide(count, pair, [&](Value n) {
+    const Value first = n % (width / pair), k = n / (width / pair);
+    for (int p = 0; p < pair; ++p) {
+      const Value v = first * pair + p;
+      Column column = w_.gemm.column(tile * width + v);
+      add(std::move(column), vector(b_.layout, k, v * 4, k));
+    }
   });
 }
 

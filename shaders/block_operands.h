@@ -22,8 +22,10 @@ struct BlockLayout {
 class BlockOperands {
  public:
   /// Writes the code that finds which vectors an invocation loads. `shared` is an array of F32, or
-  /// of a 16-bit type of which the elements of both operands are values.
-  BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b);
+  /// of a 16-bit type of which the elements of both operands are values. `pairs`: an invocation
+  /// loads two neighbouring vectors where they are neighbours in memory, so that legalize() can
+  /// join them.
+  BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b, bool pairs = false);
 
   /// Loops over K and calls `multiply` for every step, with the offset in the shared array at which
   /// its buffer begins. If the last step may not be whole, it is the first one, so that no load in
@@ -47,7 +49,8 @@ class BlockOperands {
     std::vector<Vector> vectors = {};
   };
   Vector vector(const BlockLayout& layout, Value k, Value i, Value first_k);
-  void divide(int count, const std::function<void(Value)>& fn);
+  int pair_size(int count, int per_line) const;
+  void divide(int count, int pair, const std::function<void(Value)>& fn);
   void find_a();
   void find_b();
   std::optional<Value> next_step(Value i);
@@ -62,6 +65,7 @@ class BlockOperands {
   kernel::Builder& builder_;
   int shared_;
   kernel::Type element_;
+  bool pairs_;
   Operand a_, b_;
   int locals_ = 0;
 };

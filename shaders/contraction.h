@@ -95,6 +95,8 @@ class Gemm {
   /// Whether all blocks are whole.
   virtual bool whole_k_blocks() const = 0;
   virtual GemmExtent extent() = 0;
+  /// Whether B has all columns of each tile.
+  virtual bool whole_columns() const { return false; }
   /// The first block of Tile::step values of K that this unit sums, and the number of its blocks.
   virtual Value first_k_block() = 0;
   virtual Value k_block_count() = 0;

@@ -54,6 +54,8 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   out.storage8 = target.predicate.needs_storage8;
   out.storage16 = target.predicate.needs_storage16;
   out.exact = target.predicate.api == Api::Cuda;
+  out.long_vectors = target.predicate.api == Api::Cuda;
+  out.joins_accesses = !target.cpu_type();
   return out;
 }
 

@@ -175,8 +175,10 @@ bool Interpreter::may_read_shared(const Step& s, std::span<const uint32_t> posit
       return may_read_shared<1>(s, positions);
     case 2:
       return may_read_shared<2>(s, positions);
-    default:
+    case 4:
       return may_read_shared<4>(s, positions);
+    default:
+      return may_read_shared<8>(s, positions);
   }
 }
 
@@ -246,8 +248,10 @@ void Interpreter::move_shared(const Step& s, std::span<const uint32_t> positions
       return move.operator()<1>();
     case 2:
       return move.operator()<2>();
-    default:
+    case 4:
       return move.operator()<4>();
+    default:
+      return move.operator()<8>();
   }
 }
 

@@ -209,11 +209,13 @@ void Interpreter::bitcast(const Step& s, const Active& active) {
 }
 
 void Interpreter::compose(const Step& s, const Active& /*active*/) {
-  for (size_t l = 0; l < s.inst->args.size(); ++l) {
+  const size_t each = s.inst->type.lanes / s.inst->args.size();
+  for (size_t l = 0; l < s.inst->type.lanes; ++l) {
+    const Row from = s.in[l / each].from(l % each * stride_);
     if (s.out.u64 != nullptr) {
-      std::copy_n(s.in[l].u64, s.width, s.out.u64 + l * stride_);
+      std::copy_n(from.u64, s.width, s.out.u64 + l * stride_);
     } else {
-      std::copy_n(s.in[l].u32, s.width, s.out.u32 + l * stride_);
+      std::copy_n(from.u32, s.width, s.out.u32 + l * stride_);
     }
   }
 }

@@ -86,6 +86,7 @@ constexpr GroupLowering kGroupLowerings[] = {
     {.name = "row",
      .begins = is_reduction,
      .shape = over_axes,
+     .reduces_rows = true,
      .loops_over_rows = true,
      .test_indices = test_rows,
      .lower = lower_row,
@@ -97,7 +98,7 @@ constexpr GroupLowering kGroupLowerings[] = {
      .test_indices = test_scan,
      .lower = lower_scan,
      .has_long_form = true},
-    {.name = "pointwise", .lower = lower_pointwise, .has_long_form = true},
+    {.name = "pointwise", .elementwise = true, .lower = lower_pointwise, .has_long_form = true},
     {.name = "host"},
 };
 
@@ -123,11 +124,21 @@ const GroupLowering& row_of(GroupKind kind) {
   return group_lowerings()[static_cast<size_t>(kind)];
 }
 
+std::span<const GroupKind> kinds_by_preference() {
+  static const std::vector<GroupKind> kinds = [] {
+    const size_t count = group_lowerings().size(), own = std::size(kGroupLowerings);
+    std::vector<GroupKind> out;
+    for (size_t i = 0; i < count; ++i) out.push_back(static_cast<GroupKind>((own + i) % count));
+    return out;
+  }();
+  return kinds;
+}
+
 std::optional<GroupKind> kind_begun_by(const graph::Node& n) {
-  const std::span<const GroupLowering> rows = group_lowerings();
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const bool named = is_kernel_of_its_own(n) && def_of(n)->kernel == rows[i].name;
-    if (rows[i].begins != nullptr ? rows[i].begins(n) : named) return static_cast<GroupKind>(i);
+  for (const GroupKind kind : kinds_by_preference()) {
+    const GroupLowering& row = row_of(kind);
+    const bool named = is_kernel_of_its_own(n) && def_of(n)->kernel == row.name;
+    if (row.begins != nullptr ? row.begins(n) : named) return kind;
   }
   return std::nullopt;
 }

@@ -90,7 +90,7 @@ class CooperativeSchedule final : public Schedule {
     block.b = {t.rows * line, along_k ? line : 1, along_k ? 1 : t.columns + kFragmentPad};
     const int buffer = block.b.base + (along_k ? t.columns * line : t.step * block.b.along);
     block.shared = b.shared("block", operand_type(t), static_cast<uint32_t>(2 * buffer));
-    BlockOperands operands(w, block.shared, block.a, block.b);
+    BlockOperands operands(w, block.shared, block.a, block.b, true);
     RP_TRY(operands.loop(buffer, [&](Value at) {
       matrices.multiply(block, at);
       return Status();

@@ -8,6 +8,7 @@
 #include "codegen/kernel/ir/scalar_eval.h"
 #include "tests/emit/agreement.h"
 #include "tests/emit/expect_agreement.h"
+#include "tests/support/random_moves.h"
 
 namespace reprise::test {
 namespace {
@@ -97,6 +98,54 @@ TEST(Instructions, LoadAndStoreOfEveryStorageType) {
       m.b.store(y, i, m.b.add(v, v), step);
       cases.push_back(m.done());
     }
+  }
+  expect_agreement(cases);
+}
+
+TEST(Instructions, LongVectorsOfEveryNarrowType) {
+  std::vector<Case> cases;
+  for (const Ty t : kStorage) {
+    for (const int lanes : {8, 16}) {
+      if (kernel::byte_size(t) * lanes > kernel::kMostAccessBytes) continue;
+      const auto step = static_cast<uint32_t>(lanes);
+      Maker m(lane_name("long", t, lanes));
+      const int x = m.in("x", t, 64 * step), y = m.out("y", t, 64 * step);
+      const Val i = m.b.mul(m.index(), m.b.i32(lanes));
+      const Val v = m.b.load(x, i, lanes, step);
+      std::vector<Val> parts;
+      for (int p = 0; p < lanes / kernel::kPartLanes; ++p)
+        parts.push_back(m.b.add(m.b.part(v, p), m.b.part(v, 0)));
+      m.b.store(y, i, m.b.compose(parts), step);
+      cases.push_back(m.done());
+    }
+  }
+  Maker m("long_shared");
+  const int x = m.in("x", Ty::F16, 512), y = m.out("y", Ty::F16, 512);
+  const int s = m.b.shared("s", Ty::F16, 256);
+  const Val local = m.b.convert(m.b.builtin(Builtin::LocalIndex), Ty::I32);
+  const Val other = m.b.sub(m.b.i32(31), local);
+  m.b.shared_store(s, m.b.mul(local, m.b.i32(8)),
+                   m.b.load(x, m.b.mul(m.index(), m.b.i32(8)), 8, 8));
+  m.b.barrier();
+  m.b.store(y, m.b.mul(m.index(), m.b.i32(8)), m.b.shared_load(s, m.b.mul(other, m.b.i32(8)), 8),
+            8);
+  cases.push_back(m.done());
+  expect_agreement(cases);
+}
+
+TEST(Instructions, RandomMovesOfNarrowTypes) {
+  std::vector<Case> cases;
+  for (uint64_t seed = 1000; seed < 1008; ++seed) {
+    const auto made = random_moves(seed, 16);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    Case c;
+    c.kernel = made->kernel;
+    c.kernel.name += "_" + std::to_string(seed);
+    const Status s = kernel::legalize(c.kernel, {.joins_accesses = seed % 2 == 0});
+    ASSERT_TRUE(s.ok()) << s.message();
+    c.launch.grid = {2, 1, 1};
+    c.launch.buffers = made->buffers;
+    cases.push_back(std::move(c));
   }
   expect_agreement(cases);
 }

@@ -94,6 +94,8 @@ Status legalize_for(lower::Lowered& l, const lower::Target& target) {
   features.storage16 = target.predicate.needs_storage16;
   features.float16 = target.predicate.needs_float16;
   features.word_loads = target.loads_64_bits;
+  features.long_vectors = target.predicate.api == Api::Cuda;
+  features.joins_accesses = !target.cpu_type();
   for (lower::LoweredLaunch& launch : l.launches) RP_TRY(kernel::legalize(launch.kernel, features));
   return {};
 }

@@ -377,6 +377,10 @@ Status CudaEmitter::inst_of_role(const Inst& i) {
 /// Declares the result of an instruction.
 Status CudaEmitter::value(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
+  if (kernel::is_long(i.type)) {
+    long_vector(index);
+    return {};
+  }
   std::vector<std::string> lanes;
   switch (i.op) {
     case Op::Param:
@@ -404,7 +408,8 @@ Status CudaEmitter::value(int32_t index) {
       for (size_t n = 0; n < i.args.size(); ++n) lanes.push_back(arg(i, n));
       break;
     case Op::Extract:
-      define(index, arg_lane(i, 0, static_cast<int>(i.imm)));
+      define(index, i.type.lanes == 1 ? arg_lane(i, 0, static_cast<int>(i.imm))
+                                      : part_name(i.args[0].id, static_cast<int>(i.imm)));
       return {};
     case Op::Load:
       load(index, cuda_name('b', i.imm, k_.buffers[i.imm].name), k_.buffers[i.imm].storage);
@@ -486,6 +491,85 @@ Status CudaEmitter::for_(int32_t index) {
   return {};
 }
 
+// --- Long vectors, of which each part is a variable
+
+std::string CudaEmitter::part_name(int32_t index, int lane) {
+  return "v" + std::to_string(index) + "_" + std::to_string(lane / kernel::kPartLanes);
+}
+
+/// Declares the parts of a long vector.
+void CudaEmitter::long_vector(int32_t index) {
+  const Inst& i = k_.insts[static_cast<size_t>(index)];
+  const Type part = kernel::vec(i.type, kernel::kPartLanes);
+  const auto define_part = [&](int lane, const std::string& value) {
+    line("const " + cuda_type(part) + " " + part_name(index, lane) + " = " + value + ";");
+  };
+  if (i.op == Op::Compose) {
+    for (size_t n = 0; n < i.args.size(); ++n)
+      define_part(static_cast<int>(n) * kernel::kPartLanes, arg(i, n));
+    return;
+  }
+  const Ty storage = stored_type(i);
+  const int per_lane = kernel::byte_size(storage);
+  const std::string words = cuda_type({Ty::U32, static_cast<uint8_t>(i.type.lanes * per_lane / 4)});
+  const std::string raw = "r" + std::to_string(index);
+  line("const " + words + " " + raw + " = rp_load_words<" + words + ">(" + address(i) + ");");
+  for (int lane = 0; lane < i.type.lanes; lane += kernel::kPartLanes) {
+    const auto word = [&](int n) { return raw + std::string(cuda_lane(lane * per_lane / 4 + n)); };
+    const std::string bits = per_lane == 1 ? word(0) : "rp_u32x2{" + word(0) + ", " + word(1) + "}";
+    const std::string elements = cuda_type({storage, kernel::kPartLanes});
+    const std::string value = "rp_bitcast<" + elements + ">(" + bits + ")";
+    if (storage == i.type.ty) {
+      define_part(lane, value);
+      continue;
+    }
+    const std::string narrow = raw + "_" + std::to_string(lane / kernel::kPartLanes);
+    line("const " + elements + " " + narrow + " = " + value + ";");
+    std::vector<std::string> lanes;
+    for (int l = 0; l < kernel::kPartLanes; ++l)
+      lanes.push_back(cuda_widen(narrow + std::string(cuda_lane(l)), storage));
+    define_part(lane, cuda_braces(lanes));
+  }
+}
+
+void CudaEmitter::store_long(const Inst& i,
+                             std::string (*narrow)(const std::string& v, Ty storage)) {
+  const Ty storage = stored_type(i);
+  const Type from = arg_type(i, 1);
+  const int words = kernel::byte_size(storage);  // of a part
+  const std::string type = cuda_type({Ty::U32, static_cast<uint8_t>(words)});
+  std::vector<std::string> all;
+  line("{");
+  for (int lane = 0; lane < from.lanes; lane += kernel::kPartLanes) {
+    const std::string name = "w" + std::to_string(lane / kernel::kPartLanes);
+    std::vector<std::string> lanes;
+    for (int l = 0; l < kernel::kPartLanes; ++l) {
+      const std::string value = part_name(i.args[1].id, lane) + std::string(cuda_lane(l));
+      lanes.push_back(narrow(value, storage));
+    }
+    line("  const " + type + " " + name + " = rp_bitcast<" + type + ">(" +
+         cuda_type({storage, kernel::kPartLanes}) + cuda_braces(lanes) + ");");
+    for (int n = 0; n < words; ++n)
+      all.push_back(words == 1 ? name : name + std::string(cuda_lane(n)));
+  }
+  line("  rp_store_words(" + address(i) + ", " +
+       cuda_type({Ty::U32, static_cast<uint8_t>(all.size())}) + cuda_braces(all) + ");");
+  line("}");
+}
+
+/// The type of the elements in the buffer or shared array that an instruction accesses.
+kernel::Ty CudaEmitter::stored_type(const Inst& i) const {
+  const bool shared = i.op == Op::SharedLoad || i.op == Op::SharedStore;
+  return shared ? k_.shared[i.imm].type : k_.buffers[i.imm].storage;
+}
+
+/// Where it accesses them.
+std::string CudaEmitter::address(const Inst& i) const {
+  const bool shared = i.op == Op::SharedLoad || i.op == Op::SharedStore;
+  return (shared ? shared_name(i.imm) : cuda_name('b', i.imm, k_.buffers[i.imm].name)) + " + " +
+         arg(i, 0);
+}
+
 /// Declares the value of instruction `index`, which loads elements of an array.
 void CudaEmitter::load(int32_t index, const std::string& name, Ty storage) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
@@ -522,6 +606,7 @@ void CudaEmitter::store(const Inst& i) {
 void CudaEmitter::store(const Inst& i, const std::string& name, Ty storage,
                         std::string (*narrow)(const std::string& v, Ty storage)) {
   const kernel::Type from = arg_type(i, 1);
+  if (kernel::is_long(from)) return store_long(i, narrow);
   if (from.lanes == 1) {
     line(name + "[" + arg(i, 0) + "] = " + narrow(arg_lane(i, 1, 0), storage) + ";");
     return;

@@ -39,6 +39,11 @@ class CudaEmitter {
   void store(const Inst& i);
   void store(const Inst& i, const std::string& name, Ty storage,
              std::string (*narrow)(const std::string& v, Ty storage));
+  static std::string part_name(int32_t index, int lane);
+  void long_vector(int32_t index);
+  void store_long(const Inst& i, std::string (*narrow)(const std::string& v, Ty storage));
+  Ty stored_type(const Inst& i) const;
+  std::string address(const Inst& i) const;
   std::string matrix_name(size_t n) const;
   void async_copy(const kernel::Inst& i);
   void begin_signals();
@@ -93,6 +98,8 @@ std::string cuda_narrow_exact(const std::string& v, kernel::Ty storage);
 /// A unique identifier for entry `index` of one of the kernel's tables: b buffers, s scalars,
 /// l locals, m shared arrays, x matrices, t views, g signals. Names may hold any text.
 std::string cuda_name(char table, uint64_t index, std::string_view name);
+/// ".x" and so on.
+std::string_view cuda_lane(int lane);
 /// "{a, b}".
 std::string cuda_braces(const std::vector<std::string>& lanes);
 

@@ -188,6 +188,10 @@ std::string cuda_name(char table, uint64_t index, std::string_view name) {
   return s;
 }
 
+std::string_view cuda_lane(int lane) {
+  return kLanes[static_cast<size_t>(lane)];
+}
+
 std::string cuda_braces(const std::vector<std::string>& lanes) {
   std::string s = "{";
   for (size_t n = 0; n < lanes.size(); ++n) s += (n == 0 ? "" : ", ") + lanes[n];

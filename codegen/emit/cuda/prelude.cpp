@@ -210,6 +210,23 @@ template <typename To, typename From> RP_FN To rp_bitcast(From v) {
   u.from = v;
   return u.to;
 }
+// Elements of any type as words, which one instruction moves.
+template <typename Words> RP_FN Words rp_load_words(const void* from) {
+#if defined(__CUDACC__)
+  return *(const Words*)from;
+#else
+  Words w;
+  __builtin_memcpy(&w, from, sizeof w);
+  return w;
+#endif
+}
+template <typename Words> RP_FN void rp_store_words(void* to, Words w) {
+#if defined(__CUDACC__)
+  *(Words*)to = w;
+#else
+  __builtin_memcpy(to, &w, sizeof w);
+#endif
+}
 )";
 
 // A subgroup is a warp of 32. `active` is the mask of participating lanes, all of which must

@@ -182,6 +182,10 @@ Status SpirvEmitter::inst(int32_t index) {
 }
 
 Result<Id> SpirvEmitter::value(const Inst& i) {
+  if (kernel::is_long(i.type)) {
+    return internal_error("SPIR-V emitter: kernel " + k_.name + ": legalize() must split " +
+                          kernel::str(i.type));
+  }
   switch (i.op) {
     case Op::Const:
       return constant(i.type, i.imm);

@@ -112,7 +112,10 @@ bool Builder::integer_index(Val v, const char* operation) {
 bool Builder::check_access(const BufferParam& b, Val index, int lanes, uint32_t align,
                            const char* op) {
   if (!integer_index(index, op)) return false;
-  if (lanes != 1 && lanes != 2 && lanes != 4) return fail(op, std::to_string(lanes) + " lanes");
+  const bool is_short = lanes == 1 || lanes == 2 || lanes == 4;
+  const bool fits = lanes * byte_size(b.storage) <= kMostAccessBytes;
+  if (!is_short && (!fits || (lanes != 8 && lanes != 16)))
+    return fail(op, std::to_string(lanes) + " lanes");
   if (align == 0 || align % static_cast<uint32_t>(lanes) != 0) {
     return fail(op, "buffer '" + b.name + "': " + std::to_string(lanes) +
                         " lanes need an index that is proven a multiple of them, not of " +
@@ -367,11 +370,12 @@ Value Builder::compose(std::span<const Val> lanes) {
   }
   const Type t = type(lanes[0]);
   for (Val v : lanes) {
-    if (type(v) == t && t.lanes == 1) continue;
+    if (type(v) == t && (t.lanes == 1 || t.lanes == kPartLanes)) continue;
     fail("compose", "of " + str(t) + " and " + str(type(v)));
     return {};
   }
-  return bound(emit_pure({Op::Compose, vec(t, static_cast<int>(lanes.size())), 0, lanes, {}, 1}));
+  const Type all = vec(t, t.lanes * static_cast<int>(lanes.size()));
+  return bound(emit_pure({Op::Compose, all, 0, lanes, {}, 1}));
 }
 
 Value Builder::compose(std::initializer_list<Val> lanes) {
@@ -394,7 +398,19 @@ Value Builder::extract(Val v, int lane) {
     return {};
   }
   if (type(v).lanes == 1) return bound(v);
+  if (is_long(type(v))) return extract(part(v, lane / kPartLanes), lane % kPartLanes);
   return bound(emit_pure({Op::Extract, vec(type(v), 1), static_cast<uint64_t>(lane), {v}, {}, 1}));
+}
+
+Value Builder::part(Val v, int n) {
+  if (!usable(v, "part")) return {};
+  const Type from = type(v);
+  if (!is_long(from) || n < 0 || n >= from.lanes / kPartLanes) {
+    fail("part", std::to_string(n) + " of " + str(from));
+    return {};
+  }
+  const auto lane = static_cast<uint64_t>(n * kPartLanes);
+  return bound(emit_pure({Op::Extract, vec(from, kPartLanes), lane, {v}, {}, 1}));
 }
 
 std::optional<int64_t> Builder::as_const(Val v) const {

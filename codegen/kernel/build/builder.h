@@ -94,10 +94,13 @@ class Builder {
   Value bitcast(Val v, Type to);
   /// The low `bits` of a 32-bit integer, extended to 32 bits: by sign if signed, else by zeros.
   Value wrap(Val v, int bits);
+  /// A vector of these scalars, or the long vector of these parts.
   Value compose(std::span<const Val> lanes);
   Value compose(std::initializer_list<Val> lanes);
   Value splat(Val v, int lanes);
   Value extract(Val v, int lane);
+  /// The four lanes from 4 * n of a long vector.
+  Value part(Val v, int n);
   Value add(Val a, Val b) { return scalar_op(ScalarOp::Add, {a, b}); }
   Value sub(Val a, Val b) { return scalar_op(ScalarOp::Sub, {a, b}); }
   Value mul(Val a, Val b) { return scalar_op(ScalarOp::Mul, {a, b}); }

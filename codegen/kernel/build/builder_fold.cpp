@@ -60,7 +60,7 @@ std::optional<Val> Builder::simplify(const Inst& i) {
   if (i.op == Op::Compose) return simplify_compose(i);
   if (i.op == Op::Extract) {
     const Inst& from = inst(i.args[0]);
-    if (from.op == Op::Compose) return from.args[i.imm];
+    if (from.op == Op::Compose) return from.args[i.imm / i.type.lanes];
   }
   return std::nullopt;
 }
@@ -71,14 +71,15 @@ std::optional<Val> Builder::simplify_compose(const Inst& i) {
   if (first.op != Op::Extract || type(first.args[0]) != i.type) return std::nullopt;
   for (size_t n = 0; n < i.args.size(); ++n) {
     const Inst& lane = inst(i.args[n]);
-    if (lane.op != Op::Extract || lane.imm != n || lane.args != first.args) return std::nullopt;
+    const bool same = lane.op == Op::Extract && lane.imm == n * lane.type.lanes;
+    if (!same || lane.args != first.args) return std::nullopt;
   }
   return first.args[0];
 }
 
 std::optional<Val> Builder::fold_constants(const Inst& i) {
   uint64_t bits[4] = {};
-  if (i.args.empty()) return std::nullopt;
+  if (i.args.empty() || is_long(i.type)) return std::nullopt;
   for (size_t n = 0; n < i.args.size(); ++n) {
     const auto b = const_bits(i.args[n]);
     if (!b) return std::nullopt;

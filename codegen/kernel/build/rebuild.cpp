@@ -72,7 +72,8 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::Compose:
       return to_.compose(args);
     case Op::Extract:
-      return to_.extract(args[0], index);
+      return i.type.lanes == 1 ? to_.extract(args[0], index)
+                               : to_.part(args[0], index / kPartLanes);
     case Op::Load:
       return to_.load(index, args[0], i.type.lanes, i.align);
     case Op::Store:

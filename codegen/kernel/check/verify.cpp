@@ -123,6 +123,11 @@ class Verifier {
     return class_of(t.ty) != 0 && (t.lanes == 1 || t.lanes == 2 || t.lanes == 4);
   }
 
+  /// Whether an instruction that moves vectors may have values of this type.
+  static bool movable(Type t) {
+    return class_of(t.ty) != 0 && (compute(t) || t.lanes == 8 || t.lanes == 16);
+  }
+
   const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
   Type type(Val v) const { return inst(v).type; }
   static bool index_type(Type t) { return t == kI32 || t == kU32; }
@@ -289,7 +294,9 @@ class Verifier {
 
   std::string extract(const Inst& i) const {
     if (i.args.size() != 1 || i.imm >= type(i.args[0]).lanes) return "no such lane";
-    return i.type == vec(type(i.args[0]), 1) ? "" : "the lane has another type";
+    const Type from = type(i.args[0]);
+    if (i.type != vec(from, is_long(from) ? kPartLanes : 1)) return "the lane has another type";
+    return i.imm % i.type.lanes == 0 ? "" : "no part begins there";
   }
 
   std::string set_error(const Inst& i) const {
@@ -329,7 +336,7 @@ class Verifier {
     const auto fault = [&](const std::string& what) { return std::string(r.name) + what; };
     if (i.args.size() != static_cast<size_t>(r.arity)) return fault(": wrong number of operands");
     const Type t = type(i.args.back());
-    if ((class_of(t.ty) & r.operands) == 0) return fault(" does not take " + str(t));
+    if ((class_of(t.ty) & r.operands) == 0 || is_long(t)) return fault(" does not take " + str(t));
     for (size_t a = 0; a < i.args.size(); ++a) {
       const bool condition = r.op == ScalarOp::Where && a == 0;
       if (type(i.args[a]) != (condition ? vec(kBool, t.lanes) : t)) {
@@ -343,17 +350,19 @@ class Verifier {
   std::string bitcast(const Inst& i) const {
     if (i.args.size() != 1 || !compute(i.type)) return "malformed bitcast";
     const Type from = type(i.args[0]);
-    const bool numbers = ((class_of(from.ty) & class_of(i.type.ty)) & kBoolean) == 0;
+    const bool numbers =
+        ((class_of(from.ty) & class_of(i.type.ty)) & kBoolean) == 0 && !is_long(from);
     const bool same = byte_size(from.ty) * from.lanes == byte_size(i.type.ty) * i.type.lanes;
     return numbers && same ? "" : "bitcast from " + str(from) + " to " + str(i.type);
   }
 
   std::string compose(const Inst& i) const {
-    if (i.args.size() != i.type.lanes || (i.type.lanes != 2 && i.type.lanes != 4)) {
+    const Type each = vec(i.type, is_long(i.type) ? kPartLanes : 1);
+    if (i.args.size() * each.lanes != i.type.lanes || i.type.lanes == 1 || !movable(i.type)) {
       return "wrong number of lanes";
     }
     for (Val v : i.args) {
-      if (type(v) != vec(i.type, 1)) return "a lane has another type";
+      if (type(v) != each) return "a lane has another type";
     }
     return "";
   }
@@ -383,18 +392,23 @@ class Verifier {
     }
     const Type t = load ? i.type : type(i.args[1]);
     if (!load && i.type != Type{}) return "a store has no value";
-    if (!compute(t) || t.ty != compute_type(b.storage)) {
+    if (!movable(t) || t.ty != compute_type(b.storage)) {
       return "buffer '" + b.name + "' of " + std::string(name_of(b.storage)) + " accessed as " +
              str(t);
     }
     if (load && b.access == Access::Write) return "loads from write-only buffer '" + b.name + "'";
     if (!load && b.access == Access::Read) return "stores to read-only buffer '" + b.name + "'";
+    if (too_long(t, b.storage)) return "buffer '" + b.name + "' accessed as " + str(t);
     if (i.align % t.lanes != 0) return "the lanes are not proven aligned";
     if (t.lanes * byte_size(b.storage) > static_cast<int>(b.align)) {
       return "buffer '" + b.name + "' is aligned to " + std::to_string(b.align) +
              " bytes, less than " + str(t) + " needs";
     }
     return aligned_index(i.args[0], i.align);
+  }
+
+  static bool too_long(Type t, Ty stored) {
+    return is_long(t) && t.lanes * byte_size(stored) > kMostAccessBytes;
   }
 
   std::string local_access(const Inst& i) const {
@@ -424,7 +438,7 @@ class Verifier {
     const SharedArray& s = k_.shared[i.imm];
     if (s.swizzle != Swizzle::None) return "shared array '" + s.name + "' is swizzled";
     const Type t = load ? i.type : type(i.args[1]);
-    if (t.ty != compute_type(s.type) || !compute(t))
+    if (t.ty != compute_type(s.type) || !movable(t) || too_long(t, s.type))
       return "shared array '" + s.name + "': types differ";
     if (!load && i.type != Type{}) return "a store has no value";
     const Inst& index = inst(i.args[0]);
@@ -502,7 +516,8 @@ class Verifier {
     const bool lane =
         op == SubgroupOp::Shuffle || op == SubgroupOp::ShuffleXor || op == SubgroupOp::Broadcast;
     if (i.args.size() != (lane ? 2U : 1U)) return "wrong number of operands";
-    if (type(i.args[0]) != i.type || (class_of(i.type.ty) & kNumber) == 0) return "types differ";
+    if (type(i.args[0]) != i.type || (class_of(i.type.ty) & kNumber) == 0 || is_long(i.type))
+      return "types differ";
     if (!lane) return "";
     if (!index_type(type(i.args[1]))) return "the lane is " + str(type(i.args[1]));
     const bool constant = inst(i.args[1]).op == Op::Const;

@@ -33,7 +33,7 @@ inline constexpr size_t kTypes = 14, kMostLanes = 4;
 
 struct Type {
   Ty ty = Ty::Void;
-  uint8_t lanes = 1;  // 1, 2 or 4
+  uint8_t lanes = 1;  // 1, 2 or 4; 8 or 16 in long vectors
   friend bool operator==(Type, Type) = default;
 };
 inline constexpr Type kBool{Ty::Bool, 1}, kI32{Ty::I32, 1}, kU32{Ty::U32, 1}, kI64{Ty::I64, 1},
@@ -41,6 +41,13 @@ inline constexpr Type kBool{Ty::Bool, 1}, kI32{Ty::I32, 1}, kU32{Ty::U32, 1}, kI
 inline Type vec(Type t, int lanes) {
   return {t.ty, static_cast<uint8_t>(lanes)};
 }
+/// Whether vectors of this type are only moved between memory and vectors of 4 lanes, their parts
+/// (semantics.md).
+inline bool is_long(Type t) {
+  return t.lanes > 4;
+}
+inline constexpr int kPartLanes = 4;
+inline constexpr int kMostAccessBytes = 16;  // of a long vector in memory
 std::string_view name_of(Ty t);
 std::string str(Type t);
 /// The type that a Load from this storage type produces.
@@ -125,8 +132,8 @@ enum class Op : uint8_t {
   Convert,  // args[0]: value; semantics.md has the table (float -> int truncates and saturates, NaN
             // -> 0). imm 1: the value is proven to be in range (and exact for F16): no checks
   Bitcast,  // same total size
-  Compose,  // args: lanes scalars
-  Extract,  // args[0]: vector; imm: lane
+  Compose,  // args: lanes scalars; of a long vector, its parts
+  Extract,  // args[0]: vector; imm: lane; of a long vector, the first lane of a part
   Load,  // args[0]: index (I32 or U32, in elements of the buffer's storage type); imm: buffer param
   Store,  // args[0]: index, args[1]: value; imm: buffer param. Vector access: `lanes` consecutive
           // elements; the index is proven a multiple of Inst::align elements. args[2] (optional,
@@ -488,6 +495,11 @@ struct LegalizeFor {
   /// The arithmetic of F32 is that of IEEE 754: conversions round to nearest even, FusedFma rounds
   /// once, and rows that CUDA has a function for need no expansion.
   bool exact = false;
+  /// The emitter has long vectors. Without them, buffers that are accessed in whole words become
+  /// buffers of words, and other accesses are split into parts.
+  bool long_vectors = true;
+  /// Neighbouring accesses of 4 narrow elements are joined to accesses of 16 bytes first.
+  bool joins_accesses = false;
 };
 /// Rewrites a kernel for a device that lacks features (codegen/kernel/legal/legalize.cpp), and
 /// expands it. Every kernel passes through this before it is emitted. int64 becomes checked 32-bit
@@ -503,6 +515,10 @@ LegalizeFor relevant(const LegalizeFor& target, const Kernel& k);
 /// between elements that the kernel loads anyway (codegen/kernel/legal/coalesce.cpp). The kernel
 /// must verify.
 Status coalesce_loads(Kernel& k);
+
+/// Joins loads and stores of neighbouring vectors of 4 narrow elements to such of long vectors
+/// (codegen/kernel/legal/join_accesses.cpp).
+Status join_accesses(Kernel& k);
 
 /// Removes wraps of 8- and 16-bit integers (Builder::wrap) whose upper bits nothing reads
 /// (codegen/kernel/legal/demanded_bits.cpp).

@@ -1,16 +1,15 @@
 // Combines scalar loads of neighbouring elements into vector loads. On a CPU-type device the cost
 // is that of the number of loads, not of their bytes.
 #include <map>
-#include <numeric>
 
 #include "codegen/kernel/build/rebuild.h"
+#include "codegen/kernel/legal/index_form.h"
 
 namespace reprise::kernel {
 
 namespace {
 
 constexpr int64_t kLanes = 4;
-constexpr int64_t kDivisorOfZero = 1 << 20;
 
 /// The address of a scalar load: base + offset, where the base is a multiple of 4.
 struct Place {
@@ -26,7 +25,7 @@ struct Place {
 class Coalescer final : public Rebuilder {
  public:
   explicit Coalescer(const Kernel& k)
-      : Rebuilder(k, Builder::like(k)), divisors_(k.insts.size(), 0), merged_(k.insts.size()) {
+      : Rebuilder(k, Builder::like(k)), forms_(k), merged_(k.insts.size()) {
     for (const Block& b : k.blocks) find(b);
   }
 
@@ -44,42 +43,6 @@ class Coalescer final : public Rebuilder {
 
  private:
   const Inst& at(Val v) const { return from_.insts[static_cast<size_t>(v.id)]; }
-
-  /// A power of two that divides an I32 value.
-  int64_t divisor(Val v) {
-    int64_t& known = divisors_[static_cast<size_t>(v.id)];
-    if (known == 0) {
-      known = 1;  // of a value that depends on itself
-      known = find_divisor(at(v));
-    }
-    return known;
-  }
-
-  int64_t find_divisor(const Inst& i) {
-    if (i.type != kI32) return 1;
-    if (i.op == Op::Const) {
-      const auto value = static_cast<int32_t>(i.imm);
-      return value == 0 ? kDivisorOfZero : std::gcd(kDivisorOfZero, int64_t{value});
-    }
-    if (i.op != Op::Scalar) return 1;
-    const auto both = [&](size_t a, size_t b) {
-      return std::gcd(divisor(i.args[a]), divisor(i.args[b]));
-    };
-    switch (static_cast<ScalarOp>(i.imm)) {
-      case ScalarOp::Mul:
-        return std::min(kDivisorOfZero, divisor(i.args[0]) * divisor(i.args[1]));
-      case ScalarOp::Add:
-      case ScalarOp::Sub:
-      case ScalarOp::Min:
-      case ScalarOp::Max:
-      case ScalarOp::Rem:
-        return both(0, 1);
-      case ScalarOp::Where:
-        return both(1, 2);
-      default:
-        return 1;
-    }
-  }
 
   /// Whether the load may become a lane of a vector. If so, sets its place.
   bool place(const Inst& load, Place& p) {
@@ -100,7 +63,7 @@ class Coalescer final : public Rebuilder {
       }
     }
     p.base = base.id;
-    return at(base).op != Op::Const && divisor(base) % kLanes == 0;
+    return at(base).op != Op::Const && forms_.divisor(base) % kLanes == 0;
   }
 
   /// Finds the vectors of a block: all of a vector's elements must lie between elements that the
@@ -130,8 +93,8 @@ class Coalescer final : public Rebuilder {
     }
   }
 
-  std::vector<int64_t> divisors_;  // 0: not known yet
-  std::vector<Place> merged_;      // by instruction; base < 0: remains scalar
+  IndexForms forms_;
+  std::vector<Place> merged_;  // by instruction; base < 0: remains scalar
   bool any_ = false;
 };
 

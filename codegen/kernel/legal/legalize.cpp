@@ -31,12 +31,32 @@ bool reads_words(const Kernel& k, size_t buffer) {
   });
 }
 
+bool has_long_vectors(const Kernel& k) {
+  return std::ranges::any_of(k.insts, [](const Inst& i) { return is_long(i.type); });
+}
+
+/// Whether a kernel moves long vectors from or to a buffer, and accesses only whole words of it.
+bool moves_words(const Kernel& k, size_t buffer) {
+  const int size = byte_size(k.buffers[buffer].storage);
+  if (size > 2) return false;
+  const auto per_word = static_cast<uint32_t>(4 / size);
+  bool any = false, whole = true;
+  for (const Inst& i : k.insts) {
+    if ((i.op != Op::Load && i.op != Op::Store) || i.imm != buffer % k.item_buffers()) continue;
+    const Type t = i.op == Op::Load ? i.type : k.insts[static_cast<size_t>(i.args[1].id)].type;
+    any |= is_long(t);
+    whole &= t.lanes % per_word == 0 && i.align % per_word == 0;
+  }
+  return any && whole;
+}
+
 /// Which buffers become buffers of words that hold several elements.
 std::vector<bool> packed_buffers(const Kernel& k, const LegalizeFor& target) {
+  const bool splits = !target.long_vectors && has_long_vectors(k);
   std::vector<bool> out;
   for (size_t i = 0; i < k.buffers.size(); ++i) {
     out.push_back(is_packed(k.buffers[i].storage, target) ||
-                  (target.word_loads && reads_words(k, i)));
+                  (target.word_loads && reads_words(k, i)) || (splits && moves_words(k, i)));
   }
   return out;
 }
@@ -86,6 +106,9 @@ class Legalizer : public Rebuilder {
         integers_(to_, has_extremes(k)),
         lost_(to_, k) {
     if (!target.int64) lost_.add_locals();
+    const bool splits = !target.long_vectors && target.float16 && has_long_vectors(k);
+    for (size_t b = 0; b < k.buffers.size(); ++b)
+      keeps_halves_.push_back(splits && k.buffers[b].storage == Ty::F16 && moves_words(k, b));
   }
 
  protected:
@@ -111,6 +134,12 @@ class Legalizer : public Rebuilder {
     if (i.op == Op::Bitcast) return bitcast(i, args[0]);
     if (i.op == Op::Load) return load(i, args[0]);
     if (i.op == Op::Subgroup) return subgroup(i, args);
+    if (i.op == Op::SharedLoad && splits(i.type, from_.shared[i.imm].type))
+      return shared_load_parts(i, args[0]);
+    if (i.op == Op::SharedStore && splits(to_.type(args[1]), from_.shared[i.imm].type)) {
+      shared_store_parts(i, args);
+      return {};
+    }
     if (i.op != Op::Store || i.args.size() == 3) return copy(i, args);
     store(i, args[0], args[1]);
     return {};
@@ -193,12 +222,57 @@ class Legalizer : public Rebuilder {
     return to_.mul(to_.add(at, to_.u32(static_cast<uint64_t>(lane))), to_.u32(2));
   }
 
+  /// Whether an access to elements that are stored as `storage` has to be split into parts.
+  bool splits(Type t, Ty storage) const {
+    return is_long(t) && (!target_.long_vectors || stored(storage, false, target_) != storage);
+  }
+
+  /// The index of a part of a long vector.
+  Val part_index(Val index, int n) {
+    return to_.add(index,
+                   to_.constant_bits(to_.type(index), static_cast<uint64_t>(n * kPartLanes)));
+  }
+
+  /// Calls `access` for each part of an access, which is an access of its own.
+  void each_part(const Inst& i, Type t,
+                 const std::function<void(const Inst& part, int n)>& access) {
+    Inst part = i;
+    part.align = kPartLanes;
+    if (is_long(i.type)) part.type = vec(i.type, kPartLanes);
+    for (int n = 0; n < t.lanes / kPartLanes; ++n) access(part, n);
+  }
+
+  Val load_parts(const Inst& i, Val index) {
+    std::vector<Val> parts;
+    each_part(i, i.type,
+              [&](const Inst& part, int n) { parts.push_back(load(part, part_index(index, n))); });
+    return to_.compose(parts);
+  }
+
+  Val shared_load_parts(const Inst& i, Val index) {
+    std::vector<Val> parts;
+    each_part(i, i.type, [&](const Inst& part, int n) {
+      parts.push_back(
+          to_.shared_load(static_cast<int>(part.imm), part_index(index, n), part.type.lanes));
+    });
+    return to_.compose(parts);
+  }
+
+  void shared_store_parts(const Inst& i, std::span<const Val> args) {
+    each_part(i, to_.type(args[1]), [&](const Inst& part, int n) {
+      to_.shared_store(static_cast<int>(part.imm), part_index(args[0], n), to_.part(args[1], n));
+    });
+  }
+
   Val load(const Inst& i, Val index) {
     const int buffer = static_cast<int>(i.imm);
     const Ty storage = from_.buffers[i.imm].storage;
     const bool packed = packed_[i.imm];
+    if (!packed && splits(i.type, storage)) return load_parts(i, index);
     const Ty now = stored(storage, packed, target_);
     if (now == storage) return to_.load(buffer, index, i.type.lanes, i.align);
+    if (keeps_halves_[i.imm])
+      return PackedElements(to_, storage).load_halves(buffer, index, i.type.lanes, i.align);
     Val r;
     if (packed) {
       r = PackedElements(to_, storage).load(buffer, index, i.type.lanes, i.align);
@@ -216,17 +290,33 @@ class Legalizer : public Rebuilder {
       loaded_ = lanes.size() == 1 ? lost[0] : lost_.of_lanes(lost, lanes);
       return to_.compose(lanes);
     }
-    return storage == Ty::F16 && target_.float16 ? to_.convert(r, Ty::F16, true) : r;
+    return storage == Ty::F16 && target_.float16 ? converted(r, Ty::F16, true) : r;
+  }
+
+  /// A float, which may be a long vector, as another type.
+  Val converted(Val v, Ty to, bool in_range) {
+    if (!is_long(to_.type(v))) return to_.convert(v, to, in_range);
+    std::vector<Val> parts;
+    for (int n = 0; n < to_.type(v).lanes / kPartLanes; ++n)
+      parts.push_back(to_.convert(to_.part(v, n), to, in_range));
+    return to_.compose(parts);
   }
 
   void store(const Inst& i, Val index, Val value) {
     const int buffer = static_cast<int>(i.imm);
     const Ty storage = from_.buffers[i.imm].storage;
     const bool packed = packed_[i.imm];
+    if (!packed && splits(to_.type(value), storage)) {
+      return each_part(i, to_.type(value), [&](const Inst& part, int n) {
+        store(part, part_index(index, n), to_.part(value, n));
+      });
+    }
     if (stored(storage, packed, target_) == storage)
       return to_.store(buffer, index, value, i.align);
+    if (keeps_halves_[i.imm])
+      return PackedElements(to_, storage).store_halves(buffer, index, value, i.align);
     if (packed) {
-      if (storage == Ty::F16) value = to_.convert(value, Ty::F32);
+      if (storage == Ty::F16) value = converted(value, Ty::F32, false);
       PackedElements(to_, storage).store(buffer, index, value, i.align);
       return;
     }
@@ -243,6 +333,8 @@ class Legalizer : public Rebuilder {
 
   const LegalizeFor target_;
   const std::vector<bool> packed_;  // by buffer
+  /// By buffer: it is of words that hold halves, which the target computes with.
+  std::vector<bool> keeps_halves_;
   CheckedIntegers integers_;
   LostValues lost_;
   LostLanes loaded_;  // the lanes that the load being written has lost
@@ -273,18 +365,23 @@ LegalizeFor relevant(const LegalizeFor& target, const Kernel& k) {
   out.storage16 |= !halves;
   out.word_loads &= bytes || halves;
   out.exact |= !half && !single;
+  const bool narrow = bytes || halves || half;
+  out.long_vectors |= !narrow;
+  out.joins_accesses &= narrow;
   return out;
 }
 
-static bool lacks_something(const LegalizeFor& t) {
-  return !t.int64 || !t.float16 || !t.storage8 || !t.storage16 || t.word_loads;
+static bool lacks_something(const LegalizeFor& t, const Kernel& k) {
+  return !t.int64 || !t.float16 || !t.storage8 || !t.storage16 || t.word_loads ||
+         (!t.long_vectors && has_long_vectors(k));
 }
 
 Status legalize(Kernel& k, const LegalizeFor& target) {
   RP_TRY(verify_in_debug(k));
   RP_TRY(drop_wraps(k));
   if (!target.int64) RP_TRY(expand_wide_powers(k));
-  if (lacks_something(relevant(target, k))) {
+  if (target.joins_accesses) RP_TRY(join_accesses(k));
+  if (lacks_something(relevant(target, k), k)) {
     RP_ASSIGN(k, Legalizer(k, target).run());
   }
   RP_TRY(expand(k, target.exact));

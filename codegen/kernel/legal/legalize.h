@@ -119,6 +119,10 @@ class PackedElements {
   /// Elements that do not cover whole words are stored by masks, which takes two atomic operations.
   void store(int buffer, Val index, Val value, uint32_t align);
 
+  /// Halves in whole words as F16, of which only the bits move.
+  Val load_halves(int buffer, Val index, int lanes, uint32_t align);
+  void store_halves(int buffer, Val index, Val value, uint32_t align);
+
   /// Converts one element from its bits (a U32 whose upper bits are arbitrary) to its compute type,
   /// and back.
   Val decode(Val bits);

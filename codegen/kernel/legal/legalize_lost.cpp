@@ -133,9 +133,10 @@ Val LostValues::of_logic(const Inst& i, std::span<const Val> args) {
 LostLanes LostValues::of_lanes(std::span<const LostLanes> parts, std::span<const Val> values) {
   std::vector<Val> where, unknown;
   bool any = false, any_unknown = false, known = true;
+  const int part_lanes = b_.type(values[0]).lanes;
   for (const LostLanes& part : parts) {
-    where.push_back(or_false(part.where, 1));
-    unknown.push_back(or_false(part.unknown, 1));
+    where.push_back(or_false(part.where, part_lanes));
+    unknown.push_back(or_false(part.unknown, part_lanes));
     any |= static_cast<bool>(part.where);
     any_unknown |= static_cast<bool>(part.unknown);
     known &= !part.where || part.nearest != nullptr;
@@ -157,12 +158,14 @@ LostLanes LostValues::of_lanes(std::span<const LostLanes> parts, std::span<const
 
 LostLanes LostValues::of_lane(const Inst& i) {
   const LostLanes& all = of(i.args[0]);
-  const int lane = static_cast<int>(i.imm);
+  const auto lanes = [this, lane = static_cast<int>(i.imm), part = i.type.lanes > 1](Val v) {
+    return part ? b_.part(v, lane / kPartLanes) : b_.extract(v, lane);
+  };
   LostLanes lost;
-  lost.where = b_.extract(all.where, lane);
-  if (all.unknown) lost.unknown = b_.extract(all.unknown, lane);
+  lost.where = lanes(all.where);
+  if (all.unknown) lost.unknown = lanes(all.unknown);
   if (all.nearest != nullptr) {
-    lost.nearest = [this, nearest = all.nearest, lane] { return b_.extract(nearest(), lane); };
+    lost.nearest = [lanes, nearest = all.nearest] { return lanes(nearest()); };
   }
   return lost;
 }

@@ -3,6 +3,19 @@
 
 namespace reprise::kernel {
 
+namespace {
+
+/// A vector of these scalars, which may be a long one.
+Val vector_of(Builder& b, std::span<const Val> lanes) {
+  if (lanes.size() <= size_t{kPartLanes}) return b.compose(lanes);
+  std::vector<Val> parts;
+  for (size_t n = 0; n < lanes.size(); n += kPartLanes)
+    parts.push_back(b.compose(lanes.subspan(n, kPartLanes)));
+  return b.compose(parts);
+}
+
+}  // namespace
+
 Val PackedElements::decode(Val bits) {
   const auto u = [&](uint32_t v) { return b_.u32(v); };
   const auto signed_lane = [&](uint32_t shift) {
@@ -53,7 +66,7 @@ Val PackedElements::load(int buffer, Val index, int lanes, uint32_t align) {
       const Val w = b_.extract(all, static_cast<int>(l / count));
       out.push_back(decode(b_.scalar_op(ScalarOp::ShiftRight, {w, b_.u32(l % count * bits)})));
     }
-    return b_.compose(out);
+    return vector_of(b_, out);
   }
   // The access is aligned to its number of lanes, so these lie in one word.
   const Val w = b_.load(buffer, word);
@@ -91,6 +104,34 @@ void PackedElements::store(int buffer, Val index, Val value, uint32_t align) {
   const Val at = b_.convert(index, Ty::U32);
   const Val word = b_.scalar_op(ScalarOp::ShiftRight, {at, b_.u32(count == 4 ? 2 : 1)});
   b_.store(buffer, word, b_.compose(words), align / count);
+}
+
+Val PackedElements::load_halves(int buffer, Val index, int lanes, uint32_t align) {
+  const Val word = b_.scalar_op(ScalarOp::ShiftRight, {b_.convert(index, Ty::U32), b_.u32(1)});
+  const Val words = b_.load(buffer, word, lanes / 2, align / 2);
+  if (lanes <= kPartLanes) return b_.bitcast(words, {Ty::F16, static_cast<uint8_t>(lanes)});
+  std::vector<Val> parts;
+  for (int n = 0; n < lanes / 2; n += 2) {
+    const Val two = b_.compose({b_.extract(words, n), b_.extract(words, n + 1)});
+    parts.push_back(b_.bitcast(two, {Ty::F16, kPartLanes}));
+  }
+  return b_.compose(parts);
+}
+
+void PackedElements::store_halves(int buffer, Val index, Val value, uint32_t align) {
+  const Val word = b_.scalar_op(ScalarOp::ShiftRight, {b_.convert(index, Ty::U32), b_.u32(1)});
+  const int lanes = b_.type(value).lanes;
+  if (lanes <= kPartLanes) {
+    const Val words = b_.bitcast(value, {Ty::U32, static_cast<uint8_t>(lanes / 2)});
+    return b_.store(buffer, word, words, align / 2);
+  }
+  std::vector<Val> words;
+  for (int n = 0; n < lanes / kPartLanes; ++n) {
+    const Val two = b_.bitcast(b_.part(value, n), {Ty::U32, 2});
+    words.push_back(b_.extract(two, 0));
+    words.push_back(b_.extract(two, 1));
+  }
+  b_.store(buffer, word, b_.compose(words), align / 2);
 }
 
 void PackedElements::store_part(int buffer, Val at, Val shift, Val value) {

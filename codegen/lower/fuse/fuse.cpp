@@ -33,10 +33,11 @@ class Fuser {
     for (Node* n : p_.order()) {
       if (p_.is_free(*n) && (o_.separate.count(n) != 0 || is_kernel_of_its_own(*n))) seal(n);
     }
-    for (const GroupLowering& row : group_lowerings()) {
+    for (const GroupKind kind : kinds_by_preference()) {
+      const GroupLowering& row = row_of(kind);
       for (Node* n : p_.order()) {
         if (!p_.is_free(*n)) continue;
-        if (row.match != nullptr) match(row, n);
+        if (row.match != nullptr) match(kind, n);
         if (row.begins != nullptr && row.begins(*n)) add_region(p_, group_of(g_, n), o_.enabled);
       }
     }
@@ -105,12 +106,14 @@ class Fuser {
     }
   }
 
-  /// Makes a region of the attention that ends with n, if there is one and fusing it is cheaper.
-  void match(const GroupLowering& row, Node* n) {
-    const bool attention = &row == &row_of(GroupKind::Attention);
-    if (!o_.enabled || (attention && o_.attention == FuseAttention::Never)) return;
+  /// Makes a region of the group that ends with n, if there is one and fusing it is cheaper.
+  void match(GroupKind kind, Node* n) {
+    const GroupLowering& row = row_of(kind);
+    const bool has_price = row.preferred_apart != nullptr;
+    if (!o_.enabled || (has_price && o_.attention == FuseAttention::Never)) return;
     std::optional<Group> found = row.match(g_, n);
     if (!found) return;
+    found->kind = kind;
     std::vector<Node*> nodes;
     std::swap(nodes, found->nodes);
     for (Node* x : nodes) {
@@ -119,8 +122,7 @@ class Fuser {
     }
     found->outputs = p_.outputs_of(*found);
     if (p_.creates_cycle(found->nodes) || !p_.test_indices(*found).ok()) return;
-    const bool priced = !attention || o_.attention == FuseAttention::Priced;
-    if (priced && row.preferred_apart != nullptr) {
+    if (has_price && o_.attention == FuseAttention::Priced) {
       const std::string why_not = row.preferred_apart(g_, *found, device_);
       if (!why_not.empty()) {
         kept_apart_.emplace_back(std::move(*found), why_not);
@@ -191,10 +193,10 @@ class Fuser {
                "' has kernels of its own, which no other operator joins";
     } else if (is_contraction(*to)) {
       reason = "'" + to->name + "' reads each element of its input many times";
-    } else if (b.kind == GroupKind::Contraction || b.kind == GroupKind::Attention) {
+    } else if (row_of(b.kind).unrolls_tiles) {
       reason = "'" + to->name + "' follows '" + b.anchor->name +
                "' in its kernel, which needs other inputs first";
-    } else if (a.kind == GroupKind::Row) {
+    } else if (row_of(a.kind).reduces_rows) {
       reason = "'" + to->name + "' reads values that other rows of the kernel compute";
     } else {
       reason = "'" + g_.value(v).name + "' is needed by several kernels";

@@ -28,7 +28,8 @@ struct Fusion {
   shaders::TargetFacts asked = Predicate{};
 };
 
-/// Which attention becomes one kernel: none, that which is then cheaper, or all that can.
+/// Which attention (and other matched groups that have a price) becomes one kernel: none, that
+/// which is then cheaper, or all that can.
 enum class FuseAttention : uint8_t { Never, Priced, Always };
 
 struct FusionOptions {

@@ -93,7 +93,7 @@ class InjectiveNodes {
     for (int id : users) {
       const Group& gr = p_.group(id);
       const bool same =
-          gr.kind == GroupKind::Pointwise && !gr.sealed && element_count(gr.domain) == count;
+          row_of(gr.kind).elementwise && !gr.sealed && element_count(gr.domain) == count;
       if (!same || into < 0 || !merge(into, id)) left.insert(id);
       if (same && into < 0) into = id;
     }
@@ -110,7 +110,7 @@ class InjectiveNodes {
     if (!too_large(g_, both.kind, both.nodes).empty() || p_.creates_cycle(both.nodes) ||
         !p_.too_many_buffers(both).empty())
       return false;
-    if (both.kind == GroupKind::Row) {
+    if (row_of(both.kind).reduces_rows) {
       both.outputs.insert(both.outputs.end(), b.outputs.begin(), b.outputs.end());
       const bool in_order =
           std::ranges::all_of(b.nodes, [&](const Node* n) { return keeps_order(*n); });
@@ -156,9 +156,9 @@ class InjectiveNodes {
     if (enabled_ && n->outputs.size() == 1) {
       for (int id : users) {
         const Group& gr = p_.group(id);
-        const bool fits = (gr.kind == GroupKind::Pointwise || gr.kind == GroupKind::Row) &&
-                          !gr.sealed && element_count(gr.domain) == count &&
-                          gr.outputs.size() < kMaxOutputs;
+        const GroupLowering& row = row_of(gr.kind);
+        const bool fits = (row.elementwise || row.reduces_rows) && !gr.sealed &&
+                          element_count(gr.domain) == count && gr.outputs.size() < kMaxOutputs;
         if (!fits) continue;
         Group grown = gr;
         p_.insert(grown, n);
@@ -186,7 +186,7 @@ class InjectiveNodes {
     Readers readers;
     for (size_t i = 0; i < p_.groups().size(); ++i) {
       const Group& group = p_.groups()[i];
-      if (group.kind != GroupKind::Pointwise) continue;
+      if (!row_of(group.kind).elementwise) continue;
       const Expr count = element_count(group.domain);
       for (const Node* n : group.nodes) {
         for (const ValueId v : n->inputs) {
@@ -203,8 +203,8 @@ class InjectiveNodes {
   /// The first group after `after` that may merge with i; -1 if there is none.
   int next_sibling(const Readers& readers, int i, int after) const {
     const Group& a = p_.group(i);
-    const bool is_row = a.kind == GroupKind::Row;
-    if ((a.kind != GroupKind::Pointwise && !is_row) || a.sealed || a.nodes.empty()) return -1;
+    const bool is_row = row_of(a.kind).reduces_rows;
+    if ((!row_of(a.kind).elementwise && !is_row) || a.sealed || a.nodes.empty()) return -1;
     const Expr count = element_count(a.domain);
     int next = -1;
     const auto read_of = [&](ValueId v) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "codegen/lower/fuse/fuse_steps.h"
+#include "codegen/lower/group/group_lowering.h"
 #include "codegen/lower/group/kernel_limits.h"
 
 namespace reprise::lower {
@@ -67,7 +68,7 @@ class RegionGrower {
     const bool elementwise =
         def->lowering == ops::Lowering::View || def->lowering == ops::Lowering::Scalar;
     const Expr full = element_count(gr.domain);
-    if (gr.kind != GroupKind::Row) {
+    if (!row_of(gr.kind).reduces_rows) {
       return elementwise && element_count(g_.value(n.outputs[0]).shape) == full;
     }
     if (is_reduction(n)) {
@@ -89,7 +90,7 @@ class RegionGrower {
         return "'" + n->name + (n->subgraphs.empty() ? "' runs on the host" : "' is control flow");
       return "'" + n->name + "' is computed in the kernel of '" + owner.nodes.front()->name + "'";
     }
-    if (is_reduction(*n) && gr.kind != GroupKind::Row) {
+    if (is_reduction(*n) && !row_of(gr.kind).reduces_rows) {
       return "'" + n->name + "' needs whole rows, which several workgroups compute";
     }
     std::vector<Node*> closure;
@@ -124,7 +125,7 @@ class RegionGrower {
   std::string collect(const Group& gr, Node* n, std::vector<Node*>& closure) {
     if (contains(gr, n) || std::find(closure.begin(), closure.end(), n) != closure.end()) return {};
     if (!p_.is_free(*n)) return {};
-    if (is_contraction(*n) || (is_reduction(*n) && gr.kind != GroupKind::Row)) return {};
+    if (is_contraction(*n) || (is_reduction(*n) && !row_of(gr.kind).reduces_rows)) return {};
     if (!matches(gr, *n)) return unlike(gr, closure.empty() ? *n : *closure.front(), *n);
     closure.push_back(n);
     for (ValueId v : n->inputs) {
@@ -132,7 +133,7 @@ class RegionGrower {
       if (p == nullptr || contains(gr, p) || !p_.is_free(*p)) continue;
       if (depends_on_region(gr, p)) {
         if (std::string r = collect(gr, p, closure); !r.empty()) return r;
-      } else if (gr.kind == GroupKind::Row) {
+      } else if (row_of(gr.kind).reduces_rows) {
         collect_reductions(gr, p, closure);
       }
     }

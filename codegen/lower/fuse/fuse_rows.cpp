@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "codegen/lower/fuse/fuse_steps.h"
+#include "codegen/lower/group/group_lowering.h"
 #include "codegen/lower/group/kernel_limits.h"
 
 namespace reprise::lower {
@@ -64,7 +65,7 @@ class RowMerger {
 
   bool is_open(int id) const {
     const Group& gr = p_.group(id);
-    return gr.kind == GroupKind::Row && !gr.sealed && !gr.nodes.empty();
+    return row_of(gr.kind).reduces_rows && !gr.sealed && !gr.nodes.empty();
   }
 
   /// The values with an element for each row and column that the kernel needs, back to those that

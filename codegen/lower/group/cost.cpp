@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/lower/group/group_lowering.h"
 #include "codegen/target/device_costs.h"
 
 namespace reprise::lower {
@@ -57,7 +58,7 @@ class Evaluations {
       }
     }
     double evals = same_index + other;
-    if (group_.kind == GroupKind::Attention && !n.outputs.empty()) {
+    if (group_.attention.weights != kNone && !n.outputs.empty()) {
       evals = std::min(evals, attention_evaluations(n.outputs[0], evals));
     }
     if (is_row_value(n)) evals = std::min(evals, count_hint(g_, g_.value(n.outputs[0]).shape));
@@ -69,7 +70,7 @@ class Evaluations {
   /// Whether n's result has one element per row. A row kernel computes it before the loop over
   /// columns.
   bool is_row_value(const Node& n) const {
-    if (group_.kind != GroupKind::Row || n.outputs[0] == kNone) return false;
+    if (!row_of(group_.kind).reduces_rows || n.outputs[0] == kNone) return false;
     return element_count(g_.value(n.outputs[0]).shape) ==
            element_count(row_shape(group_.domain, group_.reduced));
   }

@@ -22,8 +22,8 @@ struct GroupLowering {
   /// Whether the node begins such a group, as its anchor. Null: operators of ops::Lowering::Kernel
   /// that name the row do.
   bool (*begins)(const graph::Node& n) = nullptr;
-  /// Instead of `begins`: the nodes of a group of this kind that ends with `last`, its anchor, and
-  /// its domain. Fusion takes them all or none.
+  /// Instead of `begins`: the nodes of a group that ends with `last`, its anchor, and its domain.
+  /// Fusion takes them all or none, and sets the group's kind.
   std::optional<Group> (*match)(const graph::Graph& g, graph::Node* last) = nullptr;
   /// Sets the domain and `reduced` of a group that has only its anchor. Null: the domain is the
   /// anchor's first result.
@@ -35,6 +35,11 @@ struct GroupLowering {
                                  const TargetFacts& device) = nullptr;
 
   // --- what its kernels do with other nodes ---
+  /// An invocation computes elements of the domain independently, so groups of one domain merge.
+  bool elementwise = false;
+  /// Reductions of the domain over the same axes may join, and nodes whose values have one element
+  /// for each row.
+  bool reduces_rows = false;
   /// The kernels compute single elements of a tile, so a node that loops over its input would be
   /// written once for each.
   bool unrolls_tiles = false;
@@ -55,9 +60,11 @@ struct GroupLowering {
   bool has_long_form = false;  // LoopForm::Long
 };
 
-/// All rows. A GroupKind is the index of its row. Fusion makes groups in this order.
+/// All rows. A GroupKind is the index of its row.
 std::span<const GroupLowering> group_lowerings();
 const GroupLowering& row_of(GroupKind kind);
+/// All kinds, in the order in which fusion makes groups of them: those of applications come first.
+std::span<const GroupKind> kinds_by_preference();
 /// The row whose groups the node begins, or nothing.
 std::optional<GroupKind> kind_begun_by(const graph::Node& n);
 /// Adds rows of an application, whose names must be new. After the first compilation this fails

@@ -153,7 +153,7 @@ bool loops_in_tile(const Graph& g, GroupKind kind, const Node& n) {
 /// execute, the latter as many loops as the tile has elements. Empty if it would not.
 std::string nested_loop(const Graph& g, GroupKind kind, const std::vector<Node*>& nodes,
                         const Node* more) {
-  bool has_loops = kind != GroupKind::Pointwise;
+  bool has_loops = !row_of(kind).elementwise;
   const Node* inner = nullptr;
   const auto add = [&](const Node* n) {
     has_loops |= loops_over_its_input(*n);
@@ -185,8 +185,7 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
 /// Whether the group is a convolution that is no GEMM. An invocation of such a kernel computes the
 /// elements of its own window, which others compute again.
 bool repeats_windows(const Graph& g, const Group& group) {
-  if (group.kind != GroupKind::Contraction ||
-      def_of(*group.anchor)->lowering != ops::Lowering::Conv)
+  if (group.anchor == nullptr || def_of(*group.anchor)->lowering != ops::Lowering::Conv)
     return false;
   const Shape& weight = g.value(group.anchor->inputs[1]).shape;
   if (!weight[0].is_const() || !weight[1].is_const()) return false;

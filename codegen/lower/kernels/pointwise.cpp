@@ -37,6 +37,7 @@ struct PointwiseSchedule {
                     // consecutive
   bool unrolled = false;  // vectors are unrolled, not a loop
   bool strided = false;   // vectors lie a workgroup apart
+  int joined = 1;         // neighbouring vectors of an invocation, if it is strided
   uint32_t workgroup = kWorkgroup;
   bool needs_words = false;  // outputs are stored in whole 32-bit words
   bool whole_words = false;  // an invocation owns whole 32-bit words of a narrow output; lanes past
@@ -49,6 +50,7 @@ struct PointwiseSchedule {
     std::string name = "pointwise v" + std::to_string(lanes) + " x" + std::to_string(vectors);
     if (axis >= 0) name += " along axis " + std::to_string(axis);
     if (strided) name += " strided";
+    if (joined > 1) name += ", " + std::to_string(joined) + " joined";
     if (whole_words) name += " words";
     return name;
   }
@@ -180,10 +182,12 @@ class PointwiseKernel {
     });
   }
 
-  /// Workgroups own whole blocks of workgroup * vectors vectors, of which none is left over.
+  /// Workgroups own whole blocks of workgroup * vectors sets of joined vectors, of which none is
+  /// left over.
   Status strided_vectors(Value id) {
     const int64_t size = s_.workgroup;
-    const Value first = id + id / size * (size * (s_.vectors - 1));
+    const int sets = s_.vectors / s_.joined;
+    const Value first = id + id / size * (size * (sets - 1));
     struct Result {
       ValueId of;
       Expr at;
@@ -191,7 +195,9 @@ class PointwiseKernel {
     };
     std::vector<Result> results;
     for (int u = 0; u < s_.vectors; ++u) {
-      const Expr i = ev_.symbol(first + u * size, vectors_);
+      const Expr set =
+          ev_.symbol(first + u / s_.joined * size, Expr::floordiv(vectors_, s_.joined));
+      const Expr i = Expr(s_.joined) * set + Expr(u % s_.joined);
       const Expr at = Expr(s_.lanes) * i + ev_.lane();
       for (ValueId v : group_.outputs) {
         const Shape& shape = ev_.graph().value(v).shape;
@@ -292,6 +298,26 @@ int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule
   return axis;
 }
 
+/// How many neighbouring vectors have 16 bytes of a tensor, so that a GPU accesses them at once: of
+/// the widest elements, as the vectors of wider ones would lie further apart.
+int neighbours(const graph::Graph& g, const Group& group) {
+  size_t widest = 1;
+  const auto see = [&](ValueId v) {
+    const graph::Value& value = g.value(v);
+    if (!value.constant || value.constant->count() > 1)
+      widest = std::max(widest, size_of(graph::storage_of(value)));
+  };
+  for (const ValueId v : group.outputs) see(v);
+  for (const graph::Node* n : group.nodes) {
+    for (const ValueId v : n->inputs) {
+      const graph::Node* from = v == graph::kNone ? nullptr : g.value(v).producer;
+      const bool inside = std::ranges::find(group.nodes, from) != group.nodes.end();
+      if (v != graph::kNone && !inside) see(v);
+    }
+  }
+  return widest >= 4 ? 1 : 4 / static_cast<int>(widest);
+}
+
 /// The same work in strided vectors, if the tensor consists of whole blocks of them.
 std::optional<PointwiseSchedule> strided(const graph::Graph& g, const Group& group,
                                          const PointwiseSchedule& chosen,
@@ -300,11 +326,14 @@ std::optional<PointwiseSchedule> strided(const graph::Graph& g, const Group& gro
     return {};
   PointwiseSchedule s = chosen;
   s.strided = true;
-  s.vectors = kStridedVectors;
   s.workgroup = std::min(kStridedWorkgroup, target.workgroup_invocations());
-  const int64_t block = int64_t{s.workgroup} * s.vectors * s.lanes;
-  const Expr total = element_count(group.domain);
-  return total.known_divisor(g.symbols) % block == 0 ? std::optional(s) : std::nullopt;
+  const int64_t elements = element_count(group.domain).known_divisor(g.symbols);
+  for (s.joined = neighbours(g, group); s.joined > 0; s.joined /= 2) {
+    s.vectors = kStridedVectors * s.joined;
+    const int64_t block = int64_t{s.workgroup} * s.vectors * s.lanes;
+    if (elements % block == 0) return s;
+  }
+  return std::nullopt;
 }
 
 /// The preferred schedule comes first.

@@ -29,7 +29,6 @@ class Matcher {
     Node* div = softmax_end(chain_.weights);
     if (div == nullptr || !softmax(*div) || !scores() || !shapes_fit()) return std::nullopt;
     Group gr;
-    gr.kind = GroupKind::Attention;
     gr.anchor = second_;
     gr.nodes = std::move(nodes_);
     gr.domain = shape(second_->outputs[0]);

@@ -1,9 +1,7 @@
 #include "codegen/lower/problems/contraction.h"
 
 #include <algorithm>
-#include <numeric>
 
-#include "codegen/lower/evaluate/stored_element.h"
 #include "codegen/lower/group/cost.h"
 #include "codegen/ops/math/quantize.h"
 
@@ -276,58 +274,10 @@ Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Val
   return nibbles_of(b_, word, bits(k, 1), g_.value(constant.value).dtype == DType::I4);
 }
 
-std::optional<TileOperands::Layout> TileOperands::layout_of(
-    ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
-  // Symbols that stand for any row and any k; no instruction uses their values.
-  const Value some = shaders::local_index(b_);
-  const Expr i = ev_.symbol(some, count), k = ev_.symbol(some, k_);
-  const auto found = stored_element(ev_, kernel_.group(), v, at(i, k));
-  if (!found) return std::nullopt;
-  const auto position = [&](const Expr& row, const Expr& depth) {
-    return ev_.simplify(found->position.substitute([&](SymbolId id) -> std::optional<Expr> {
-      if (i.as_symbol() == id) return row;
-      if (k.as_symbol() == id) return depth;
-      return std::nullopt;
-    }));
-  };
-  const Expr here = position(i, k);
-  const Layout out{found->value, position(0, 0), ev_.simplify(position(i + 1, k) - here),
-                   ev_.simplify(position(i, k + 1) - here)};
-  const auto varies = [&](const Expr& e) {
-    return std::ranges::any_of(
-        e.symbols(), [&](SymbolId id) { return i.as_symbol() == id || k.as_symbol() == id; });
-  };
-  if (varies(out.across) || varies(out.along)) return std::nullopt;
-  return out;
-}
-
-shaders::Operand TileOperands::operand_of(
-    ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
-  shaders::Operand out{graph::storage_of(g_.value(v))};
-  const auto found = layout_of(v, count, at);
-  if (!found) return out;
-  const auto& [value, first, across, along] = *found;
-  shaders::PlainOperand plain;
-  plain.buffer = ev_.buffer(value);
-  plain.type = kernel::storage_type(graph::storage_of(g_.value(value)));
-  plain.first = ev_.value(first);
-  plain.across = ev_.value(across);
-  plain.along = ev_.value(along);
-  plain.contiguous_across = across.is_const(1);
-  plain.contiguous_along = along.is_const(1);
-  plain.divisor = first.known_divisor(g_.symbols);
-  for (const Expr* distance : {&across, &along})
-    if (!distance->is_const(1))
-      plain.divisor = std::gcd(plain.divisor, distance->known_divisor(g_.symbols));
-  out.dtype = graph::storage_of(g_.value(value));
-  out.plain = plain;
-  return out;
-}
-
 std::optional<shaders::ViewedOperand> TileOperands::viewed(
     ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
   constexpr int64_t kElements = TensorView::kAlignment / 2;
-  const auto found = layout_of(v, count, at);
+  const auto found = layout_of(kernel_, v, {count, k_, at});
   if (!found) return std::nullopt;
   const auto symbol = unit_.batch.as_symbol();
   const auto with_batch = [&](const Expr& e, const Expr& batch) {
@@ -386,7 +336,7 @@ std::optional<shaders::ViewedOperand> TileOperands::viewed(const ConstantOperand
   return out;
 }
 
-shaders::Operand TileOperands::operand_of(const ConstantOperand& constant) {
+shaders::Operand TileOperands::packed_operand(const ConstantOperand& constant) {
   shaders::Operand out{g_.value(constant.value).dtype};
   const kernel::Ty type = packing_->bits != 0
                               ? Ty::U32

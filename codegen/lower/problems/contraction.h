@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "codegen/lower/launch/result_kernel.h"
+#include "codegen/lower/problems/operand.h"
 #include "shaders/contraction.h"
 
 namespace reprise::lower {
@@ -47,16 +47,14 @@ class TileOperands : public shaders::Gemm {
     const ResultShape& shape = kernel_.shape();
     return {ev_.value(shape.m), ev_.value(shape.n), ev_.value(k_)};
   }
+  bool whole_columns() const override { return packing_.has_value() || kernel_.exact_columns(); }
   /// The index of the anchor's result at a row and column of the GEMM.
   virtual Index result_index(const Expr& row, const Expr& column) = 0;
-  /// What a schedule may know of an operand whose elements, at a row of A or column of B and at k,
-  /// are those of v at the index that `at` gives.
-  shaders::Operand operand_of(graph::ValueId v, const Expr& count,
-                              const std::function<Index(const Expr& i, const Expr& k)>& at);
-  /// The same of a constant operand, which is packed.
-  shaders::Operand operand_of(const ConstantOperand& constant);
-  /// The views of such operands, if they have 16-bit floats; `columns`: of the tiles in which a
-  /// constant is packed.
+  /// What a schedule may know of a constant operand, which is packed.
+  shaders::Operand packed_operand(const ConstantOperand& constant);
+  /// The view of an operand whose elements, at a row of A or column of B and at k, are those of v
+  /// at the index that `at` gives, or of a constant one, if they are 16-bit floats. `n`: columns of
+  /// B.
   std::optional<shaders::ViewedOperand> viewed(
       graph::ValueId v, const Expr& count,
       const std::function<Index(const Expr& i, const Expr& k)>& at);
@@ -116,13 +114,6 @@ class TileOperands : public shaders::Gemm {
   Expr blocks_of_split() const {
     return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits);
   }
-  /// How an operand lies in memory: element (i, k) is at first + i * across + k * along.
-  struct Layout {
-    graph::ValueId value;  // whose memory it is
-    Expr first, across, along;
-  };
-  std::optional<Layout> layout_of(graph::ValueId v, const Expr& count,
-                                  const std::function<Index(const Expr&, const Expr&)>& at);
   /// The index of the first element of a packed operand, in a tile's `rows` of columns.
   Value packed_tile(const Value& rows);
   /// Four columns at k in the form of use_packing().

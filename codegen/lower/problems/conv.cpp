@@ -137,7 +137,7 @@ class ConvOperands final : public TileOperands {
 
   bool a_along_k() const override { return conv_.aligned_channels(); }
   shaders::Operand b() override {
-    return conv_.weight.constant ? operand_of(*conv_.weight.constant) : shaders::Operand{};
+    return conv_.weight.constant ? packed_operand(*conv_.weight.constant) : shaders::Operand{};
   }
   bool b_along_k() const override { return false; }
 

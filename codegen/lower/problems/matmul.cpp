@@ -116,14 +116,15 @@ class MatMulOperands final : public TileOperands {
   }
 
   shaders::Operand a() override {
-    return operand_of(p_.left, p_.m,
-                      [this](const Expr& row, const Expr& k) { return a_index(row, k); });
+    return operand_of(kernel_, p_.left, {p_.m, p_.k, [this](const Expr& row, const Expr& k) {
+                                           return a_index(row, k);
+                                         }});
   }
   shaders::Operand b() override {
-    if (p_.constant) return operand_of(p_.constant->operand);
-    return operand_of(p_.right, p_.n, [this](const Expr& column, const Expr& k) {
-      return operand(p_.right, k, column);
-    });
+    if (p_.constant) return packed_operand(p_.constant->operand);
+    return operand_of(kernel_, p_.right, {p_.n, p_.k, [this](const Expr& column, const Expr& k) {
+                                            return operand(p_.right, k, column);
+                                          }});
   }
   std::optional<shaders::ViewedOperand> viewed_a() override {
     return viewed(p_.left, p_.m,
