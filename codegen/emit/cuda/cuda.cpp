@@ -229,6 +229,16 @@ Status CudaEmitter::roles(const Inst& i) {
   return {};
 }
 
+/// Of all products of teams.
+void CudaEmitter::hold_sums() {
+  std::set<size_t> sums;
+  for_each_inst(k_, 0, [&](const Inst& i) {
+    const auto p = kernel::TeamOperands::of(i.imm);
+    for (size_t n = 0; n < p.count && i.op == Op::TeamMulAdd; ++n) sums.insert(p.sum + n);
+  });
+  for (const size_t n : sums) line("rp_hold(" + matrix_name(n) + ");");
+}
+
 std::string CudaEmitter::signal(size_t n, const Inst& i, size_t index_arg) const {
   return cuda_name('g', n, k_.signals[n].name) + " + " + arg(i, index_arg);
 }
@@ -289,7 +299,10 @@ Status CudaEmitter::block(int32_t index) {
     // Registers of sums that other instructions wrote must be visible to the first multiplication
     // of a group.
     const Op op = k_.insts[static_cast<size_t>(n)].op;
-    if (op == Op::TeamMulAdd && !multiplying_) line("rp_team_fence();");
+    if (op == Op::TeamMulAdd && !multiplying_) {
+      hold_sums();
+      line("rp_team_fence();");
+    }
     if (!is_value(op)) multiplying_ = op == Op::TeamMulAdd;
     RP_TRY(inst(n));
   }
@@ -368,6 +381,7 @@ Status CudaEmitter::inst_of_role(const Inst& i) {
       return {};
     case Op::MatrixAwait:
       line("rp_team_await<" + std::to_string(i.imm) + ">();");
+      if (i.imm == 0) hold_sums();
       return {};
     default:
       return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);

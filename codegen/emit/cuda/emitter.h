@@ -47,6 +47,7 @@ class CudaEmitter {
   std::string matrix_name(size_t n) const;
   void async_copy(const kernel::Inst& i);
   void begin_signals();
+  void hold_sums();
   Status roles(const Inst& i);
   void box_copy(const Inst& i);
   void team_product(const Inst& i);

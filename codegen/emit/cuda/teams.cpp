@@ -76,6 +76,11 @@ template <int registers> RP_FN void rp_more_registers() {
 template <int registers> RP_FN void rp_fewer_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(registers));
 }
+// Keeps the compiler from computing sums, or copying them, on the other side of a fence or a wait.
+template <int columns> RP_FN void rp_hold(rp_team_sum<columns>& m) {
+#pragma unroll
+  for (int i = 0; i < columns / 2; ++i) asm volatile("" : "+f"(m.r[i]) :: "memory");
+}
 // Barrier 0 is that of the workgroup.
 RP_FN void rp_team_barrier() { asm volatile("bar.sync %0, 128;" :: "r"(1u + (threadIdx.x >> 7)) : "memory"); }
 // The descriptor of an operand: its address, the distance of groups of lines (`group` times 1,024

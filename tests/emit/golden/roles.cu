@@ -42,10 +42,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) k_roles(const __grid_consta
       rp_await(g0_full + v14, (unsigned)v17);
       const int v19 = (int)((unsigned)v14 * 512u);
       const int v20 = (int)((unsigned)v14 * 4096u);
+      rp_hold(x0_sum);
       rp_team_fence();
       k_roles_multiply_1x8kk(x0_sum, rp_operand(m0_lefts + v20, 0u), rp_operand(m1_rights + v19, 0u));
       rp_team_commit();
       rp_team_await<0>();
+      rp_hold(x0_sum);
       rp_arrive(g1_empty + v14);
     }
     rp_matrix_store_pairs(x0_sum, m2_sums + 0, 8, 1);
