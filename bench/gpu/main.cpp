@@ -152,25 +152,27 @@ class Bench {
 
   Result<std::vector<Entry>> contenders(const Case& c, const Tensors& values) {
     std::vector<Entry> entries;
-    const auto ours = [&](const char* name, const std::shared_ptr<Device>& device) {
-      if (!device) return;
-      const auto make = [&c, &values, device] {
-        return our_contender(c, values, device, options_for(device->info()));
-      };
-      entries.push_back({name, c.dtype, make, c.unfit ? c.unfit(device->info().facts) : ""});
-    };
-    ours("reprise cuda", devices_.cuda);
-    ours("reprise vulkan", devices_.vulkan);
+    for (const std::shared_ptr<Device>& device : {devices_.cuda, devices_.vulkan}) {
+      if (!device) continue;
+      for (const Form& form : forms_for(device->info().facts, nvidia_)) {
+        const auto make = [&c, &values, device, form] {
+          return our_contender(c, values, device, options_of(device->info(), form));
+        };
+        entries.push_back({form.who, c.dtype, make, c.unfit ? c.unfit(device->info().facts) : ""});
+      }
+    }
     for (Entry& e : peers_of(c, values, peers_)) entries.push_back(std::move(e));
     return entries;
   }
 
   Result<std::vector<Entry>> candidates(Case& c, const Tensors& values) {
-    RP_ASSIGN(std::vector<Entry> entries, candidates_of(c, values, devices_.cuda, "reprise cuda"));
-    if (devices_.vulkan) {
-      RP_ASSIGN(std::vector<Entry> more,
-                candidates_of(c, values, devices_.vulkan, "reprise vulkan"));
-      for (Entry& e : more) entries.push_back(std::move(e));
+    std::vector<Entry> entries;
+    for (const std::shared_ptr<Device>& device : {devices_.cuda, devices_.vulkan}) {
+      if (!device) continue;
+      for (const Form& form : forms_for(device->info().facts, nvidia_)) {
+        RP_ASSIGN(std::vector<Entry> more, candidates_of(c, values, device, form));
+        for (Entry& e : more) entries.push_back(std::move(e));
+      }
     }
     if (entries.empty()) c.skip = "it has no kernel, or several, with a choice of schedules";
     return entries;
@@ -185,6 +187,7 @@ class Bench {
   Peers peers_;
   Json document_;
   bool wrong_ = false;
+  const bool nvidia_ = check_nvidia_driver().ok();
 };
 
 Result<int> list_cases(const Options& o) {

@@ -17,13 +17,6 @@ void note(Peers& peers, const char* name, const std::string& version,
   peers.versions[name] = version;
 }
 
-/// NVIDIA's libraries get all functions of the driver from this one, and crash without it.
-Status check_driver() {
-  void* driver = dlopen(cuda::kDriverLibrary, RTLD_NOW | RTLD_LOCAL);
-  if (driver && dlsym(driver, "cuGetProcAddress_v2")) return {};
-  return {Code::Unsupported, "libcuda.so.1 is not NVIDIA's driver"};
-}
-
 /// The peers for each operation; none for operations that no peer supports.
 struct EntriesOf {
   const Case& c;
@@ -72,10 +65,16 @@ struct EntriesOf {
 
 }  // namespace
 
+Status check_nvidia_driver() {
+  void* driver = dlopen(cuda::kDriverLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (driver && dlsym(driver, "cuGetProcAddress_v2")) return {};
+  return {Code::Unsupported, "libcuda.so.1 is not NVIDIA's driver"};
+}
+
 Peers Peers::open(const std::shared_ptr<const PeerContext>& context) {
   Peers peers;
   peers.context = context;
-  const Status driver = check_driver();
+  const Status driver = check_nvidia_driver();
   if (!driver.ok()) {
     peers.missing = {{"cublas", driver.message()}, {"cudnn", driver.message()}};
     return peers;

@@ -43,4 +43,8 @@ Result<ContenderPtr> driver_copy(std::shared_ptr<const PeerContext> context, con
 Result<ContenderPtr> stream_launches(const Case& c, std::shared_ptr<const PeerContext> context,
                                      const Tensors& values);
 
+/// Whether the driver is NVIDIA's and not a stand-in for it. NVIDIA's libraries get all functions
+/// of the driver from one that only it has, and crash without it.
+Status check_nvidia_driver();
+
 }  // namespace reprise::bench::gpu

@@ -9,14 +9,23 @@
 
 namespace reprise::bench::gpu {
 
+/// A form of our kernels for a device: the name of the contender, and what the compiler makes.
+struct Form {
+  std::string who, target;
+};
+/// "reprise vulkan"; or "reprise cuda" and, if `specific`, another one for kernels that only
+/// devices of exactly this architecture run, where it has any.
+std::vector<Form> forms_for(const DeviceFacts& facts, bool specific);
+/// options_for() with the target of a form.
+CompileOptions options_of(const DeviceInfo& device, const Form& form);
+
 /// One entry for each schedule of a case of one kernel, the compiler's choice first. Empty if the
 /// case has no kernel with several schedules. `values` and `c` must outlive the entries.
 Result<std::vector<Entry>> candidates_of(const Case& c, const Tensors& values,
-                                         const std::shared_ptr<Device>& device,
-                                         const std::string& who);
+                                         const std::shared_ptr<Device>& device, const Form& form);
 
-/// Compiles a case, and with `candidates` each of its schedules, for a device that is only
-/// described, so that their images are in the cache.
+/// Compiles a case, or with `candidates` each of its schedules, in all forms for a device that is
+/// only described, so that their images are in the cache.
 Status compile_case(const Case& c, const Tensors& values, const DeviceInfo& device,
                     bool candidates);
 

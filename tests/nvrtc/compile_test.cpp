@@ -201,7 +201,7 @@ TEST(Images, ADeviceTakesOneVariant) {
   facts.api = Api::Cuda;
   facts.int64 = facts.float16 = facts.float64 = facts.storage8 = facts.storage16 = true;
   facts.subgroup_arithmetic = facts.subgroup_shuffle = facts.subgroup_extended_types = true;
-  facts.matrices = CudaArch::matrices_of(89);
+  facts.matrices = CudaArch::matrices_of(89, true);
   facts.subgroup_size = 32;
   facts.max_workgroup_invocations = 1024;
   facts.max_shared_bytes = 99 << 10;

@@ -10,7 +10,7 @@ namespace reprise::test {
 namespace {
 
 /// x [batch, 4] -> y [batch, 4] by a kernel that reads x through a view.
-std::shared_ptr<const package::Package> model() {
+std::shared_ptr<const package::Package> model_of_views() {
   const Shape shape{Expr::symbol(0), Expr(4)};
   package::Package p;
   p.model_name = "m";
@@ -73,7 +73,7 @@ void copy(const FakeLaunch& l) {
 TEST(SessionViews, FollowSizesAndBuffersWithoutANewRecording) {
   const auto device =
       std::make_shared<FakeDevice>(true, std::map<std::string, FakeKernelFunction>{{"copy", copy}});
-  auto session = Session::create(model(), device);
+  auto session = Session::create(model_of_views(), device);
   ASSERT_TRUE(session.ok()) << session.status().message();
   const uint64_t warm = device->views;
   const auto run = [&](int64_t rows) {
