@@ -1,5 +1,5 @@
-// Declares VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 for Vulkan headers that are older than
-// the extensions, such as those of Debian 12 (1.3.239), and translates properties of matrices.
+// Declares VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 for Vulkan headers that are older
+// than the extensions, such as those of Debian 12 (1.3.239), and translates properties of matrices.
 #pragma once
 
 #include <optional>
