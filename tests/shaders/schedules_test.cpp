@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/target/device_costs.h"
+#include "runtime/facts/cuda_arch.h"
 #include "shaders/contraction.h"
 
 namespace reprise::shaders {
@@ -33,6 +34,14 @@ Predicate cuda(const std::string& arch) {
   p.cuda_arch = arch;
   p.workgroup_invocations = 1024;
   p.shared_bytes = 49152;
+  return p;
+}
+
+/// Of a device that has teams.
+Predicate hopper() {
+  Predicate p = cuda("sm_90a");
+  p.matrices = CudaArch::matrices_of(90, true);
+  p.shared_bytes = CudaArch::shared_bytes_of(90, true);
   return p;
 }
 
@@ -191,11 +200,12 @@ TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
 TEST(Schedules, EveryScheduleIsReachable) {
   std::set<const Schedule*> seen;
   for (const Predicate& device :
-       {Predicate{}, subgroups_of_8(false), matrices(32, {16, 16, 16}), cuda("sm_80")}) {
+       {Predicate{}, subgroups_of_8(false), matrices(32, {16, 16, 16}), cuda("sm_80"), hopper()}) {
     for (const double rows : {1.0, 300.0}) {
       for (const double block : {0.0, 32.0}) {
         GemmSize size = copied(size_of(rows, 300, 300));
         size.b_block = block;
+        size.viewed = kernel::Ty::F16;
         for (const Tile& t : candidates(size, device)) seen.insert(t.schedule);
       }
     }
