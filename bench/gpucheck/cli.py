@@ -300,10 +300,11 @@ def make_pack(options: argparse.Namespace, root: Path) -> None:
     models = options.models or root.parent / "shared" / "models"
     limit = int(options.pack_limit * (1 << 20))
     tests = () if options.skip_tests else pack.TESTS
-    arch = "" if options.pack_arch == "none" else options.pack_arch
-    made = pack.pack(root, options.build.resolve(), options.pack, models, limit, names, tests)
-    if arch:
-        made["bytes"] += pack.compile_cases(options.pack, environment(options.build), arch, options.quick)
+    cases = None
+    if options.pack_arch != "none":
+        cases = pack.Cases(options.pack_arch, environment(options.build), options.quick)
+    build = options.build.resolve()
+    made = pack.pack(root, build, options.pack, models, limit, names, tests, cases)
     print(f"{options.pack}: {made['bytes'] / (1 << 20):.1f} MiB")
     for name in made["without"]:
         print(f"without {name}: it was not built")

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import facts
@@ -90,19 +91,25 @@ def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list
     return left_out
 
 
-def compile_cases(target: Path, environment: dict, arch: str, quick: bool) -> int:
-    """Compiles the kernels of all cases into the packed folder; returns their size in bytes."""
-    environment = {**environment, "XDG_CACHE_HOME": str(target / CACHE)}
-    bench = [target / "bin" / "reprise_gpubench", "--models", target / "models"]
+@dataclass
+class Cases:
+    """Whose kernels a pack has, compiled for an architecture."""
+
+    arch: str
+    environment: dict
+    quick: bool = False  # the small ones
+
+
+def compile_cases(target: Path, models: Path, cases: Cases) -> None:
+    """Compiles the kernels of all cases into the packed folder."""
+    environment = {**cases.environment, "XDG_CACHE_HOME": str(target / CACHE)}
+    bench = [target / "bin" / "reprise_gpubench", "--models", models, "--compile-only", cases.arch]
     for more in ([], ["--tune", "--group", "matmul,attention,conv,softmax"]):
-        command = [*bench, "--compile-only", arch, *more, *(["--quick"] if quick else [])]
-        done = subprocess.run(
-            [str(word) for word in command], env=environment, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True,
-        )
+        command = [str(word) for word in [*bench, *more, *(["--quick"] if cases.quick else [])]]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
-            raise PackError(f"the cases do not compile for {arch}: {done.stderr.strip()[-600:]}")
-    return size_of(target / CACHE)
+            said = done.stderr.strip()[-600:]
+            raise PackError(f"the cases do not compile for {cases.arch}: {said}")
 
 
 def pack(
@@ -113,6 +120,7 @@ def pack(
     limit: int,
     names: list[str],
     tests: tuple[str, ...] = TESTS,
+    cases: Cases | None = None,
 ) -> dict:
     """Fills the folder, which must be new or empty. Sizes are in bytes."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -143,5 +151,7 @@ def pack(
     )
     start.chmod(0o755)
     (target / "commit.json").write_text(json.dumps(facts.git_commit(root)) + "\n")
+    if cases:
+        compile_cases(target, models, cases)
     left_out = pack_models(models, target / "models", limit - size_of(target), names)
     return {"bytes": size_of(target), "without": without, "models_left_out": left_out}

@@ -137,13 +137,13 @@ class OnTheStandIn(unittest.TestCase):
         moved = self.at / "moved"
         shutil.move(folder, moved)
         done = gpu_check(
-            *("--quick", "--skip-tests", "--vulkan", "off", "-o", target),
+            *("--quick", "--parts", "matmul,replay", "--vulkan", "off", "-o", target),
             program=moved / "gpu-check",
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(target.read_text())
         self.assertEqual(result["facts"]["commit"], json.loads((moved / "commit.json").read_text())["commit"])
-        self.assertGreater(len(result["bench"]["cases"]), 8)
+        self.assertGreater(len(result["bench"]["cases"]), 3)
 
 
 if __name__ == "__main__":
