@@ -100,7 +100,7 @@ class StagedOperand {
   void copy(Value stage, Value k, int signal) {
     const Value to = stage * (elements_ * kStep);
     const auto box = [&](const Val& at, const Value& where) {
-      b_.box_copy(view_, at, shared_, where, signal, stage, kAlign);
+      b_.box_copy(kernel::box_access(view_, shared_, signal), at, where, stage, kAlign);
     };
     if (operand_.columns != 0) {
       box(b_.compose({b_.i32(0), k, first_ / kLine, b_.i32(0)}), to);

@@ -124,8 +124,10 @@ TEST(Golden, Roles) {
         b.for_loop(b.i32(0), steps, b.i32(1), [&](kernel::Value i) {
           const kernel::Value stage = i % 2;
           b.await(empty, stage, 1 - i / 2 % 2);
-          b.box_copy(left, b.compose({i * 64, b.i32(0)}), lefts, stage * 4096, full, stage, 512);
-          b.box_copy(right, b.compose({i * 64, b.i32(0)}), rights, stage * 512, full, stage, 512);
+          b.box_copy(kernel::box_access(left, lefts, full), b.compose({i * 64, b.i32(0)}),
+                     stage * 4096, stage, 512);
+          b.box_copy(kernel::box_access(right, rights, full), b.compose({i * 64, b.i32(0)}),
+                     stage * 512, stage, 512);
           b.arrive(full, stage);
         });
       }};

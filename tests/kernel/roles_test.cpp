@@ -97,7 +97,7 @@ class Ring {
       const Value k = i * kStep, to = stage(i) * kStage;
       const auto box = [&](int view, bool along_k, Value first, int shared) {
         const Val at = along_k ? b.compose({k, first}) : b.compose({first, k});
-        b.box_copy(view, at, shared, to, full_, stage(i), 512);
+        b.box_copy(box_access(view, shared, full_), at, to, stage(i), 512);
       };
       box(left_, f_.left_along_k, row_, left_stages_);
       box(right_, f_.right_along_k, column_, right_stages_);
@@ -324,19 +324,23 @@ TEST(Roles, VerifierNamesWhatIsWrong) {
   } cases[] = {
       {"waits for other roles", [](Small& s) { s.b.barrier(); }},
       {"not proven a multiple of 1024 bytes",
-       [](Small& s) { s.b.box_copy(s.view, s.origin(), s.stages, s.zero, s.full, s.zero, 64); }},
+       [](Small& s) {
+         s.b.box_copy(box_access(s.view, s.stages, s.full), s.origin(), s.zero, s.zero, 64);
+       }},
       {"different swizzles",
        [](Small& s) {
          const int other = s.b.shared("other", Ty::F16, kStage);
-         s.b.box_copy(s.view, s.origin(), other, s.zero, s.full, s.zero, 512);
+         s.b.box_copy(box_access(s.view, other, s.full), s.origin(), s.zero, s.zero, 512);
        }},
       {"is larger than 'short'",
        [](Small& s) {
          const int other = s.b.shared("short", Ty::F16, 64, Swizzle::B128);
-         s.b.box_copy(s.view, s.origin(), other, s.zero, s.full, s.zero, 512);
+         s.b.box_copy(box_access(s.view, other, s.full), s.origin(), s.zero, s.zero, 512);
        }},
       {"malformed copy of a box",
-       [](Small& s) { s.b.box_copy(s.view, s.zero, s.stages, s.zero, s.full, s.zero, 512); }},
+       [](Small& s) {
+         s.b.box_copy(box_access(s.view, s.stages, s.full), s.zero, s.zero, s.zero, 512);
+       }},
       {"under control flow that may differ within a role",
        [](Small& s) { s.b.if_then(s.subgroup < 2, [&] { s.b.arrive(s.full, s.zero); }); }},
       {"under control flow that may differ within a role",

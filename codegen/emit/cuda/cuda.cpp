@@ -167,7 +167,7 @@ void CudaEmitter::shared_arrays(const std::set<uint64_t>& used) {
   const uint32_t dynamic = dynamic_shared_bytes(kernel::requirements(k_).shared_bytes);
   if (dynamic != 0) line("RP_DYNAMIC_SHARED(rp_shared, " + std::to_string(dynamic) + ")");
   const kernel::SharedLayout layout = kernel::shared_layout(k_);
-  for (const uint64_t n : used) {
+  const auto declare = [&](uint64_t n) {
     const kernel::SharedArray& s = k_.shared[n];
     const std::string type = cuda_type({s.type, 1}), name = shared_name(n);
     const char* alignment = s.swizzle != kernel::Swizzle::None ? "1024"
@@ -179,7 +179,8 @@ void CudaEmitter::shared_arrays(const std::set<uint64_t>& used) {
     if (dynamic != 0)
       line(type + "* const " + name + " = (" + type + "*)(rp_shared + " +
            std::to_string(layout.arrays[n]) + ");");
-  }
+  };
+  for (const uint64_t n : used) declare(n);
 }
 
 /// Declares the signals, and lets one invocation begin their first phases.
@@ -528,22 +529,20 @@ void CudaEmitter::long_vector(int32_t index) {
   const std::string words = cuda_type({Ty::U32, static_cast<uint8_t>(i.type.lanes * per_lane / 4)});
   const std::string raw = "r" + std::to_string(index);
   line("const " + words + " " + raw + " = rp_load_words<" + words + ">(" + address(i) + ");");
-  for (int lane = 0; lane < i.type.lanes; lane += kernel::kPartLanes) {
+  const auto part = [&](int lane) {
     const auto word = [&](int n) { return raw + std::string(cuda_lane(lane * per_lane / 4 + n)); };
     const std::string bits = per_lane == 1 ? word(0) : "rp_u32x2{" + word(0) + ", " + word(1) + "}";
     const std::string elements = cuda_type({storage, kernel::kPartLanes});
     const std::string value = "rp_bitcast<" + elements + ">(" + bits + ")";
-    if (storage == i.type.ty) {
-      define_part(lane, value);
-      continue;
-    }
+    if (storage == i.type.ty) return define_part(lane, value);
     const std::string narrow = raw + "_" + std::to_string(lane / kernel::kPartLanes);
     line("const " + elements + " " + narrow + " = " + value + ";");
-    std::vector<std::string> lanes;
+    std::vector<std::string> lanes(kernel::kPartLanes);
     for (int l = 0; l < kernel::kPartLanes; ++l)
-      lanes.push_back(cuda_widen(narrow + std::string(cuda_lane(l)), storage));
+      lanes[static_cast<size_t>(l)] = cuda_widen(narrow + std::string(cuda_lane(l)), storage);
     define_part(lane, cuda_braces(lanes));
-  }
+  };
+  for (int lane = 0; lane < i.type.lanes; lane += kernel::kPartLanes) part(lane);
 }
 
 void CudaEmitter::store_long(const Inst& i,
@@ -554,18 +553,18 @@ void CudaEmitter::store_long(const Inst& i,
   const std::string type = cuda_type({Ty::U32, static_cast<uint8_t>(words)});
   std::vector<std::string> all;
   line("{");
-  for (int lane = 0; lane < from.lanes; lane += kernel::kPartLanes) {
+  const auto part = [&](int lane) {
     const std::string name = "w" + std::to_string(lane / kernel::kPartLanes);
-    std::vector<std::string> lanes;
-    for (int l = 0; l < kernel::kPartLanes; ++l) {
-      const std::string value = part_name(i.args[1].id, lane) + std::string(cuda_lane(l));
-      lanes.push_back(narrow(value, storage));
-    }
+    const std::string from_name = part_name(i.args[1].id, lane);
+    std::vector<std::string> lanes(kernel::kPartLanes);
+    for (int l = 0; l < kernel::kPartLanes; ++l)
+      lanes[static_cast<size_t>(l)] = narrow(from_name + std::string(cuda_lane(l)), storage);
     line("  const " + type + " " + name + " = rp_bitcast<" + type + ">(" +
          cuda_type({storage, kernel::kPartLanes}) + cuda_braces(lanes) + ");");
-    for (int n = 0; n < words; ++n)
-      all.push_back(words == 1 ? name : name + std::string(cuda_lane(n)));
-  }
+    all.push_back(words == 1 ? name : name + std::string(cuda_lane(0)));
+    for (int n = 1; n < words; ++n) all.push_back(name + std::string(cuda_lane(n)));
+  };
+  for (int lane = 0; lane < from.lanes; lane += kernel::kPartLanes) part(lane);
   line("  rp_store_words(" + address(i) + ", " +
        cuda_type({Ty::U32, static_cast<uint8_t>(all.size())}) + cuda_braces(all) + ");");
   line("}");

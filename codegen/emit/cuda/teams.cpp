@@ -112,13 +112,15 @@ std::string TeamProduct::function(const std::string& name) const {
   const std::string element = type == kernel::Ty::BF16 ? "bf16" : "f16";
   const uint32_t each = columns / 2;  // of an invocation
   std::string parameters, places, operands;
+  const std::string sum_type = "rp_team_sum<" + std::to_string(columns) + ">& ";
   for (uint32_t n = 0; n < count; ++n) {
     const std::string sum = "s" + std::to_string(n);
-    parameters += "rp_team_sum<" + std::to_string(columns) + ">& " + sum + ", ";
+    parameters.append(sum_type).append(sum).append(", ");
     for (uint32_t i = 0; i < each; ++i) {
-      const std::string comma = n + i == 0 ? "" : ", ";
-      places += comma + "%" + std::to_string(n * each + i);
-      operands += comma + "\"+f\"(" + sum + ".r[" + std::to_string(i) + "])";
+      const char* comma = n + i == 0 ? "" : ", ";
+      places.append(comma).append("%").append(std::to_string(n * each + i));
+      operands.append(comma).append("\"+f\"(").append(sum);
+      operands.append(".r[").append(std::to_string(i)).append("])");
     }
   }
   const uint32_t all = count * each;

@@ -409,7 +409,7 @@ Value Builder::part(Val v, int n) {
     fail("part", std::to_string(n) + " of " + str(from));
     return {};
   }
-  const auto lane = static_cast<uint64_t>(n * kPartLanes);
+  const auto lane = static_cast<uint64_t>(n) * kPartLanes;
   return bound(emit_pure({Op::Extract, vec(from, kPartLanes), lane, {v}, {}, 1}));
 }
 

@@ -50,6 +50,12 @@ Value operator<(const Value& a, int64_t b);
 Value min(const Value& a, int64_t b);
 Value operator-(int64_t a, const Value& b);
 
+/// The operands of Builder::box_copy(), as the builder numbers them.
+inline BoxAccess box_access(int view, int shared, int signal) {
+  return {static_cast<uint16_t>(view), static_cast<uint16_t>(shared),
+          static_cast<uint16_t>(signal)};
+}
+
 class Builder {
  public:
   explicit Builder(std::string name);
@@ -140,8 +146,8 @@ class Builder {
   void copy_wait(uint32_t unfinished);
   void barrier(BarrierScope scope = BarrierScope::Workgroup);
   /// Begins to copy the box with these first coordinates (I32 of 1, 2 or 4 lanes) to shared[to], a
-  /// multiple of `align`. The copy counts at a signal.
-  void box_copy(int view, Val coordinates, int shared, Val to, int signal, Val at, uint32_t align);
+  /// multiple of `align`. The copy counts at signal[at].
+  void box_copy(BoxAccess names, Val coordinates, Val to, Val at, uint32_t align);
   void arrive(int signal, Val at);
   void await(int signal, Val at, Val parity);
   void matrix_zero(int matrix);

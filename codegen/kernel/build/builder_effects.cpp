@@ -141,21 +141,18 @@ bool Builder::check_signal(int signal, Val at, const char* op) {
   return known || fail(op, "no signal " + std::to_string(signal));
 }
 
-void Builder::box_copy(int view, Val coordinates, int shared, Val to, int signal, Val at,
-                       uint32_t align) {
-  if (!check_signal(signal, at, "box_copy") || !integer_index(to, "box_copy")) return;
+void Builder::box_copy(BoxAccess names, Val coordinates, Val to, Val at, uint32_t align) {
+  if (!check_signal(names.signal, at, "box_copy") || !integer_index(to, "box_copy")) return;
   if (!usable(coordinates, "box_copy")) return;
-  if (view < 0 || static_cast<size_t>(view) >= k_.views.size()) {
-    fail("box_copy", "no view " + std::to_string(view));
+  if (names.view >= k_.views.size()) {
+    fail("box_copy", "no view " + std::to_string(names.view));
     return;
   }
-  if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
-    fail("box_copy", "no shared array " + std::to_string(shared));
+  if (names.shared >= k_.shared.size()) {
+    fail("box_copy", "no shared array " + std::to_string(names.shared));
     return;
   }
-  const BoxAccess access{static_cast<uint16_t>(view), static_cast<uint16_t>(shared),
-                         static_cast<uint16_t>(signal)};
-  emit({Op::BoxCopy, {}, access.imm(), {to, at, coordinates}, {}, align});
+  emit({Op::BoxCopy, {}, names.imm(), {to, at, coordinates}, {}, align});
 }
 
 void Builder::arrive(int signal, Val at) {

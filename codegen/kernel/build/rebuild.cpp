@@ -112,7 +112,7 @@ void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
     to_.barrier(static_cast<BarrierScope>(i.imm));
   } else if (i.op == Op::BoxCopy) {
     const BoxAccess a = BoxAccess::of(i.imm);
-    to_.box_copy(a.view, args[2], a.shared, args[0], a.signal, args[1], i.align);
+    to_.box_copy(a, args[2], args[0], args[1], i.align);
   } else if (i.op == Op::Arrive) {
     to_.arrive(static_cast<int>(i.imm), args[0]);
   } else if (i.op == Op::Await) {

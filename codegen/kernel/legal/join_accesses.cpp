@@ -39,7 +39,7 @@ class NeighbourFinder {
   struct Memory {
     bool shared = false;
     uint64_t number = 0;
-    friend auto operator<=>(const Memory&, const Memory&) = default;
+    auto operator<=>(const Memory&) const = default;  // NOLINT(modernize-use-nullptr)
   };
   using Terms = std::map<int32_t, uint32_t>;
   /// Accesses of a block that may still be joined, whose indices differ by constants: instructions

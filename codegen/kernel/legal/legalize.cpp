@@ -230,7 +230,7 @@ class Legalizer : public Rebuilder {
   /// The index of a part of a long vector.
   Val part_index(Val index, int n) {
     return to_.add(index,
-                   to_.constant_bits(to_.type(index), static_cast<uint64_t>(n * kPartLanes)));
+                   to_.constant_bits(to_.type(index), static_cast<uint64_t>(n) * kPartLanes));
   }
 
   /// Calls `access` for each part of an access, which is an access of its own.
