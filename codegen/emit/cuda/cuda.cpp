@@ -529,7 +529,7 @@ void CudaEmitter::long_vector(int32_t index) {
   const std::string words = cuda_type({Ty::U32, static_cast<uint8_t>(i.type.lanes * per_lane / 4)});
   const std::string raw = "r" + std::to_string(index);
   line("const " + words + " " + raw + " = rp_load_words<" + words + ">(" + address(i) + ");");
-  const auto part = [&](int lane) {
+  const auto define = [&](int lane) {
     const auto word = [&](int n) { return raw + std::string(cuda_lane(lane * per_lane / 4 + n)); };
     const std::string bits = per_lane == 1 ? word(0) : "rp_u32x2{" + word(0) + ", " + word(1) + "}";
     const std::string elements = cuda_type({storage, kernel::kPartLanes});
@@ -542,7 +542,7 @@ void CudaEmitter::long_vector(int32_t index) {
       lanes[static_cast<size_t>(l)] = cuda_widen(narrow + std::string(cuda_lane(l)), storage);
     define_part(lane, cuda_braces(lanes));
   };
-  for (int lane = 0; lane < i.type.lanes; lane += kernel::kPartLanes) part(lane);
+  for (int lane = 0; lane < i.type.lanes; lane += kernel::kPartLanes) define(lane);
 }
 
 void CudaEmitter::store_long(const Inst& i,
