@@ -331,8 +331,6 @@ class Printer {
         return "copy_commit";
       case Op::CopyWait:
         return "copy_wait " + std::to_string(i.imm);
-      case Op::Barrier:
-        return i.imm == static_cast<uint64_t>(BarrierScope::Team) ? "barrier of team" : "barrier";
       case Op::MatrixZero:
         return "matrix_zero " + matrix(i.imm);
       case Op::MatrixLoad:
@@ -356,8 +354,11 @@ class Printer {
     }
   }
 
+  /// Of instructions for parts of a workgroup.
   std::string body_of_role(const Inst& i) const {
     switch (i.op) {
+      case Op::Barrier:
+        return i.imm == static_cast<uint64_t>(BarrierScope::Team) ? "barrier of team" : "barrier";
       case Op::BoxCopy:
         return box_copy(i);
       case Op::Arrive:
