@@ -166,7 +166,7 @@ class Check:
         )
         day = datetime.date.today().isoformat()
         named = results.file_name(self.document["facts"]["device"], day)
-        self.parts = parse_parts(options.parts) if options.parts else dict(PARTS)
+        self.parts = options.parts or dict(PARTS)
         self.seconds = 0.0  # of the part that runs
         self.path = options.output or root / "bench" / "results" / named
         limit = options.time_limit
@@ -345,7 +345,7 @@ def main(root: Path) -> int:
     if not options.device.startswith("cuda"):
         p.error("--device must be a CUDA device, such as cuda:0")
     try:
-        parse_parts(options.parts) if options.parts else None
+        options.parts = parse_parts(options.parts) if options.parts else None
     except ValueError as error:
         p.error(f"--parts: {error}")
     if options.recorded and (options.pack or options.build):

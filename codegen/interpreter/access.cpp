@@ -48,19 +48,13 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   const bool load = i.op == Op::Load;
   const size_t buffer = item_ * k_.item_buffers() + i.imm;
   const std::string& name = k_.buffers[buffer].name;
-  MemoryRow row;
-  row.buffer = buffer;
+  MemoryRow row = memory_row(s, buffer, active);
   row.lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   const auto largest =
       largest_index(s, {i.args[0], row.lanes, memory_.elements(buffer), i.align, name}, active);
   if (!largest) return;
   row.largest = *largest;
-  row.active = active;
   row.index = s.in[0].u32;
-  row.first = group_index_ * size_ + 1;
-  row.numbers = numbers_.data();
-  row.variants = variant_of_.data();
-  row.stride = stride_;
   row.value = load ? s.out : s.in[1];
   if (load && !used_.empty() && !used_[static_cast<size_t>(s.id)]) row.value = {};
   if (!load && row.value.is_null()) {  // what the kernel stores is not wanted
@@ -68,7 +62,6 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
     row.value.u64 = zeros_.data();
   }
   row.mask = i.args.size() == 3 ? s.in[2].u32 : nullptr;
-  row.instruction = s.id;
   if (s.loop >= 0) row.iterations = values_[static_cast<size_t>(s.loop)].u32;
   const std::optional<Race> race = load ? memory_.load(row) : memory_.store(row);
   if (!race) return;
@@ -232,6 +225,18 @@ bool Interpreter::may_write_shared(const Step& s, std::span<const uint32_t> posi
   return true;
 }
 
+MemoryRow Interpreter::memory_row(const Step& s, size_t buffer, const Active& active) const {
+  MemoryRow row;
+  row.buffer = buffer;
+  row.active = active;
+  row.first = group_index_ * size_ + 1;
+  row.numbers = numbers_.data();
+  row.variants = variant_of_.data();
+  row.stride = stride_;
+  row.instruction = s.id;
+  return row;
+}
+
 std::string Interpreter::shared_name(const Step& s, uint32_t n, uint32_t lane) const {
   return k_.shared[s.inst->imm].name + "[" + std::to_string(s.in[0].u32[n] + lane) + "]";
 }
@@ -323,18 +328,10 @@ void Interpreter::begin_copy(const Step& s, uint32_t n, std::span<uint32_t> elem
             std::vector<uint64_t>(a.lanes), copies_in_flight_[n].groups, s.id};
   for (uint32_t l = 0; l < count; ++l) {
     element[n] = s.in[0].u32[n] + l;
-    MemoryRow row;
-    row.buffer = buffer;
-    row.lanes = 1;
+    MemoryRow row = memory_row(s, buffer, one);
     row.largest = element[n];
-    row.active = one;
     row.index = element.data();
-    row.first = group_index_ * size_ + 1;
-    row.numbers = numbers_.data();
-    row.variants = variant_of_.data();
-    row.stride = stride_;
     row.value.u32 = value.data();
-    row.instruction = s.id;
     if (const auto race = memory_.load(row)) {
       return violate(s.id, n,
                      "races with another invocation on " + from.name + "[" +

@@ -326,16 +326,9 @@ bool Interpreter::load_box(const Step& s, uint32_t n, std::vector<uint64_t>& val
   const TensorView& v = k_.views[BoxAccess::of(s.inst->imm).view].tensor;
   const auto scalar = [&](uint32_t i) { return int64_t{static_cast<int32_t>(launch_.scalars[i])}; };
   std::vector<uint32_t> element(stride_), value(stride_);
-  MemoryRow row;
-  row.buffer = v.buffer;
-  row.active = {{&n, 1}, false, 1};
+  MemoryRow row = memory_row(s, v.buffer, {{&n, 1}, false, 1});
   row.index = element.data();
-  row.first = group_index_ * size_ + 1;
-  row.numbers = numbers_.data();
-  row.variants = variant_of_.data();
-  row.stride = stride_;
   row.value.u32 = value.data();
-  row.instruction = s.id;
   each_of_box(v, [&](uint64_t place, const auto& at) {
     int64_t index = scalar(v.first);
     for (size_t d = 0; d < v.rank(); ++d) {
@@ -457,7 +450,7 @@ std::vector<double> Interpreter::team_operand(const Step& s, uint32_t n, const T
       if (at % roles_->arrays[o.shared].unit() == 0) log_operand(s, n, side, i, at);
       if (failed_) return {};
       const uint64_t bits = shared_[o.shared].row.get(at);
-      out.push_back(number_of(bits, array.type == Ty::BF16 ? Ty::F32 : array.type));
+      out.push_back(number_of(bits, compute_type(array.type)));
     }
   }
   return out;
@@ -557,7 +550,6 @@ void Interpreter::store_team_sum(const Step& s, uint32_t n) {
 /// A SharedLoad or SharedStore in a kernel with roles. Indices are in range.
 void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t> positions) {
   const Inst& i = *s.inst;
-  const SharedArray& array = k_.shared[i.imm];
   const bool load = i.op == Op::SharedLoad;
   const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   const Row value = load ? s.out : s.in[1];
@@ -571,7 +563,7 @@ void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t>
       const bool alone = load ? log.read(at, stamp, roles_->clocks, subgroup, lane)
                               : log.write(at, stamp, roles_->clocks, subgroup, lane);
       if (fails || !alone) {
-        const std::string element = array.name + "[" + std::to_string(at) + "]";
+        const std::string element = shared_name(s, n, l);
         return violate(s.id, n,
                        fails ? "reads " + element + " before it is written"
                              : "races with another invocation on " + element);

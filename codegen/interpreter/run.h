@@ -165,6 +165,8 @@ class Interpreter {
   void move_shared(const Step& s, std::span<const uint32_t> positions, uint32_t lanes);
   template <uint32_t lanes, typename Word>
   void move_words(const Step& s, std::span<const uint32_t> positions, Word* cells, Word* values);
+  /// Of an access to a buffer; the caller sets the elements and their values.
+  MemoryRow memory_row(const Step& s, size_t buffer, const Active& active) const;
   std::string shared_name(const Step& s, uint32_t n, uint32_t lane) const;
   void barrier(const Step& s, const Active& active);
   /// A copy that an invocation began, and the group that it is in.
