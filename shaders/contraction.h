@@ -58,6 +58,10 @@ class Gemm {
   /// The operands as views, if they have such a form. Adds parameters to the kernel.
   virtual std::optional<ViewedOperand> viewed_a() { return std::nullopt; }
   virtual std::optional<ViewedOperand> viewed_b() { return std::nullopt; }
+  /// Runs the body for each tile of this workgroup: once, unless the kernel is persistent. There it
+  /// is a loop, and nothing else may ask for the unit's place or batch. Each role has a loop of its
+  /// own.
+  virtual Status each_tile(const std::function<Status(const TileOrigin& origin)>& body) = 0;
   /// Runs each body as what one of the kernel's roles does. Nothing may follow.
   virtual Status run_roles(std::span<const std::function<Status()>> bodies) = 0;
   /// Whether neighbouring elements in memory differ in k: those of A (else in m), of B (else in n).
@@ -146,7 +150,8 @@ struct Tile : TileShape {
   std::string describe() const;
 };
 
-/// One tile of one contraction, in the kernel that computes it.
+/// One tile of one contraction, in the kernel that computes it. Persistent kernels have no origin;
+/// Gemm::each_tile() gives those of their tiles.
 struct TileWork {
   Gemm& gemm;
   ResultTile& result;

@@ -40,7 +40,7 @@ struct ViewedOperand {
   /// counts the tiles. 0: it is in memory as it is, and has two dimensions, or a third that counts
   /// batches.
   int columns = 0;
-  kernel::Value batch = {};  // the third coordinate; null: there is none
+  bool batched = false;  // the third coordinate is the batch
 };
 
 /// Has a plain or a packed form, or neither: it is computed from something, such as the prologue of

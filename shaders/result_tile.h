@@ -38,6 +38,12 @@ struct TileShape {
   /// The index of the batch is a symbol of its own, so that operands may have views in which it
   /// counts a dimension.
   bool batch_is_symbol = false;
+  /// The most workgroups of a persistent kernel, each of which computes several tiles one after
+  /// another (Gemm::each_tile); 0: one tile for each unit.
+  int groups = 0;
+  /// Rows of tiles that are computed together, column after column, so that the tiles of a moment
+  /// share operands in the cache. Of persistent kernels.
+  int band = 1;
 };
 
 /// Subgroup size of the tiles for CPU-type devices, whose lanes share loads by shuffles with a
@@ -45,9 +51,11 @@ struct TileShape {
 inline constexpr int kCpuLanes = 8;
 bool has_cpu_subgroups(const TargetFacts& device);
 
-/// Where the tile of a unit of work begins: its first row, and its number along the columns.
+/// Where the tile of a unit of work begins: its first row, its number along the columns, and its
+/// batch.
 struct TileOrigin {
   Value row, column_tile;
+  Value batch = {};
 };
 
 /// What one iteration of the innermost loop over K covers: `count` values from `first` of K's

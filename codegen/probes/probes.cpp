@@ -245,21 +245,42 @@ class Prober {
     return setup;
   }
 
+  /// One workgroup of a persistent kernel, with the first units.
+  Setup with_units(Setup setup, uint64_t n) const {
+    setup.grid = {1, 1, 1};
+    uint32_t& end = setup.scalars[k_.units->end];
+    end = static_cast<uint32_t>(std::min<uint64_t>(end, n));
+    setup.scalars[k_.units->groups] = 1;
+    return setup;
+  }
+
+  /// A launch of the first `n` units of work: workgroups, or units of a persistent kernel.
+  Result<uint64_t> fill_some(const Setup& setup, uint64_t n, Probe& probe) const {
+    if (!k_.units) return fill(setup, first_workgroups(setup.grid, n), false, true, probe);
+    const Setup some = with_units(setup, n);
+    set_scalars(some, probe);
+    return fill(some, some.grid, false, true, probe);
+  }
+
+  static void set_scalars(const Setup& setup, Probe& probe) {
+    probe.scalars.clear();
+    for (const uint32_t v : setup.scalars) probe.scalars.push_back(static_cast<int32_t>(v));
+  }
+
   Result<Probe> probe_of(const Setup& all, bool guarded) const {
     const Setup setup = k_.items == 1 ? all : first_of_items(all);
     Probe probe;
     probe.step = setup.use;
-    for (const uint32_t v : setup.scalars) probe.scalars.push_back(static_cast<int32_t>(v));
+    set_scalars(setup, probe);
     if (k_.items != 1) {
       RP_TRY(fill(setup, setup.grid, false, true, probe).status());
       return probe;
     }
     if (setup.bytes > kWholeBytes) {
-      // Buffers are only as large as the launched workgroups need, so all of these are interpreted.
-      // Two workgroups may exceed the limit; then one is launched.
+      // Buffers are only as large as the launched units need, so all of these are interpreted. Two
+      // of them may exceed the limit; then one is launched.
       for (const uint64_t n : {2, 1}) {
-        const Result<uint64_t> work =
-            fill(setup, first_workgroups(setup.grid, n), false, true, probe);
+        const Result<uint64_t> work = fill_some(setup, n, probe);
         if (work.ok()) return probe;
         if (n == 1) return work.status();
       }

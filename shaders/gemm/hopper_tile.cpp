@@ -1,14 +1,15 @@
 // Kernel template: GEMM on matrix units that read their operands from shared memory, 16-bit floats
 // and fp32 sums, for devices that divide a workgroup into roles (Hopper).
 //
-// A tile of C belongs to a workgroup. One role copies boxes of A and B (TMA) to the stages of a
-// ring in shared memory, the other multiplies them (wgmma), so that neither waits for what the
-// other has to do:
+// A workgroup computes tiles of C, one after another. One of its roles copies boxes of A and B
+// (TMA) to the stages of a ring in shared memory, the other multiplies them (wgmma), so that
+// neither waits for what the other has to do:
 //   copy:     await that stage s is empty, begin the copies of the next 64 values of k, arrive
 //   multiply: await that stage s is full, multiply it, await the products of the stage before, and
 //             tell that this one is empty
-// A team of four subgroups multiplies 64 rows. At the end it brings its sums to shared memory, 64
-// columns after another, and applies the epilogue to vectors.
+// A team of four subgroups multiplies 64 rows. At the end of a tile it brings its sums to shared
+// memory, some columns after another, and applies the epilogue to vectors. Meanwhile the ring fills
+// with the next tile.
 //
 // Copies give zeros outside of the operands, so M, N and K may have any size: only the strides of
 // operands must be multiples of 16 bytes. A constant B is packed in tiles of 64 columns.
@@ -40,7 +41,13 @@ constexpr int kDepth = 16;                      // values of k that are multipli
 constexpr int kGroup = kLine * kStep;           // elements of 64 rows or columns
 constexpr int kGroupUnits = 2 * kGroup / 1024;  // TeamOperand::group
 constexpr uint32_t kAlign = 512;                // elements between repeated patterns
-constexpr int kCopiedUnit = 8;       // elements of 16 bits, of which GpuCosts::copy is the price
+constexpr int kCopiedUnit = 8;  // elements of 16 bits, of which GpuCosts::copy is the price
+// A workgroup takes nearly all shared memory of a multiprocessor, so there is one for each of the
+// 132 of an H100 (SXM) or H200. A device with fewer runs the rest of them later.
+constexpr int kGroups = 132;
+// Rows of tiles of a band: kGroups tiles of 128 x 256 then read 16 * 128 rows and about as many
+// columns.
+constexpr int kBand = 16;
 constexpr int kPart = 64;            // columns of a sum
 constexpr int kSumLine = kPart + 4;  // against conflicts of banks
 constexpr uint32_t kCopyRegisters = 40, kMultiplyRegisters = 232;
@@ -64,22 +71,56 @@ int team_bytes(const Tile& t) {
 double team_time(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
   const double threads = static_cast<double>(t.rows) / kTeamRows * kTeam;
+  const double groups = tiles_of(size, t.rows, t.columns) * splits;
   const double copies = static_cast<double>(t.rows + t.columns) * kStep / kCopiedUnit / threads;
   const double work =
       t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed + gpu.copy * copies;
-  // The ends are as long as so many steps of 16 values of k.
-  const double steps = std::ceil(size.k / kStep / splits) + gpu.ends * kDepth / kStep;
-  return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work,
-                  gpu.latency / (t.stages - 1));
+  // Both ends together are as long as so many steps of 16 values of k. The loads before the first
+  // step are hidden behind the tile before, the stores at the end are not.
+  const double end = gpu.ends * kDepth / kStep / 2;
+  const double rounds = std::ceil(groups / gpu.cores);
+  const double steps = end + rounds * (std::ceil(size.k / kStep / splits) + end);
+  return gpu_time(std::min(groups, gpu.cores), threads, steps, work, gpu.latency / (t.stages - 1));
 }
+
+/// Where a role is in the ring: the stage of its next step, and the parity of that stage's phase.
+class RingPlace {
+ public:
+  /// Before the role's loops.
+  RingPlace(kernel::Builder& b, const std::string& role, int stages)
+      : b_(b),
+        stages_(stages),
+        stage_(b.local(role + "_stage", kernel::kI32)),
+        phase_(b.local(role + "_phase", kernel::kI32)) {
+    b_.local_store(stage_, b_.i32(0));
+    b_.local_store(phase_, b_.i32(0));
+  }
+
+  Value stage() const { return b_.local_load(stage_); }
+  Value phase() const { return b_.local_load(phase_); }
+  Value before() const {
+    const Value s = stage();
+    return b_.select(b_.eq(s, b_.i32(0)), b_.i32(stages_ - 1), s - 1);
+  }
+  void advance() {
+    const Value next = stage() + 1, p = phase();
+    const Value ends = b_.eq(next, b_.i32(stages_));
+    b_.local_store(stage_, b_.select(ends, b_.i32(0), next));
+    b_.local_store(phase_, b_.select(ends, 1 - p, p));
+  }
+
+ private:
+  kernel::Builder& b_;
+  int stages_, stage_, phase_;
+};
 
 /// The stages of an operand in shared memory.
 class StagedOperand {
  public:
-  /// `elements` rows or columns of a tile, from number `first` on.
+  /// `elements`: rows or columns of a tile.
   StagedOperand(kernel::Builder& b, const std::string& name, ViewedOperand operand, int elements,
-                Value first, int stages)
-      : b_(b), operand_(std::move(operand)), first_(first), elements_(elements) {
+                int stages)
+      : b_(b), operand_(std::move(operand)), elements_(elements) {
     TensorView tensor = operand_.tensor;
     tensor.swizzle = Swizzle::B128;
     const auto count = static_cast<uint32_t>(elements);
@@ -90,24 +131,30 @@ class StagedOperand {
     } else {
       tensor.box = {kLine, kStep};
     }
-    if (operand_.batch) tensor.box.push_back(1);
+    if (operand_.batched) tensor.box.push_back(1);
     view_ = b_.view(name, std::move(tensor));
     shared_ = b_.shared(name + "_stages", operand_.type,
                         count * static_cast<uint32_t>(kStep * stages), Swizzle::B128);
   }
 
-  /// Begins to copy the values of k from `k` on to a stage, and counts at the signal.
-  void copy(Value stage, Value k, int signal) {
+  /// Where a box begins in the operand.
+  struct Place {
+    Value first, k, batch;  // first: the row or column
+  };
+  /// Begins to copy 64 values of k of a tile to a stage, and counts at the signal.
+  void copy(Value stage, const Place& from, int signal) {
+    const auto& [first, k, batch] = from;
     const Value to = stage * (elements_ * kStep);
     const auto box = [&](const Val& at, const Value& where) {
       b_.box_copy(kernel::box_access(view_, shared_, signal), at, where, stage, kAlign);
     };
     if (operand_.columns != 0) {
-      box(b_.compose({b_.i32(0), k, first_ / kLine, b_.i32(0)}), to);
+      box(b_.compose({b_.i32(0), k, first / kLine, b_.i32(0)}), to);
     } else if (operand_.along_k) {
-      box(coordinates(k, first_), to);
+      box(coordinates(k, first, batch), to);
     } else {
-      for (int i = 0; i < elements_; i += kLine) box(coordinates(first_ + i, k), to + i * kStep);
+      for (int i = 0; i < elements_; i += kLine)
+        box(coordinates(first + i, k, batch), to + i * kStep);
     }
   }
 
@@ -121,13 +168,12 @@ class StagedOperand {
   }
 
  private:
-  Val coordinates(Value x, Value y) const {
-    return operand_.batch ? b_.compose({x, y, operand_.batch, b_.i32(0)}) : b_.compose({x, y});
+  Val coordinates(Value x, Value y, Value batch) const {
+    return operand_.batched ? b_.compose({x, y, batch, b_.i32(0)}) : b_.compose({x, y});
   }
 
   kernel::Builder& b_;
   ViewedOperand operand_;
-  Value first_;
   int elements_, view_ = -1, shared_ = -1;
 };
 
@@ -138,9 +184,8 @@ class HopperTile {
       : w_(w),
         b_(w.gemm.builder()),
         teams_(w.tile.rows / kTeamRows),
-        left_(b_, "left", left, w.tile.rows, w.origin.row, w.tile.stages),
-        right_(b_, "right", right, w.tile.columns, w.origin.column_tile * w.tile.columns,
-               w.tile.stages) {
+        left_(b_, "left", left, w.tile.rows, w.tile.stages),
+        right_(b_, "right", right, w.tile.columns, w.tile.stages) {
     const auto stages = static_cast<uint32_t>(w.tile.stages);
     const auto subgroups = static_cast<uint32_t>(teams_) * kernel::kTeamSubgroups;
     full_ = b_.signal("full", stages, 1);
@@ -160,49 +205,63 @@ class HopperTile {
   }
 
  private:
-  Value stage_of(Value i) const { return i % w_.tile.stages; }
-  Value phase_of(Value i) const { return i / w_.tile.stages % 2; }
-
   Status copy() {
-    const Value first = w_.gemm.first_k_block();
-    return w_.gemm.k_blocks([] { return Status(); },
-                            [&](Value i) -> Status {
-                              const Value stage = stage_of(i), k = (first + i) * kStep;
-                              b_.await(empty_, stage, 1 - phase_of(i));
-                              left_.copy(stage, k, full_);
-                              right_.copy(stage, k, full_);
-                              b_.arrive(full_, stage);
-                              return {};
-                            });
+    RingPlace place(b_, "copy", w_.tile.stages);
+    return w_.gemm.each_tile([&](const TileOrigin& at) {
+      const Value first = w_.gemm.first_k_block(), column = at.column_tile * w_.tile.columns;
+      return w_.gemm.k_blocks([] { return Status(); },
+                              [&](Value i) -> Status {
+                                const Value stage = place.stage(), k = (first + i) * kStep;
+                                b_.await(empty_, stage, 1 - place.phase());
+                                left_.copy(stage, {at.row, k, at.batch}, full_);
+                                right_.copy(stage, {column, k, at.batch}, full_);
+                                b_.arrive(full_, stage);
+                                place.advance();
+                                return {};
+                              });
+    });
   }
 
   Status multiply() {
     const Value team = b_.convert(b_.builtin(Builtin::TeamIndex), Ty::I32);
+    RingPlace place(b_, "multiply", w_.tile.stages);
+    return w_.gemm.each_tile([&](const TileOrigin& at) -> Status {
+      RP_TRY(sum(team, place));
+      for (size_t part = 0; part < sums_.size(); ++part)
+        RP_TRY(store(at, team, static_cast<int>(part)));
+      return {};
+    });
+  }
+
+  /// Multiplies all of a tile, and gives its stages back.
+  Status sum(Value team, RingPlace& place) {
     for (const int sum : sums_) b_.matrix_zero(sum);
     const TeamOperands operands{static_cast<uint16_t>(sums_[0]), static_cast<uint8_t>(sums_.size()),
                                 left_.form(), right_.form()};
     RP_TRY(w_.gemm.k_blocks([] { return Status(); },
                             [&](Value i) -> Status {
-                              const Value stage = stage_of(i);
-                              b_.await(full_, stage, phase_of(i));
+                              const Value stage = place.stage();
+                              b_.await(full_, stage, place.phase());
                               for (int k = 0; k < kStep; k += kDepth)
                                 b_.team_mul_add(operands, left_.at(stage, team * kTeamRows, k),
                                                 right_.at(stage, Value(b_, b_.i32(0)), k));
                               b_.matrix_commit();
                               b_.matrix_await(1);
                               b_.if_then(b_.lt(b_.i32(0), i),
-                                         [&] { b_.arrive(empty_, stage_of(i - 1)); });
+                                         [&] { b_.arrive(empty_, place.before()); });
+                              place.advance();
                               return {};
                             }));
     b_.matrix_await(0);
-    for (size_t part = 0; part < sums_.size(); ++part) RP_TRY(store(team, static_cast<int>(part)));
+    b_.if_then(b_.lt(b_.i32(0), w_.gemm.k_block_count()),
+               [&] { b_.arrive(empty_, place.before()); });
     return {};
   }
 
-  /// Stores 64 columns of the team's rows.
-  Status store(Value team, int part) {
+  /// Stores some columns of the team's rows.
+  Status store(const TileOrigin& at, Value team, int part) {
     const Value from = team * (kTeamRows * kSumLine);
-    if (part > 0) b_.barrier(kernel::BarrierScope::Team);
+    b_.barrier(kernel::BarrierScope::Team);  // the sums before have been read
     b_.matrix_store(sums_[static_cast<size_t>(part)], staged_, from, kSumLine, false, 4);
     b_.barrier(kernel::BarrierScope::Team);
     constexpr int kWidth = kPart / 4, kCount = kTeamRows * kWidth / kTeam;
@@ -210,8 +269,8 @@ class HopperTile {
     return w_.result.loop(b_.i32(kCount), kCount, [&](Value i) {
       const Value n = i * kTeam + local;
       const Value r = n / kWidth, v = n % kWidth;
-      const Value row = w_.origin.row + (team * kTeamRows + r);
-      const Value vec = w_.origin.column_tile * (w_.tile.columns / 4) + (v + part * kWidth);
+      const Value row = at.row + (team * kTeamRows + r);
+      const Value vec = at.column_tile * (w_.tile.columns / 4) + (v + part * kWidth);
       return w_.result.guard_columns(vec, [&] {
         return w_.result.guard_row(row, [&] {
           return w_.result.store(row, vec, b_.shared_load(staged_, from + r * kSumLine + v * 4, 4));
@@ -262,6 +321,8 @@ class HopperSchedule final : public Schedule {
     t.columns = shape.columns;
     t.unit = Unit::Workgroup;
     t.batch_is_symbol = true;
+    t.groups = kGroups;
+    t.band = kBand;
     t.subgroup_size = 32;
     t.workgroup = static_cast<uint32_t>((shape.teams + 1) * kTeam);
     t.matrix = matrix;

@@ -28,6 +28,7 @@ Builder Builder::like(const Kernel& k) {
   b.k_.views = k.views;
   b.k_.signals = k.signals;
   b.k_.roles = k.roles;
+  b.k_.units = k.units;
   b.k_.required_subgroup_size = k.required_subgroup_size;
   const size_t expected = k.insts.size() * 5 / 4;  // rewrites expand some instructions
   b.k_.insts.reserve(expected);
@@ -81,6 +82,15 @@ int Builder::signal(std::string name, uint32_t count, uint32_t arrivals) {
 
 void Builder::role(Role role) {
   k_.roles.push_back(std::move(role));
+}
+
+void Builder::set_units(Val end, Val groups) {
+  if (!usable(end, "set_units") || !usable(groups, "set_units")) return;
+  if (inst(end).op != Op::Param || inst(groups).op != Op::Param) {
+    fail("set_units", "a bound is no parameter");
+    return;
+  }
+  k_.units = {static_cast<uint32_t>(inst(end).imm), static_cast<uint32_t>(inst(groups).imm)};
 }
 
 void Builder::require_subgroup_size(uint32_t lanes) {

@@ -73,6 +73,8 @@ class Builder {
   int view(std::string name, TensorView tensor);
   int signal(std::string name, uint32_t count, uint32_t arrivals);
   void role(Role role);
+  /// The kernel is persistent; its bounds are scalar parameters (Kernel::units).
+  void set_units(Val end, Val groups);
   void require_subgroup_size(uint32_t lanes);
 
   // Values. Constants of equal type and bits are shared.

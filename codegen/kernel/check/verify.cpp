@@ -73,6 +73,10 @@ class Verifier {
         return error("local '" + l.name + "' of " + str(l.type));
       }
     }
+    for (const uint32_t n :
+         k_.units ? std::vector{k_.units->end, k_.units->groups} : std::vector<uint32_t>())
+      if (n >= k_.scalars.size() || k_.scalars[n].type != Ty::I32 || k_.items != 1)
+        return error("its units have no bounds");
     RP_TRY(matrices());
     if (const std::string problem = roles_.interface(); !problem.empty()) return error(problem);
     for (const SharedArray& s : k_.shared) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -420,6 +421,12 @@ struct TeamOperands {
   }
 };
 
+/// The work of a persistent kernel, by scalars: workgroup w does the units w, w + groups, ... below
+/// `end`. With other values it does others of these units, and nothing else changes.
+struct Units {
+  uint32_t end = 0, groups = 0;
+};
+
 struct Kernel {
   std::string name;  // an identifier: [a-z_][a-z0-9_]*
   /// A kernel of several items does the same work on the buffers and scalars of each. `buffers` and
@@ -435,6 +442,7 @@ struct Kernel {
   std::vector<View> views;
   std::vector<Signal> signals;
   std::vector<Role> roles;
+  std::optional<Units> units;           // of a persistent kernel
   std::vector<Inst> insts;              // indexed by Val
   std::vector<Block> blocks;            // blocks[0] is the body
   uint32_t required_subgroup_size = 0;  // 0: any

@@ -173,6 +173,12 @@ class Printer {
       out_ += "  signal " + s.name + "[" + std::to_string(s.count) + "] of " +
               std::to_string(s.arrivals) + "\n";
     }
+    if (k_.units) {
+      const auto name = [&](uint32_t i) {
+        return i < k_.scalars.size() ? "$" + k_.scalars[i].name : "invalid";
+      };
+      out_ += "  units below " + name(k_.units->end) + " by " + name(k_.units->groups) + "\n";
+    }
     for (const Role& r : k_.roles) {
       out_ += "  role " + r.name + ": teams " + std::to_string(r.teams) + ", subgroups " +
               std::to_string(r.subgroups);

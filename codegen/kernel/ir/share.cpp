@@ -114,6 +114,11 @@ class Structure {
       add(m.name);
     }
     views_and_roles();
+    add(k_.units ? 1 : 0);
+    if (k_.units) {
+      add(k_.units->end);
+      add(k_.units->groups);
+    }
     add(k_.required_subgroup_size);
   }
 

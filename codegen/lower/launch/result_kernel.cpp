@@ -66,6 +66,11 @@ Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::s
   // If the unit is a subgroup or workgroup, all of its invocations run or none does: shuffles and
   // barriers need every one of them.
   const int64_t units = tile.unit == shaders::Unit::Invocation ? tile.workgroup : 1;
+  if (tile.groups != 0) {
+    const Expr groups = Expr::min(tiles, tile.groups);
+    RP_TRY(write_persistent(linear_workgroup(b_, tile.groups), tiles, groups, tile, work));
+    return finish(ev_, b_, group_, groups, std::move(schedule));
+  }
   const Expr groups = Expr::ceildiv(tiles, units);
   const Value id =
       units == 1 ? linear_workgroup(b_, groups) : linear_invocation(b_, groups, tile.workgroup);
@@ -78,7 +83,7 @@ Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::Tile
   const Expr row_tiles = Expr::ceildiv(shape_.m, tile.rows);
   const Expr column_tiles = Expr::ceildiv(shape_.n, tile.columns);
   const Expr t = ev_.symbol(id, tiles);
-  WorkUnit unit;
+  WorkUnit& unit = unit_;
   unit.origin.row = ev_.value(ev_.simplify(Expr::mod(t, row_tiles))) * tile.rows;
   const Expr rest = Expr::floordiv(t, row_tiles);
   unit.origin.column_tile = ev_.value(ev_.simplify(Expr::mod(rest, column_tiles)));
@@ -89,7 +94,50 @@ Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::Tile
   if (tile.batch_is_symbol && !batches.is_const(1)) unit.batch = ev_.symbol(unit.batch_at, batches);
   unit.split =
       tile.splits == 1 ? b_.i32(0) : ev_.value(ev_.simplify(Expr::floordiv(outer, batches)));
+  unit.origin.batch = unit.batch_at;
   return work(unit);
+}
+
+/// Workgroup `id` of `groups` computes the units id, id + groups, ... below `tiles`. These two are
+/// parameters, so that a probe can execute fewer of them.
+Status ResultKernel::write_persistent(Value id, const Expr& tiles, const Expr& groups,
+                                      const shaders::TileShape& tile, const Work& work) {
+  const Expr batches = element_count(shape_.batch);
+  loop_ = Loop{tile, id, ev_.parameter(tiles), ev_.parameter(groups), Expr::ceildiv(tiles, groups)};
+  b_.set_units(loop_->end, loop_->step);
+  unit_.batch = batches.is_const(1) ? Expr(0) : ev_.symbol(id, batches);  // locate() has its value
+  unit_.split = unit_.batch_at = b_.i32(0);
+  return work(unit_);
+}
+
+Status ResultKernel::each_unit(const std::function<Status()>& body) {
+  if (!loop_) return body();
+  return ev_.for_loop(loop_->first, loop_->end, loop_->step, loop_->iterations, [&](Value unit) {
+    locate(unit);
+    return body();
+  });
+}
+
+/// Finds the place of a unit of a persistent kernel: column after column of a band of rows, band
+/// after band, batch after batch, and then the next part of K.
+void ResultKernel::locate(Value unit) {
+  const shaders::TileShape& tile = loop_->tile;
+  const Expr rows = Expr::ceildiv(shape_.m, tile.rows),
+             columns = Expr::ceildiv(shape_.n, tile.columns);
+  const Expr batches = element_count(shape_.batch);
+  const Value in_batch = unit % ev_.value(rows * columns);
+  const Value outer = unit / ev_.value(rows * columns);
+  const Value of_band = ev_.value(columns * Expr(tile.band));
+  const Value first = in_batch / of_band * tile.band, at = in_batch % of_band;
+  // The last band may have fewer rows.
+  const bool whole = rows.known_divisor(g_.symbols) % tile.band == 0;
+  const Value height = whole ? b_.i32(tile.band) : min(ev_.value(rows) - first, tile.band);
+  unit_.origin.row = (first + at % height) * tile.rows;
+  unit_.origin.column_tile = at / height;
+  unit_.batch_at = tile.splits == 1 ? outer : outer % ev_.value(batches);
+  unit_.origin.batch = unit_.batch_at;
+  if (tile.splits != 1) unit_.split = outer / ev_.value(batches);
+  ev_.set_symbol(unit_.batch, unit_.batch_at);
 }
 
 Expr ResultKernel::clamped(Value at, const Expr& end, bool exact) {

@@ -56,6 +56,9 @@ class ResultKernel {
                               const Work& work);
 
   // --- inside write_units() ---
+  /// Runs the body for each unit of this workgroup: once, with the unit that `work` was given,
+  /// unless the kernel is persistent. There it is a loop that changes this unit.
+  Status each_unit(const std::function<Status()>& body);
   const graph::Graph& graph() const { return g_; }
   const Group& group() const { return group_; }
   kernel::Builder& builder() { return b_; }
@@ -85,6 +88,9 @@ class ResultKernel {
 
  private:
   Status write_unit(Value id, const Expr& tiles, const shaders::TileShape& tile, const Work& work);
+  Status write_persistent(Value id, const Expr& tiles, const Expr& groups,
+                          const shaders::TileShape& tile, const Work& work);
+  void locate(Value unit);
 
   const graph::Graph& g_;
   const Group& group_;
@@ -92,6 +98,14 @@ class ResultKernel {
   kernel::Builder b_;
   Evaluator ev_;
   bool exact_rows_ = false, exact_columns_ = false;
+  WorkUnit unit_;
+  /// The loop of a persistent kernel.
+  struct Loop {
+    shaders::TileShape tile;
+    Value first, end, step;
+    Expr iterations = 0;
+  };
+  std::optional<Loop> loop_;
 };
 
 /// Stores the tile of a unit of work, with the group's epilogue.

@@ -312,7 +312,7 @@ std::optional<shaders::ViewedOperand> TileOperands::viewed(
   if (batches) {
     out.tensor.dims.push_back(scalar(element_count(kernel_.shape().batch)));
     out.tensor.strides.push_back(scalar(of_batch));
-    out.batch = unit_.batch_at;
+    out.batched = true;
   }
   return out;
 }

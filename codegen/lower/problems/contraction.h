@@ -59,6 +59,9 @@ class TileOperands : public shaders::Gemm {
       graph::ValueId v, const Expr& count,
       const std::function<Index(const Expr& i, const Expr& k)>& at);
   std::optional<shaders::ViewedOperand> viewed(const ConstantOperand& constant, const Expr& n);
+  Status each_tile(const std::function<Status(const shaders::TileOrigin&)>& body) override {
+    return kernel_.each_unit([&] { return body(unit_.origin); });
+  }
   Status run_roles(std::span<const std::function<Status()>> bodies) override {
     return ev_.run_roles(bodies);
   }
