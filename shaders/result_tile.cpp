@@ -10,6 +10,10 @@ bool has_cpu_subgroups(const TargetFacts& device) {
   return device.cpu_type() && device.subgroup_shuffle() && device.subgroup_size() == kCpuLanes;
 }
 
+Result<Value> ResultTile::stored_form(Value, Value, Value) {
+  return internal_error("the result has no view");
+}
+
 Status store_rows(ResultTile& result, Value row, int rows, Value vec,
                   const std::function<Value(int row)>& four) {
   const kernel::Builder& b = *row.builder;

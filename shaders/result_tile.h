@@ -10,6 +10,7 @@
 
 #include "codegen/kernel/build/builder.h"
 #include "codegen/target/target_facts.h"
+#include "runtime/base/tensor_view.h"
 #include "runtime/expr/expr.h"
 
 namespace reprise::shaders {
@@ -70,6 +71,14 @@ struct KStep {
 };
 using KStepBody = std::function<Status(const KStep& step)>;
 
+/// The result as a tensor of which boxes may be stored (kernel::View): its dimensions count
+/// columns, rows and, if `batched`, batches.
+struct ViewedResult {
+  TensorView tensor;  // without a box
+  kernel::Ty type = kernel::Ty::F32;
+  bool batched = false;
+};
+
 /// Stores a tile. Coordinates are I32; columns come in vectors of 4.
 class ResultTile {
  public:
@@ -84,6 +93,10 @@ class ResultTile {
   /// Applies the epilogue to the four columns from 4 * vec of a row, converts and stores them. Call
   /// this inside both guards.
   virtual Status store(Value row, Value vec, Value four) = 0;
+  /// The result as a view, if it has such a form. Adds parameters to the kernel.
+  virtual std::optional<ViewedResult> viewed() { return std::nullopt; }
+  /// As store(), but gives the four columns as the view's memory has them. Of viewed results.
+  virtual Result<Value> stored_form(Value row, Value vec, Value four);
   /// for (i = 0; i < end; ++i), with at most `most` iterations. `end` may differ by invocation.
   virtual Status loop(Value end, int64_t most, const std::function<Status(Value i)>& body) = 0;
 };

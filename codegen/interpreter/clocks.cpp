@@ -6,8 +6,8 @@ namespace reprise::kernel {
 
 Clocks::Clocks(uint32_t subgroups, uint32_t signals)
     : subgroups_(subgroups),
-      known_(subgroups, Times(2 * subgroups + signals)),
-      arrived_(signals, Times(2 * subgroups + signals)),
+      known_(subgroups, Times(3 * subgroups + signals)),
+      arrived_(signals, Times(3 * subgroups + signals)),
       signalled_(arrived_) {
   // What a subgroup does is not over, so its times begin after those that are.
   for (uint32_t s = 0; s < subgroups; ++s) known_[s][s] = 1;

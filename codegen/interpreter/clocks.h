@@ -14,8 +14,9 @@ struct Stamp {
 };
 
 /// What each subgroup knows to be over. Agents are subgroups; the products that a subgroup's team
-/// computes asynchronously, whose time is the number of their group; and signals, which stand for
-/// the copies that count at them, and whose time is the number of the phase.
+/// computes asynchronously, whose time is the number of their group; signals, which stand for the
+/// copies that count at them, and whose time is the number of the phase; and the stores of boxes
+/// that a subgroup began, whose time is their number.
 class Clocks {
  public:
   /// A lane that is not the same as any.
@@ -23,7 +24,8 @@ class Clocks {
 
   Clocks(uint32_t subgroups, uint32_t signals);
   uint32_t products(uint32_t subgroup) const { return subgroups_ + subgroup; }
-  uint32_t copies(uint32_t signal) const { return 2 * subgroups_ + signal; }
+  uint32_t copies(uint32_t signal) const { return 3 * subgroups_ + signal; }
+  uint32_t stores(uint32_t subgroup) const { return 2 * subgroups_ + subgroup; }
 
   Stamp now(uint32_t subgroup, uint32_t lane) const {
     return {subgroup, lane, known_[subgroup][subgroup]};

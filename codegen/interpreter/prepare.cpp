@@ -423,6 +423,10 @@ Interpreter::Execute Interpreter::execute_of_role(Op op) {
       return &Interpreter::roles;
     case Op::BoxCopy:
       return &Interpreter::box_copy;
+    case Op::BoxStore:
+      return &Interpreter::box_store;
+    case Op::BoxDrain:
+      return &Interpreter::box_drain;
     case Op::Arrive:
       return &Interpreter::arrive;
     case Op::Await:

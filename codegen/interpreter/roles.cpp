@@ -28,7 +28,10 @@ uint32_t counters(const Kernel& k) {
 }  // namespace
 
 RoleState::RoleState(const Kernel& k, uint32_t subgroups)
-    : clocks(subgroups, counters(k)), signals(counters(k)), teams(subgroups / kTeamSubgroups) {
+    : clocks(subgroups, counters(k)),
+      signals(counters(k)),
+      teams(subgroups / kTeamSubgroups),
+      subgroup_stores(subgroups) {
   for (const SharedArray& s : k.shared)
     arrays.emplace_back(s.count, s.swizzle == Swizzle::None ? 1 : kUnit);
   uint32_t first = 0;
@@ -96,6 +99,8 @@ void Interpreter::take_turns(std::vector<RoleTurns>& all) {
       land_box(at_random ? splitmix64(state.random) % state.boxes.size() : 0);
       continue;
     }
+    if (!state.stores.empty() && at_random && splitmix64(state.random) % 4 == 0)
+      finish_store(splitmix64(state.random) % state.stores.size());
     if (ready.empty()) return report_deadlock(all);
     RoleTurns& next = *ready[at_random ? splitmix64(state.random) % ready.size() : 0];
     next.waits = nullptr;
@@ -259,7 +264,7 @@ void Interpreter::report_deadlock(const std::vector<RoleTurns>& all) {
   violate(first->id, where, "waits for ever" + who);
 }
 
-/// After all roles have ended: somebody has waited for each copy and each product.
+/// After all roles have ended: somebody has waited for each copy, each product and each store.
 void Interpreter::expect_all_awaited() {
   for (size_t c = 0; c < roles_->signals.size(); ++c) {
     const SignalState& s = roles_->signals[c];
@@ -271,6 +276,12 @@ void Interpreter::expect_all_awaited() {
     if (team.used > team.finished)
       return violate(team.last, static_cast<uint32_t>(t) * kTeamSubgroups * subgroup_size_,
                      "never waits for this product");
+  }
+  for (size_t g = 0; g < roles_->subgroup_stores.size(); ++g) {
+    const BoxStores& stores = roles_->subgroup_stores[g];
+    if (stores.drained < stores.begun)
+      return violate(stores.last, static_cast<uint32_t>(g) * subgroup_size_,
+                     "never waits for this store of a box");
   }
 }
 
@@ -324,25 +335,20 @@ void Interpreter::begin_box(const Step& s, uint32_t n) {
 /// Loads the elements of a box. False after a violation.
 bool Interpreter::load_box(const Step& s, uint32_t n, std::vector<uint64_t>& values) {
   const TensorView& v = k_.views[BoxAccess::of(s.inst->imm).view].tensor;
-  const auto scalar = [&](uint32_t i) { return int64_t{static_cast<int32_t>(launch_.scalars[i])}; };
   std::vector<uint32_t> element(stride_), value(stride_);
   MemoryRow row = memory_row(s, v.buffer, {{&n, 1}, false, 1});
   row.index = element.data();
   row.value.u32 = value.data();
+  const std::array<int32_t, 4> coordinates = box_coordinates(s, 2, n);
   each_of_box(v, [&](uint64_t place, const auto& at) {
-    int64_t index = scalar(v.first);
-    for (size_t d = 0; d < v.rank(); ++d) {
-      const auto c = static_cast<int32_t>(s.in[2].u32[d * stride_ + n]) + int64_t{at[d]};
-      if (c < 0 || c >= scalar(v.dims[d])) return;  // zero
-      index += c * (d == 0 ? 1 : scalar(v.strides[d - 1]));
-    }
-    if (failed_) return;
-    if (index < 0 || static_cast<uint64_t>(index) >= memory_.elements(v.buffer)) {
+    const std::optional<int64_t> index = element_of_box(v, coordinates, at);
+    if (!index || failed_) return;  // zero
+    if (*index < 0 || static_cast<uint64_t>(*index) >= memory_.elements(v.buffer)) {
       return violate(s.id, n,
-                     "copies " + k_.buffers[v.buffer].name + "[" + std::to_string(index) +
+                     "copies " + k_.buffers[v.buffer].name + "[" + std::to_string(*index) +
                          "], of " + std::to_string(memory_.elements(v.buffer)));
     }
-    element[n] = row.largest = static_cast<uint32_t>(index);
+    element[n] = row.largest = static_cast<uint32_t>(*index);
     if (memory_.load(row))
       return violate(s.id, n, "races with another invocation on " + k_.buffers[v.buffer].name);
     values[place] = value[n];
@@ -359,6 +365,108 @@ void Interpreter::land_box(size_t which) {
   }
   roles_->signals[box.signal].bytes -= box.bytes;
   complete_phase(box.signal);
+}
+
+std::array<int32_t, 4> Interpreter::box_coordinates(const Step& s, size_t arg, uint32_t n) const {
+  std::array<int32_t, 4> out{};
+  for (size_t d = 0; d < std::min<size_t>(type(s.inst->args[arg]).lanes, out.size()); ++d)
+    out[d] = static_cast<int32_t>(s.in[arg].u32[d * stride_ + n]);
+  return out;
+}
+
+std::optional<int64_t> Interpreter::element_of_box(
+    const TensorView& v, const std::array<int32_t, 4>& coordinates,
+    const std::array<uint32_t, TensorView::kMostRank>& at) const {
+  const auto scalar = [&](uint32_t i) { return int64_t{static_cast<int32_t>(launch_.scalars[i])}; };
+  int64_t index = scalar(v.first);
+  for (size_t d = 0; d < v.rank(); ++d) {
+    const int64_t c = coordinates[d] + int64_t{at[d]};
+    if (c < 0 || c >= scalar(v.dims[d])) return std::nullopt;
+    index += c * (d == 0 ? 1 : scalar(v.strides[d - 1]));
+  }
+  return index;
+}
+
+// --- Stores of boxes
+
+void Interpreter::box_store(const Step& s, const Active& active) {
+  if (!roles_) return violate(s.id, active.list[0], "stores a box in no role");
+  for (size_t i = 0; i < active.list.size() && !failed_; i += subgroup_size_)
+    begin_store(s, active.list[i]);
+}
+
+/// The subgroup's store reads shared memory from now on until it is drained.
+void Interpreter::begin_store(const Step& s, uint32_t n) {
+  const BoxAccess a = BoxAccess::of(s.inst->imm);
+  const TensorView& v = k_.views[a.view].tensor;
+  const SharedArray& array = k_.shared[a.shared];
+  if (!indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},
+                   {{&n, 1}, false, 1}))
+    return;
+  const StoreInFlight store{s.id, n, s.in[0].u32[n], box_coordinates(s, 1, n)};
+  if (std::ranges::any_of(store.coordinates, [](int32_t c) { return c < 0; }))
+    return violate(s.id, n, "stores a box that begins before its view");
+  const uint32_t subgroup = n / subgroup_size_;
+  BoxStores& stores = roles_->subgroup_stores[subgroup];
+  const Stamp stamp{roles_->clocks.stores(subgroup), Clocks::kAnyLane, stores.begun};
+  AccessLog& log = roles_->arrays[a.shared];
+  each_of_box(v, [&](uint64_t place, const auto& at) {
+    if (failed_ || !element_of_box(v, store.coordinates, at)) return;
+    const size_t element = store.at + place;
+    const bool written = log.is_written(element);
+    if (written && log.read(element, stamp, roles_->clocks, subgroup, Clocks::kAnyLane)) return;
+    violate(s.id, n,
+            "stores " + array.name + "[" + std::to_string(element) + "]" +
+                (written ? ", which another may still write" : " before it is written"));
+  });
+  ++stores.begun;
+  stores.last = s.id;
+  roles_->stores.push_back(store);
+}
+
+/// The oldest stores of a subgroup happen, as late as they may.
+void Interpreter::box_drain(const Step& s, const Active& active) {
+  if (!roles_) return violate(s.id, active.list[0], "waits in no role");
+  const auto unfinished = static_cast<uint32_t>(s.inst->imm);
+  for (size_t i = 0; i < active.list.size() && !failed_; i += subgroup_size_) {
+    const uint32_t first = active.list[i], subgroup = first / subgroup_size_;
+    const auto own = [&](const StoreInFlight& f) { return f.where == first; };
+    auto left = static_cast<uint32_t>(std::ranges::count_if(roles_->stores, own));
+    for (; left > unfinished && !failed_; --left)
+      finish_store(
+          static_cast<size_t>(std::ranges::find_if(roles_->stores, own) - roles_->stores.begin()));
+    BoxStores& stores = roles_->subgroup_stores[subgroup];
+    if (stores.begun > unfinished)
+      stores.drained = std::max(stores.drained, stores.begun - unfinished);
+    roles_->clocks.learn(subgroup, roles_->clocks.stores(subgroup), stores.drained);
+  }
+}
+
+void Interpreter::finish_store(size_t which) {
+  const StoreInFlight store = roles_->stores[which];
+  roles_->stores.erase(roles_->stores.begin() + static_cast<ptrdiff_t>(which));
+  const BoxAccess a = BoxAccess::of(k_.insts[static_cast<size_t>(store.instruction)].imm);
+  const TensorView& v = k_.views[a.view].tensor;
+  const std::string& name = k_.buffers[v.buffer].name;
+  Step step;  // as the interpreter's memory knows instructions
+  step.id = store.instruction;
+  std::vector<uint32_t> element(stride_), value(stride_);
+  MemoryRow row = memory_row(step, v.buffer, {{&store.where, 1}, false, 1});
+  row.index = element.data();
+  row.value.u32 = value.data();
+  each_of_box(v, [&](uint64_t place, const auto& at) {
+    const std::optional<int64_t> index = element_of_box(v, store.coordinates, at);
+    if (!index || failed_) return;
+    if (*index < 0 || static_cast<uint64_t>(*index) >= memory_.elements(v.buffer)) {
+      return violate(store.instruction, store.where,
+                     "stores to " + name + "[" + std::to_string(*index) + "], of " +
+                         std::to_string(memory_.elements(v.buffer)));
+    }
+    element[store.where] = row.largest = static_cast<uint32_t>(*index);
+    value[store.where] = static_cast<uint32_t>(shared_[a.shared].row.get(store.at + place));
+    if (memory_.store(row))
+      violate(store.instruction, store.where, "races with another invocation on " + name);
+  });
 }
 
 // --- Teams

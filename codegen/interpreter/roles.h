@@ -1,6 +1,7 @@
 // The state of a workgroup whose roles run side by side.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +27,20 @@ struct BoxInFlight {
   uint64_t bytes = 0;
 };
 
+/// A store of a box that has not happened.
+struct StoreInFlight {
+  int32_t instruction = 0;
+  uint32_t where = 0;  // the first invocation of the subgroup
+  size_t at = 0;       // in the shared array
+  std::array<int32_t, 4> coordinates{};
+};
+
+/// The stores of boxes of a subgroup. They are numbered from 0.
+struct BoxStores {
+  uint32_t begun = 0, drained = 0;
+  int32_t last = 0;  // the instruction of the last one
+};
+
 /// The asynchronous products of a team. Groups are numbered from 0.
 struct TeamState {
   uint32_t open = 0;           // the group that the next product belongs to
@@ -45,7 +60,9 @@ struct RoleState {
   std::vector<uint32_t> first_counter;  // by signal
   std::vector<SignalState> signals;     // by counter
   std::vector<TeamState> teams;
-  std::vector<BoxInFlight> boxes;  // oldest first
+  std::vector<BoxInFlight> boxes;          // oldest first
+  std::vector<StoreInFlight> stores;       // likewise
+  std::vector<BoxStores> subgroup_stores;  // by subgroup
   uint64_t random = 0;
 };
 

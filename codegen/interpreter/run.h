@@ -219,6 +219,16 @@ class Interpreter {
   void begin_box(const Step& s, uint32_t n);
   bool load_box(const Step& s, uint32_t n, std::vector<uint64_t>& values);
   void land_box(size_t which);
+  /// The coordinates that the invocation has in this argument.
+  std::array<int32_t, 4> box_coordinates(const Step& s, size_t arg, uint32_t n) const;
+  /// The index in the view's buffer of an element of a box, unless it lies outside of the view.
+  std::optional<int64_t> element_of_box(
+      const TensorView& v, const std::array<int32_t, 4>& coordinates,
+      const std::array<uint32_t, TensorView::kMostRank>& at) const;
+  void box_store(const Step& s, const Active& active);
+  void begin_store(const Step& s, uint32_t n);
+  void box_drain(const Step& s, const Active& active);
+  void finish_store(size_t which);
   template <typename F>
   void each_team(const Step& s, const Active& active, const F& f);
   void team_barrier(const Step& s, const Active& active);

@@ -11,10 +11,13 @@
 // memory, some columns after another, and applies the epilogue to vectors. Meanwhile the ring fills
 // with the next tile.
 //
+// Results go to shared memory once more, and leave it as boxes (TMA) while the next columns are
+// computed, if the rows of C are multiples of 16 bytes apart; else invocations store them.
+//
 // Copies give zeros outside of the operands, so M, N and K may have any size: only the strides of
 // operands must be multiples of 16 bytes. A constant B is packed in tiles of 64 columns.
 //
-// Shared memory: the stages, and the sums of each team (team_bytes()).
+// Shared memory: the stages, and sums and results of each team (team_bytes()).
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -48,7 +51,9 @@ constexpr int kGroups = 132;
 // Rows of tiles of a band: kGroups tiles of 128 x 256 then read 16 * 128 rows and about as many
 // columns.
 constexpr int kBand = 16;
-constexpr int kPart = 64;            // columns of a sum
+constexpr int kPart = 32;  // columns of a sum
+// Of the results of a team: two parts of 16-bit numbers, or one of 32 bits.
+constexpr int kResultBytes = 4 * kTeamRows * kPart;
 constexpr int kSumLine = kPart + 4;  // against conflicts of banks
 constexpr uint32_t kCopyRegisters = 40, kMultiplyRegisters = 232;
 // What matrix units do for teams, as a multiple of what they do for subgroups: those reach 62 to
@@ -64,7 +69,7 @@ constexpr HopperShape kHopperShapes[] = {
 int team_bytes(const Tile& t) {
   constexpr int kRest = 1024;  // signals, alignment
   const int stage = 2 * kStep * (t.rows + t.columns);
-  return t.stages * stage + 4 * t.rows * kSumLine + kRest;
+  return t.stages * stage + 4 * t.rows * kSumLine + t.rows / kTeamRows * kResultBytes + kRest;
 }
 
 /// Of the launch that sums each part of K.
@@ -78,7 +83,7 @@ double team_time(const GemmSize& size, const Tile& t, int splits) {
   // Both ends together are as long as so many steps of 16 values of k. The loads before the first
   // step are hidden behind the tile before, the stores at the end are not.
   const double end = gpu.ends * kDepth / kStep / 2;
-  const double rounds = std::ceil(groups / gpu.cores);
+  const double rounds = std::ceil(groups / kGroups);
   const double steps = end + rounds * (std::ceil(size.k / kStep / splits) + end);
   return gpu_time(std::min(groups, gpu.cores), threads, steps, work, gpu.latency / (t.stages - 1));
 }
@@ -177,6 +182,45 @@ class StagedOperand {
   int elements_, view_ = -1, shared_ = -1;
 };
 
+/// The results of teams in shared memory, which leave it as boxes.
+class BoxedResult {
+ public:
+  BoxedResult(kernel::Builder& b, ViewedResult result, int teams)
+      : b_(b), result_(std::move(result)), copies_(kResultBytes / (kResults * size())) {
+    TensorView tensor = result_.tensor;
+    tensor.box = {kPart, kBoxRows};
+    if (result_.batched) tensor.box.push_back(1);
+    view_ = b_.view("result", std::move(tensor));
+    shared_ = b_.shared("results", result_.type, static_cast<uint32_t>(teams * copies_ * kResults));
+  }
+
+  /// Waits until there is room for a part; a barrier of the team must follow.
+  void make_room() const { b_.box_drain(static_cast<uint32_t>(copies_ - 1)); }
+  /// The index of a part of a team's results.
+  Value at(Value team, int part) const { return (team * copies_ + part % copies_) * kResults; }
+  void put(Value index, Value four) const { b_.shared_store(shared_, index, four); }
+  /// Each subgroup stores its rows of a part, after a barrier of the team.
+  void store(const TileOrigin& origin, Value team, Value column, int part) const {
+    const Value subgroup = b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32) %
+                           static_cast<int64_t>(kernel::kTeamSubgroups);
+    const Value row = origin.row + (team * kTeamRows + subgroup * kBoxRows);
+    const Val place = result_.batched ? b_.compose({column, row, origin.batch, b_.i32(0)})
+                                      : b_.compose({column, row});
+    b_.box_store(kernel::box_access(view_, shared_), place,
+                 at(team, part) + subgroup * (kBoxRows * kPart), kBoxRows * kPart);
+  }
+
+ private:
+  static constexpr int kBoxRows = kTeamRows / static_cast<int>(kernel::kTeamSubgroups);
+  static constexpr int kResults = kTeamRows * kPart;  // of a part
+  int size() const { return static_cast<int>(kernel::byte_size(result_.type)); }
+
+  kernel::Builder& b_;
+  ViewedResult result_;
+  int copies_;  // parts that have room
+  int view_ = -1, shared_ = -1;
+};
+
 /// The code of one tile.
 class HopperTile {
  public:
@@ -194,6 +238,7 @@ class HopperTile {
       sums_.push_back(b_.matrix("sum" + std::to_string(i), MatrixUse::Sum, Ty::F32, kTeamRows,
                                 kPart, MmaScope::Team));
     staged_ = b_.shared("sums", Ty::F32, static_cast<uint32_t>(w.tile.rows * kSumLine));
+    if (auto result = w.result.viewed()) boxed_.emplace(b_, std::move(*result), teams_);
     b_.role({"multiply", static_cast<uint32_t>(teams_), subgroups, kMultiplyRegisters});
     b_.role({"copy", 1, 1, kCopyRegisters});
   }
@@ -225,12 +270,14 @@ class HopperTile {
   Status multiply() {
     const Value team = b_.convert(b_.builtin(Builtin::TeamIndex), Ty::I32);
     RingPlace place(b_, "multiply", w_.tile.stages);
-    return w_.gemm.each_tile([&](const TileOrigin& at) -> Status {
+    RP_TRY(w_.gemm.each_tile([&](const TileOrigin& at) -> Status {
       RP_TRY(sum(team, place));
       for (size_t part = 0; part < sums_.size(); ++part)
         RP_TRY(store(at, team, static_cast<int>(part)));
       return {};
-    });
+    }));
+    if (boxed_) b_.box_drain(0);
+    return {};
   }
 
   /// Multiplies all of a tile, and gives its stages back.
@@ -261,22 +308,29 @@ class HopperTile {
   /// Stores some columns of the team's rows.
   Status store(const TileOrigin& at, Value team, int part) {
     const Value from = team * (kTeamRows * kSumLine);
-    b_.barrier(kernel::BarrierScope::Team);  // the sums before have been read
     b_.matrix_store(sums_[static_cast<size_t>(part)], staged_, from, kSumLine, false, 4);
+    if (boxed_) boxed_->make_room();
     b_.barrier(kernel::BarrierScope::Team);
     constexpr int kWidth = kPart / 4, kCount = kTeamRows * kWidth / kTeam;
     const Value local = local_index(b_) % kTeam;
-    return w_.result.loop(b_.i32(kCount), kCount, [&](Value i) {
+    const Value first_vec = at.column_tile * (w_.tile.columns / 4) + part * kWidth;
+    RP_TRY(w_.result.loop(b_.i32(kCount), kCount, [&](Value i) {
       const Value n = i * kTeam + local;
       const Value r = n / kWidth, v = n % kWidth;
-      const Value row = at.row + (team * kTeamRows + r);
-      const Value vec = at.column_tile * (w_.tile.columns / 4) + (v + part * kWidth);
+      const Value row = at.row + (team * kTeamRows + r), vec = first_vec + v;
       return w_.result.guard_columns(vec, [&] {
-        return w_.result.guard_row(row, [&] {
-          return w_.result.store(row, vec, b_.shared_load(staged_, from + r * kSumLine + v * 4, 4));
+        return w_.result.guard_row(row, [&]() -> Status {
+          const Value four = b_.shared_load(staged_, from + r * kSumLine + v * 4, 4);
+          if (!boxed_) return w_.result.store(row, vec, four);
+          RP_ASSIGN(const Value result, w_.result.stored_form(row, vec, four));
+          boxed_->put(boxed_->at(team, part) + (r * kPart + v * 4), result);
+          return {};
         });
       });
-    });
+    }));
+    b_.barrier(kernel::BarrierScope::Team);  // the sums have been read, the results are complete
+    if (boxed_) boxed_->store(at, team, first_vec * 4, part);
+    return {};
   }
 
   const TileWork& w_;
@@ -285,6 +339,7 @@ class HopperTile {
   StagedOperand left_, right_;
   int full_ = -1, empty_ = -1, staged_ = -1;
   std::vector<int> sums_;
+  std::optional<BoxedResult> boxed_;
 };
 
 class HopperSchedule final : public Schedule {

@@ -138,6 +138,19 @@ Result<std::vector<Lowering>> lower_by_kind(const graph::Graph& g,
   return out;
 }
 
+bool limit_groups(Lowering& lowered, uint32_t groups) {
+  bool found = false;
+  for (lower::Lowered& l : lowered) {
+    for (lower::LoweredLaunch& launch : l.launches) {
+      if (!launch.kernel.units) continue;
+      launch.grid = {Expr(groups), Expr(1), Expr(1)};
+      launch.scalars[launch.kernel.units->groups] = Expr(groups);
+      found = true;
+    }
+  }
+  return found;
+}
+
 std::vector<kernel::Kernel> name_kernels(std::vector<Lowering>& all) {
   std::vector<kernel::Kernel> out;
   for (Lowering& lowering : all) {

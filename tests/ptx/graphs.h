@@ -35,6 +35,8 @@ Result<std::vector<Lowering>> lower_by_kind(const graph::Graph& g,
 /// same. Returns what went wrong; empty when nothing did.
 std::string differs(const PtxGraph& graph, const Lowering& lowered, const PtxModule& module,
                     double error);
+/// Lets few workgroups compute all units of persistent kernels, and tells whether there are such.
+bool limit_groups(Lowering& lowered, uint32_t groups);
 /// The kernels of lowerings, after which names differ.
 std::vector<kernel::Kernel> name_kernels(std::vector<Lowering>& all);
 

@@ -1,10 +1,12 @@
 // Random products on matrix units: sizes, alignments, layouts, batches, constants and epilogues, by
-// random tiles of both schedules. The interpreter, the executor of PTX and CUDA text on the CPU
-// must give the bits of the host. Values are small integers, so that sums are exact in any order.
+// random tiles of all schedules. The interpreter, the executor of PTX and CUDA text on the CPU must
+// give the bits of the host. Values are small integers, so that sums are exact in any order.
+// Persistent kernels of teams get few workgroups, and no CUDA text: it has no form for a CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "codegen/compile/compiler.h"
@@ -21,9 +23,11 @@ namespace {
 
 class RandomProduct {
  public:
-  explicit RandomProduct(uint32_t seed) : rng_(seed) {
+  /// `teams`: most operands, and results, have views.
+  RandomProduct(uint32_t seed, bool teams) : teams_(teams), rng_(seed) {
     type_ = coin() ? "float16" : "bfloat16";
-    for (int64_t* size : {&m_, &n_, &k_}) *size = some_size();
+    for (int64_t* size : {&m_, &n_, &k_}) *size = teams_ ? some_whole_size() : some_size();
+    if (teams_ && coin()) (coin() ? m_ : n_) = some_size();
     constant_ = one_of(3) == 0;
     if (!constant_ && one_of(3) == 0) batch_ = 1 + one_of(3);
     write();
@@ -49,6 +53,10 @@ class RandomProduct {
     const int64_t unit = int64_t{1} << one_of(5);
     return coin() ? unit * (1 + one_of(150 / unit))
                   : std::max<int64_t>(64 * (1 + one_of(2)) + small(), 1);
+  }
+  /// Of 16 bytes.
+  int64_t some_whole_size() {
+    return coin() ? 8 * (1 + one_of(40)) : 64 * (1 + one_of(4)) + 8 * small();
   }
   /// The size, or the name of a symbol that has it.
   std::string size(int64_t n, const char* name) {
@@ -104,9 +112,14 @@ class RandomProduct {
       nodes += "y = Add(" + result + ", s) @14\n";
       result = "y";
     }
+    if (teams_ && one_of(4) == 0) {
+      nodes += "f = Cast<to=1>(" + result + ") @13\n";
+      result = "f";
+    }
     text_ += views_ + nodes + "output " + result + "\n";
   }
 
+  const bool teams_;
   std::mt19937 rng_;
   std::string type_, text_, views_;
   int64_t m_ = 1, n_ = 1, k_ = 1, batch_ = 0;
@@ -150,8 +163,9 @@ Result<CudaOnCpu> on_cpu(const std::vector<kernel::Kernel>& kernels) {
   return CudaOnCpu::load(sources);
 }
 
-void expect_agreement_of_product(uint32_t seed) {
-  RandomProduct product(seed);
+/// Counts the products that teams compute.
+void expect_agreement_of_product(uint32_t seed, bool teams, size_t& of_teams) {
+  RandomProduct product(seed, teams);
   PtxGraph graph;
   auto parsed = graph::parse(product.text());
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
@@ -165,18 +179,19 @@ void expect_agreement_of_product(uint32_t seed) {
   ASSERT_TRUE(expected.ok()) << expected.status().message();
   for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *graph.g).ok());
   std::vector<Lowering> lowered(1);
-  auto one = lower_for_cuda(*graph.g, random_tile(product));
+  const CudaArch arch = teams ? CudaArch{false, 90, true} : CudaArch{false, 80};
+  auto one = lower_for_cuda(*graph.g, random_tile(product), arch);
   ASSERT_TRUE(one.ok()) << one.status().message();
   lowered[0] = std::move(*one);
+  const bool persistent = limit_groups(lowered[0], 1 + seed % 3);
+  of_teams += persistent ? 1 : 0;
   const std::vector<kernel::Kernel> kernels = name_kernels(lowered);
   const bool has_matrices =
       std::ranges::any_of(kernels, [](const kernel::Kernel& k) { return !k.matrices.empty(); });
   EXPECT_TRUE(has_matrices);
-  auto ptx = PtxModule::load(kernels);
+  auto ptx = PtxModule::load(kernels, {}, {true, arch.number, arch.specific});
   ASSERT_TRUE(ptx.ok()) << ptx.status().message();
   ptx->options.copies = static_cast<ptx::Completion>(seed % 3);
-  const auto cpu = on_cpu(kernels);
-  ASSERT_TRUE(cpu.ok()) << cpu.status().message();
   const Execute as_ptx = [&](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
                              std::vector<std::span<std::byte>> buffers,
                              std::vector<uint32_t> scalars) -> Status {
@@ -184,8 +199,15 @@ void expect_agreement_of_product(uint32_t seed) {
     RP_TRY(ptx->run(k, grid, buffers, scalars, 1, error));
     return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
   };
-  const std::pair<const char*, Execute> executors[] = {
-      {"the interpreter", interpret}, {"PTX", as_ptx}, {"CUDA text", cuda_on_cpu(*cpu)}};
+  std::vector<std::pair<const char*, Execute>> executors = {{"the interpreter", interpret},
+                                                            {"PTX", as_ptx}};
+  std::optional<CudaOnCpu> text;
+  if (!persistent) {
+    auto cpu = on_cpu(kernels);
+    ASSERT_TRUE(cpu.ok()) << cpu.status().message();
+    text = std::move(*cpu);
+    executors.emplace_back("CUDA text", cuda_on_cpu(*text));
+  }
   for (const auto& [name, execute] : executors) {
     KernelRunner runner(*graph.g, graph.symbols, graph.inputs);
     for (const lower::Lowered& l : lowered[0]) {
@@ -200,21 +222,32 @@ void expect_agreement_of_product(uint32_t seed) {
 }
 
 /// Of so many seeds; stops at the first that fails.
-void expect_agreement_of_products(uint32_t first, uint32_t count) {
+void expect_agreement_of_products(uint32_t first, uint32_t count, bool teams) {
   REPRISE_NEEDS_PTX();
+  size_t of_teams = 0;
   for (uint32_t seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + RandomProduct(seed).text().substr(0, 400));
-    expect_agreement_of_product(seed);
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" +
+                 RandomProduct(seed, teams).text().substr(0, 400));
+    expect_agreement_of_product(seed, teams, of_teams);
     if (testing::Test::HasFailure()) return;
   }
+  EXPECT_GE(of_teams, teams ? count / 3 : 0);
 }
 
 TEST(PtxGemm, RandomProducts) {
-  expect_agreement_of_products(0, 8);
+  expect_agreement_of_products(0, 8, false);
+}
+
+TEST(PtxGemm, RandomProductsOfTeams) {
+  expect_agreement_of_products(0, 6, true);
 }
 
 TEST(PtxGemm, FullRandomProducts) {
-  expect_agreement_of_products(1000, 150);
+  expect_agreement_of_products(1000, 150, false);
+}
+
+TEST(PtxGemm, FullRandomProductsOfTeams) {
+  expect_agreement_of_products(1000, 150, true);
 }
 
 }  // namespace

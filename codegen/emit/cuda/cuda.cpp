@@ -132,7 +132,8 @@ void CudaEmitter::declarations() {
       const auto p = kernel::MatrixOperands::of(i.imm);
       matrices.insert({p.sum, p.left, p.right});
     }
-    if (i.op == Op::BoxCopy) shared.insert(kernel::BoxAccess::of(i.imm).shared);
+    if (i.op == Op::BoxCopy || i.op == Op::BoxStore)
+      shared.insert(kernel::BoxAccess::of(i.imm).shared);
     if (i.op == Op::TeamMulAdd) {
       const auto p = kernel::TeamOperands::of(i.imm);
       shared.insert({p.left.shared, p.right.shared});
@@ -244,14 +245,28 @@ std::string CudaEmitter::signal(size_t n, const Inst& i, size_t index_arg) const
   return cuda_name('g', n, k_.signals[n].name) + " + " + arg(i, index_arg);
 }
 
+/// The arguments that name a box: the place in shared memory and the tensor.
+std::string CudaEmitter::box(const Inst& i) const {
+  const auto a = kernel::BoxAccess::of(i.imm);
+  return shared_name(a.shared) + " + " + arg(i, 0) + ", &block." +
+         cuda_name('t', a.view, k_.views[a.view].name);
+}
+
+std::string CudaEmitter::coordinates(const Inst& i, size_t n) const {
+  const size_t rank = k_.views[kernel::BoxAccess::of(i.imm).view].tensor.rank();
+  std::string out;
+  for (size_t d = 0; d < rank; ++d) out += ", " + arg_lane(i, n, static_cast<int>(d));
+  return out;
+}
+
 void CudaEmitter::box_copy(const Inst& i) {
   const auto a = kernel::BoxAccess::of(i.imm);
-  const TensorView& v = k_.views[a.view].tensor;
-  std::string coordinates;
-  for (size_t d = 0; d < v.rank(); ++d) coordinates += ", " + arg_lane(i, 2, static_cast<int>(d));
-  line("rp_box_copy(" + shared_name(a.shared) + " + " + arg(i, 0) + ", &block." +
-       cuda_name('t', a.view, k_.views[a.view].name) + ", " + signal(a.signal, i, 1) + ", " +
-       std::to_string(v.box_bytes()) + "u" + coordinates + ");");
+  line("rp_box_copy(" + box(i) + ", " + signal(a.signal, i, 1) + ", " +
+       std::to_string(k_.views[a.view].tensor.box_bytes()) + "u" + coordinates(i, 2) + ");");
+}
+
+bool CudaEmitter::stores_boxes() const {
+  return std::ranges::any_of(k_.insts, [](const Inst& i) { return i.op == Op::BoxStore; });
 }
 
 void CudaEmitter::team_product(const Inst& i) {
@@ -336,6 +351,8 @@ Status CudaEmitter::inst(int32_t index) {
       line("rp_copy_wait<" + std::to_string(i.imm) + ">();");
       return {};
     case Op::Barrier:
+      // Stores of boxes see what was stored to shared memory before.
+      if (stores_boxes()) line("rp_box_fence();");
       line(i.imm == static_cast<uint64_t>(kernel::BarrierScope::Team) ? "rp_team_barrier();"
                                                                       : "__syncthreads();");
       return {};
@@ -367,6 +384,12 @@ Status CudaEmitter::inst_of_role(const Inst& i) {
       return roles(i);
     case Op::BoxCopy:
       box_copy(i);
+      return {};
+    case Op::BoxStore:
+      line("rp_box_store(" + box(i) + coordinates(i, 1) + ");");
+      return {};
+    case Op::BoxDrain:
+      line("rp_box_drain<" + std::to_string(i.imm) + ">();");
       return {};
     case Op::Arrive:
       line("rp_arrive(" + signal(i.imm, i, 0) + ");");

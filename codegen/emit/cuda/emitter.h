@@ -50,6 +50,9 @@ class CudaEmitter {
   void hold_sums();
   Status roles(const Inst& i);
   void box_copy(const Inst& i);
+  std::string box(const Inst& i) const;
+  std::string coordinates(const Inst& i, size_t n) const;
+  bool stores_boxes() const;
   void team_product(const Inst& i);
   std::string signal(size_t n, const Inst& i, size_t index_arg) const;
   std::string shared_name(size_t n) const;

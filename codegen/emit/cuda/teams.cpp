@@ -70,6 +70,27 @@ RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigne
 RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, int x, int y, int z, int w) {
   if (rp_begin_box(s, bytes)) asm volatile(RP_BOX_COPY("4d", "%3, %4, %5, %6"), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
+// One lane begins the stores of a subgroup, each in a group of its own, and waits for them.
+#define RP_BOX_STORE(rank, places) \
+  "cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, {" places "}], [%0];\n" \
+  "cp.async.bulk.commit_group;" :: "r"(rp_shared_address(from)), "l"(map)
+RP_FN void rp_box_store(const void* from, const rp_tensor_map* map, int x) {
+  if ((threadIdx.x & 31u) == 0u) asm volatile(RP_BOX_STORE("1d", "%2"), "r"(x) : "memory");
+}
+RP_FN void rp_box_store(const void* from, const rp_tensor_map* map, int x, int y) {
+  if ((threadIdx.x & 31u) == 0u) asm volatile(RP_BOX_STORE("2d", "%2, %3"), "r"(x), "r"(y) : "memory");
+}
+RP_FN void rp_box_store(const void* from, const rp_tensor_map* map, int x, int y, int z) {
+  if ((threadIdx.x & 31u) == 0u) asm volatile(RP_BOX_STORE("3d", "%2, %3, %4"), "r"(x), "r"(y), "r"(z) : "memory");
+}
+RP_FN void rp_box_store(const void* from, const rp_tensor_map* map, int x, int y, int z, int w) {
+  if ((threadIdx.x & 31u) == 0u)
+    asm volatile(RP_BOX_STORE("4d", "%2, %3, %4, %5"), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+template <int unfinished> RP_FN void rp_box_drain() {
+  if ((threadIdx.x & 31u) == 0u) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(unfinished) : "memory");
+}
+RP_FN void rp_box_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 template <int registers> RP_FN void rp_more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
 }

@@ -152,6 +152,8 @@ Status SpirvEmitter::inst(int32_t index) {
     case Op::CopyWait:
     case Op::Roles:
     case Op::BoxCopy:
+    case Op::BoxStore:
+    case Op::BoxDrain:
     case Op::Arrive:
     case Op::Await:
     case Op::TeamMulAdd:

@@ -50,8 +50,9 @@ Value operator<(const Value& a, int64_t b);
 Value min(const Value& a, int64_t b);
 Value operator-(int64_t a, const Value& b);
 
-/// The operands of Builder::box_copy(), as the builder numbers them.
-inline BoxAccess box_access(int view, int shared, int signal) {
+/// The operands of Builder::box_copy(), and without a signal of box_store(), as the builder numbers
+/// them.
+inline BoxAccess box_access(int view, int shared, int signal = 0) {
   return {static_cast<uint16_t>(view), static_cast<uint16_t>(shared),
           static_cast<uint16_t>(signal)};
 }
@@ -150,6 +151,12 @@ class Builder {
   /// Begins to copy the box with these first coordinates (I32 of 1, 2 or 4 lanes) to shared[to], a
   /// multiple of `align`. The copy counts at signal[at].
   void box_copy(BoxAccess names, Val coordinates, Val to, Val at, uint32_t align);
+  /// Begins to store shared[from] and what follows, `from` being a multiple of `align`, to the box
+  /// with these first coordinates. Nobody may change the elements before a box_drain() that covers
+  /// the store.
+  void box_store(BoxAccess names, Val coordinates, Val from, uint32_t align);
+  /// Waits until at most so many of the subgroup's stores of boxes are unfinished.
+  void box_drain(uint32_t unfinished);
   void arrive(int signal, Val at);
   void await(int signal, Val at, Val parity);
   void matrix_zero(int matrix);
@@ -220,6 +227,7 @@ class Builder {
   bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
   bool check_matrix(int matrix, const char* op);
   bool check_signal(int signal, Val at, const char* op);
+  bool check_box(BoxAccess names, Val coordinates, Val index, const char* op);
   /// `lines`: without the matrix and the array.
   void matrix_access(Op op, int matrix, int shared, Val index, MatrixAccess lines, uint32_t align);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);

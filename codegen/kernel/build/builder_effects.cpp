@@ -141,18 +141,26 @@ bool Builder::check_signal(int signal, Val at, const char* op) {
   return known || fail(op, "no signal " + std::to_string(signal));
 }
 
+bool Builder::check_box(BoxAccess names, Val coordinates, Val index, const char* op) {
+  if (!integer_index(index, op) || !usable(coordinates, op)) return false;
+  if (names.view >= k_.views.size()) return fail(op, "no view " + std::to_string(names.view));
+  const bool known = names.shared < k_.shared.size();
+  return known || fail(op, "no shared array " + std::to_string(names.shared));
+}
+
 void Builder::box_copy(BoxAccess names, Val coordinates, Val to, Val at, uint32_t align) {
-  if (!check_signal(names.signal, at, "box_copy") || !integer_index(to, "box_copy")) return;
-  if (!usable(coordinates, "box_copy")) return;
-  if (names.view >= k_.views.size()) {
-    fail("box_copy", "no view " + std::to_string(names.view));
-    return;
-  }
-  if (names.shared >= k_.shared.size()) {
-    fail("box_copy", "no shared array " + std::to_string(names.shared));
-    return;
-  }
+  if (!check_signal(names.signal, at, "box_copy")) return;
+  if (!check_box(names, coordinates, to, "box_copy")) return;
   emit({Op::BoxCopy, {}, names.imm(), {to, at, coordinates}, {}, align});
+}
+
+void Builder::box_store(BoxAccess names, Val coordinates, Val from, uint32_t align) {
+  if (!check_box(names, coordinates, from, "box_store")) return;
+  emit({Op::BoxStore, {}, names.imm(), {from, coordinates}, {}, align});
+}
+
+void Builder::box_drain(uint32_t unfinished) {
+  emit({Op::BoxDrain, {}, unfinished, {}, {}, 1});
 }
 
 void Builder::arrive(int signal, Val at) {

@@ -113,6 +113,10 @@ void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
   } else if (i.op == Op::BoxCopy) {
     const BoxAccess a = BoxAccess::of(i.imm);
     to_.box_copy(a, args[2], args[0], args[1], i.align);
+  } else if (i.op == Op::BoxStore) {
+    to_.box_store(BoxAccess::of(i.imm), args[1], args[0], i.align);
+  } else if (i.op == Op::BoxDrain) {
+    to_.box_drain(static_cast<uint32_t>(i.imm));
   } else if (i.op == Op::Arrive) {
     to_.arrive(static_cast<int>(i.imm), args[0]);
   } else if (i.op == Op::Await) {

@@ -10,6 +10,7 @@ constexpr uint32_t kMostRoles = 2;  // blocks of an instruction
 constexpr uint32_t kLeastRegisters = 24, kMostRegisters = 256, kAllRegisters = 65536;
 constexpr uint32_t kMostArrivals = (1U << 20U) - 1;
 constexpr uint64_t kMostProducts = 7;  // groups of unfinished multiplications
+constexpr uint64_t kMostStores = 7;    // unfinished stores of boxes
 
 /// What the first index of a box, and of an operand, is a multiple of, in bytes.
 uint32_t box_alignment(Swizzle s) {
@@ -38,7 +39,8 @@ std::string RoleRules::views() const {
     const Status s = verify_view(v.tensor, k_.buffers.size(), k_.scalars.size());
     if (!s.ok()) return "view '" + v.name + "': " + s.message();
     const BufferParam& b = k_.buffers[v.tensor.buffer];
-    if (b.access != Access::Read) return "view '" + v.name + "' of a buffer that is written";
+    if (b.access == Access::ReadWrite)
+      return "view '" + v.name + "' of a buffer that is read and written";
     if (static_cast<uint32_t>(byte_size(b.storage)) != v.tensor.element_bytes)
       return "view '" + v.name + "': types differ";
     if (b.align < TensorView::kAlignment) return "view '" + v.name + "' is not aligned";
@@ -87,6 +89,10 @@ std::string RoleRules::shape(const Inst& i) const {
                  : "a block for each role is missing";
     case Op::BoxCopy:
       return box_copy(i);
+    case Op::BoxStore:
+      return box_store(i);
+    case Op::BoxDrain:
+      return i.args.empty() && i.imm <= kMostStores ? "" : "malformed box_drain";
     case Op::Arrive:
     case Op::Await:
       return signal(i);
@@ -109,16 +115,29 @@ bool RoleRules::copied_to(uint64_t shared) const {
 }
 
 std::string RoleRules::box_copy(const Inst& i) const {
+  if (BoxAccess::of(i.imm).signal >= k_.signals.size()) return "no such signal";
+  if (i.args.size() != 3 || !is_index(i.args[1])) return "malformed copy of a box";
+  return box(i, 2, Access::Read);
+}
+
+std::string RoleRules::box_store(const Inst& i) const {
+  if (i.args.size() != 2) return "malformed store of a box";
+  return box(i, 1, Access::Write);
+}
+
+std::string RoleRules::box(const Inst& i, size_t coordinates, Access access) const {
   const BoxAccess a = BoxAccess::of(i.imm);
   if (a.view >= k_.views.size()) return "no such view";
   if (a.shared >= k_.shared.size()) return "no such shared array";
-  if (a.signal >= k_.signals.size()) return "no such signal";
   const TensorView& v = k_.views[a.view].tensor;
   const std::string name = "view '" + k_.views[a.view].name + "'";
-  if (i.args.size() != 3 || !is_index(i.args[0]) || !is_index(i.args[1]) ||
-      type(i.args[2]).ty != Ty::I32 || type(i.args[2]).lanes < std::min<size_t>(v.rank(), 4))
-    return "malformed copy of a box";
+  const Type at = type(i.args[coordinates]);
+  if (!is_index(i.args[0]) || at.ty != Ty::I32 || at.lanes < std::min<size_t>(v.rank(), 4))
+    return access == Access::Read ? "malformed copy of a box" : "malformed store of a box";
   if (v.rank() > 4) return name + " of five dimensions";
+  if (k_.buffers[v.buffer].access != access)
+    return name +
+           (access == Access::Read ? " of a buffer that is written" : " of a buffer that is read");
   const SharedArray& s = k_.shared[a.shared];
   if (s.type != k_.buffers[v.buffer].storage) return name + ": types differ";
   if (s.swizzle != v.swizzle) return name + " and '" + s.name + "' have different swizzles";
@@ -167,6 +186,8 @@ std::string RoleRules::place(const Inst& i, const Role* role) const {
   const bool whole = role != nullptr && role->subgroups == role->teams * kTeamSubgroups;
   switch (i.op) {
     case Op::BoxCopy:
+    case Op::BoxStore:
+    case Op::BoxDrain:
     case Op::Arrive:
     case Op::Await:
       return role != nullptr ? "" : "is in no role";

@@ -23,6 +23,9 @@ class RoleRules {
   std::string views() const;
   std::string roles() const;
   std::string box_copy(const Inst& i) const;
+  std::string box_store(const Inst& i) const;
+  /// The fault of a box in memory or in a shared array; `coordinates` is an argument.
+  std::string box(const Inst& i, size_t coordinates, Access access) const;
   std::string signal(const Inst& i) const;
   bool copied_to(uint64_t shared) const;
   std::string team_product(const Inst& i) const;

@@ -69,6 +69,7 @@ class Uniformity {
     const bool of_team = i.op == Op::TeamMulAdd || i.op == Op::MatrixCommit ||
                          i.op == Op::MatrixAwait || is_team_matrix(i) || is_team_barrier(i);
     const bool of_signal = i.op == Op::BoxCopy || i.op == Op::Arrive || i.op == Op::Await;
+    const bool of_store = i.op == Op::BoxStore || i.op == Op::BoxDrain;
     switch (within_) {
       case Within::Workgroup:
         return (i.op == Op::Barrier && !is_team_barrier(i)) || i.op == Op::SelectItem ||
@@ -78,7 +79,7 @@ class Uniformity {
       case Within::Team:
         return of_team;
       case Within::Subgroup:
-        return of_signal || i.op == Op::MatrixZero || i.op == Op::MatrixLoad ||
+        return of_signal || of_store || i.op == Op::MatrixZero || i.op == Op::MatrixLoad ||
                i.op == Op::MatrixStore || i.op == Op::MatrixMulAdd;
     }
     return false;

@@ -153,6 +153,10 @@ enum class Op : uint8_t {
   BoxCopy,     // imm: BoxAccess; args[0]: index in the shared array; args[1]: of the signal;
                // args[2]: the box's first coordinates (I32; lanes beyond the view's rank are 0).
                // Elements outside the view become 0. Once for the subgroup
+  BoxStore,    // imm: BoxAccess without a signal; args[0]: index in the shared array; args[1]: the
+               // box's first coordinates. Elements outside the view are dropped. Once for the
+               // subgroup
+  BoxDrain,    // imm: waits until at most so many stores of boxes of the subgroup are unfinished
   Arrive,      // imm: signal; args[0]: its index. Once for the subgroup
   Await,       // imm: signal; args[0]: its index; args[1]: parity (I32). Until a phase of that
                // parity has completed, and the next one has not
@@ -190,8 +194,8 @@ struct Inst {
   uint64_t imm = 0;
   InlineList<Val, 4> args;
   InlineList<int32_t, 2> blocks;  // indices into Kernel::blocks
-  /// Load, Store, AsyncCopy, BoxCopy, MatrixLoad and MatrixStore: proven divisor of indices, in
-  /// elements.
+  /// Load, Store, AsyncCopy, BoxCopy, BoxStore, MatrixLoad and MatrixStore: proven divisor of
+  /// indices, in elements.
   uint32_t align = 1;
 };
 
@@ -233,6 +237,8 @@ inline OpKind kind_of(Op op) {
     case Op::MatrixAwait:
     case Op::Roles:
     case Op::BoxCopy:
+    case Op::BoxStore:
+    case Op::BoxDrain:
     case Op::Arrive:
     case Op::Await:
     case Op::SelectItem:
@@ -282,12 +288,13 @@ struct SharedArray {
   std::string name;
   Ty type = Ty::F32;  // of numbers: a compute type or BF16
   uint32_t count = 0;
-  /// Where elements lie, for what reads many lines at once. Only BoxCopy and TeamMulAdd access an
+  /// Where elements lie, for what reads many lines at once. Only boxes and TeamMulAdd access an
   /// array that has one; indices count elements as if there were none.
   Swizzle swizzle = Swizzle::None;
 };
 
-/// A tensor in a buffer. BoxCopy brings boxes of it to shared memory.
+/// A tensor in a buffer. BoxCopy brings boxes of it to shared memory, BoxStore fills them from
+/// there.
 struct View {
   std::string name;
   TensorView tensor;
@@ -330,7 +337,7 @@ struct MatrixVar {
   MmaScope scope = MmaScope::Subgroup;
 };
 
-/// The operands of a BoxCopy, packed into Inst::imm.
+/// The operands of a BoxCopy, or but for the signal of a BoxStore, packed into Inst::imm.
 struct BoxAccess {
   uint16_t view = 0, shared = 0, signal = 0;
 

@@ -283,6 +283,12 @@ class Printer {
     return "box_copy " + array(a.shared) + "[" + operand(i.args[0]) + "], " + view + " at " +
            operand(i.args[2]) + ", signals " + signal(a.signal, i.args[1]);
   }
+  std::string box_store(const Inst& i) const {
+    const BoxAccess a = BoxAccess::of(i.imm);
+    const std::string view = a.view < k_.views.size() ? k_.views[a.view].name : "invalid";
+    return "box_store " + view + " at " + operand(i.args[1]) + ", " + array(a.shared) + "[" +
+           operand(i.args[0]) + "]";
+  }
   std::string team_operand(const TeamOperand& o, Val index) const {
     std::string s = array(o.shared) + "[" + operand(index) + "] lines along ";
     return s + (o.along_k ? "k" : "the other by " + std::to_string(o.group));
@@ -367,6 +373,10 @@ class Printer {
         return i.imm == static_cast<uint64_t>(BarrierScope::Team) ? "barrier of team" : "barrier";
       case Op::BoxCopy:
         return box_copy(i);
+      case Op::BoxStore:
+        return box_store(i);
+      case Op::BoxDrain:
+        return "box_drain " + std::to_string(i.imm);
       case Op::Arrive:
         return "arrive " + signal(i.imm, i.args[0]);
       case Op::Await:

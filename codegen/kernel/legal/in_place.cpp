@@ -157,6 +157,11 @@ bool updates_in_place(const Kernel& k, size_t from, size_t to) {
   const BufferParam& b = k.buffers[to];
   if (from == to || a.storage != b.storage) return false;
   if (a.access != Access::Read || b.access != Access::Write) return false;
+  // Which invocation reads or writes an element of a box is not known.
+  const auto viewed = [&](const View& v) {
+    return v.tensor.buffer == from || v.tensor.buffer == to;
+  };
+  if (std::ranges::any_of(k.views, viewed)) return false;
   return InPlaceCheck(k, from, to).run();
 }
 
@@ -164,6 +169,8 @@ void merge_buffers(Kernel& k, size_t from, size_t to) {
   k.buffers[from].access = Access::ReadWrite;
   k.buffers[from].align = std::min(k.buffers[from].align, k.buffers[to].align);
   k.buffers.erase(k.buffers.begin() + static_cast<ptrdiff_t>(to));
+  for (View& v : k.views)
+    if (v.tensor.buffer > to) --v.tensor.buffer;
   for (Inst& inst : k.insts) {
     if (inst.op == Op::AsyncCopy) {
       CopyAccess a = CopyAccess::of(inst.imm);

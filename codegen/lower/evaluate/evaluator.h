@@ -69,7 +69,9 @@ class Evaluator {
   Result<Val> eval(graph::ValueId v, const Index& index, int lanes = 1);
   /// Stores an output or a scratch value. `index` must be the index at which eval() computed it.
   Status store(graph::ValueId v, const Index& index, Val value, int lanes = 1);
-  /// The same at a row-major position.
+  /// A value of v as its memory has it, for what stores it in another way.
+  Val stored_form(graph::ValueId v, Val value) { return memory_.to_storage(v, value); }
+  /// As store(), at a row-major position.
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1) {
     return memory_.store_at(v, linear, value, lanes);
   }

@@ -33,6 +33,7 @@ class TensorMemory {
   const std::vector<ScratchBuffer>& scratch() const { return scratch_; }
   void allow_reloads(graph::ValueId v, bool scratch) { reloads_.try_emplace(v, scratch); }
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes);
+  Val to_storage(graph::ValueId id, Val v);
 
   /// Loads lanes that are consecutive in memory, from a row-major position.
   Val load_consecutive(graph::ValueId v, const Expr& linear, int lanes);
@@ -46,7 +47,6 @@ class TensorMemory {
   int vector_step(int buffer, int lanes) const;
   Val load_vector(int buffer, const Expr& first, int lanes);
   Val from_storage(DType t, Val raw);
-  Val to_storage(graph::ValueId id, Val v);
   DType memory_type(graph::ValueId v) const;
 
   const graph::Graph& g_;

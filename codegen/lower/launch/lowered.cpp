@@ -51,7 +51,7 @@ Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const In
   return shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);
 }
 
-Status store_result(Evaluator& ev, const Group& group, const Index& index, Val result, int lanes) {
+void bind_result(Evaluator& ev, const Group& group, const Index& index, Val result) {
   const graph::Graph& g = ev.graph();
   kernel::Builder& b = ev.builder();
   const graph::ValueId anchor = group.anchor->outputs[0];
@@ -59,6 +59,10 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
   if (b.type(result).ty != type.ty) result = b.convert(result, type.ty);
   ev.bind(anchor, index, result);
   ev.add_element(index, group.domain);
+}
+
+Status store_result(Evaluator& ev, const Group& group, const Index& index, Val result, int lanes) {
+  bind_result(ev, group, index, result);
   for (graph::ValueId v : group.outputs) {
     if (v == group.attention.log_sum) continue;  // the template stores it
     const Index at = output_index(ev, group, v, index);

@@ -89,7 +89,9 @@ Status guard_units(Evaluator& ev, Value id, const Expr& units, int64_t per_group
                    const std::function<Status()>& body);
 /// The index into output v of the element at an index into the group's domain.
 Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const Index& index);
-/// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
+/// Binds the anchor's result at `index` (over the group's domain).
+void bind_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result);
+/// The same, and stores every output there.
 Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
                     int lanes);
 /// Applies the loop limits of the target's drivers. Call before the first loop.

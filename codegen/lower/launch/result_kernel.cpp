@@ -140,6 +140,36 @@ void ResultKernel::locate(Value unit) {
   ev_.set_symbol(unit_.batch, unit_.batch_at);
 }
 
+std::optional<TensorView> ResultKernel::view_of(const MatrixLines& m, const Expr& batch,
+                                                uint32_t bytes) {
+  const auto symbol = batch.as_symbol();
+  const auto with_batch = [&](const Expr& e, const Expr& value) {
+    return ev_.simplify(e.substitute(
+        [&](SymbolId id) { return symbol == id ? std::optional<Expr>(value) : std::nullopt; }));
+  };
+  const Expr first = with_batch(m.first, 0);
+  const Expr of_batch = ev_.simplify(with_batch(m.first, batch + 1) - m.first);
+  const bool batches = symbol && !of_batch.is_const(0);
+  for (const Expr& e : {first, m.stride, batches ? of_batch : Expr(0)}) {
+    const bool of_launch = e.largest_symbol() < kLoopSymbols;
+    if (!of_launch || e.known_divisor(g_.symbols) % (TensorView::kAlignment / bytes) != 0)
+      return std::nullopt;
+  }
+  // Drivers may demand that the matrices of a batch follow one another.
+  if (batches && !ev_.simplify(of_batch - m.stride * m.lines).is_const(0)) return std::nullopt;
+  const auto scalar = [&](const Expr& e) { return static_cast<uint32_t>(ev_.scalar(e)); };
+  TensorView out;
+  out.element_bytes = bytes;
+  out.first = scalar(first);
+  out.dims = {scalar(m.elements), scalar(m.lines)};
+  out.strides = {scalar(m.stride)};
+  if (batches) {
+    out.dims.push_back(scalar(element_count(shape_.batch)));
+    out.strides.push_back(scalar(of_batch));
+  }
+  return out;
+}
+
 Expr ResultKernel::clamped(Value at, const Expr& end, bool exact) {
   return ev_.symbol(exact ? at : min(at, ev_.value(end) - 1), end);
 }
@@ -184,6 +214,51 @@ Status StoredTile::guard_columns(Value vec, const Body& body) {
   // If columns are not stored as vectors, store() guards them one by one.
   const bool always = k_.exact_columns() || !k_.shape().vector_n;
   return ev_.guard(always ? Val{} : vec < ev_.value(Expr::floordiv(k_.shape().n, 4)), body);
+}
+
+std::optional<shaders::ViewedResult> StoredTile::viewed() {
+  const Group& group = k_.group();
+  const ResultShape& shape = k_.shape();
+  if (!shape.vector_n || group.outputs.size() != 1) return std::nullopt;
+  const DType dtype = graph::storage_of(k_.graph().value(group.outputs[0]));
+  if (dtype != DType::F16 && dtype != DType::BF16 && dtype != DType::F32) return std::nullopt;
+  // Symbols that stand for any row and column; no instruction uses their values.
+  const Value some = shaders::local_index(b_);
+  const Expr row = ev_.symbol(some, shape.m), column = ev_.symbol(some, shape.n);
+  const Expr here = ev_.simplify(ev_.flatten(index_(row, column), group.domain));
+  const auto at = [&](const Expr& r, const Expr& c) {
+    return ev_.simplify(here.substitute([&](SymbolId id) -> std::optional<Expr> {
+      if (row.as_symbol() == id) return r;
+      if (column.as_symbol() == id) return c;
+      return std::nullopt;
+    }));
+  };
+  const Expr along = ev_.simplify(at(row, column + 1) - here);
+  const Expr across = ev_.simplify(at(row + 1, column) - here);
+  if (!along.is_const(1)) return std::nullopt;
+  shaders::ViewedResult out;
+  out.type = kernel::storage_type(dtype);
+  const auto tensor = k_.view_of({at(0, 0), across, shape.n, shape.m}, k_.unit().batch,
+                                 static_cast<uint32_t>(kernel::byte_size(out.type)));
+  if (!tensor) return std::nullopt;
+  out.tensor = *tensor;
+  out.tensor.buffer = static_cast<uint32_t>(ev_.buffer(group.outputs[0]));
+  out.batched = tensor->dims.size() == 3;
+  return out;
+}
+
+Result<Value> StoredTile::stored_form(Value row, Value vec, Value four) {
+  if (finish_) {
+    RP_ASSIGN(four, finish_(vec, four));
+  }
+  const Expr column = Expr(4) * ev_.symbol(vec, Expr::floordiv(k_.shape().n, 4)) + ev_.lane();
+  const Index index = index_(ev_.symbol(row, k_.shape().m), column);
+  bind_result(ev_, k_.group(), index, four);
+  const graph::ValueId v = k_.group().outputs[0];
+  RP_ASSIGN(const Val result, ev_.eval(v, output_index(ev_, k_.group(), v, index), 4));
+  const Value stored{b_, ev_.stored_form(v, result)};
+  const bool brain = graph::storage_of(k_.graph().value(v)) == DType::BF16;
+  return brain ? Value{b_, b_.scalar_op(kernel::ScalarOp::RoundBF16, {stored})} : stored;
 }
 
 Status StoredTile::store(Value row, Value vec, Value four) {

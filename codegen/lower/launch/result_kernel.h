@@ -36,6 +36,12 @@ struct ResultShape {
   bool vector_n = false;  // columns are consecutive in memory, and n is a multiple of 4
 };
 
+/// Lines of a matrix in memory, of the unit's batch, in elements.
+struct MatrixLines {
+  Expr first, stride;    // the first element, and the distance of lines
+  Expr elements, lines;  // of a line, and their number
+};
+
 /// Where the tile of a unit of work lies.
 struct WorkUnit {
   shaders::TileOrigin origin;
@@ -67,6 +73,11 @@ class ResultKernel {
   /// Whether no tile has rows past the last one, or columns past the last one.
   bool exact_rows() const { return exact_rows_; }
   bool exact_columns() const { return exact_columns_; }
+
+  /// The view of such matrices, without a buffer; `batch` is the unit's. Its last dimension counts
+  /// batches if they have matrices of their own. Nothing if copies of boxes need more alignment.
+  std::optional<TensorView> view_of(const MatrixLines& m, const Expr& batch, uint32_t bytes);
+  const WorkUnit& unit() const { return unit_; }
 
   /// The coordinate `at`, or the last one if `at` is not below `end`. `exact`: it always is.
   Expr clamped(Value at, const Expr& end, bool exact);
@@ -126,6 +137,8 @@ class StoredTile : public shaders::ResultTile {
   Status guard_row(Value row, const Body& body) override;
   Status guard_columns(Value vec, const Body& body) override;
   Status store(Value row, Value vec, Value four) override;
+  std::optional<shaders::ViewedResult> viewed() override;
+  Result<Value> stored_form(Value row, Value vec, Value four) override;
   Status loop(Value end, int64_t most, const std::function<Status(Value)>& body) override {
     return ev_.for_loop(b_.i32(0), end, b_.i32(1), most, body);
   }

@@ -276,44 +276,22 @@ Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Val
 
 std::optional<shaders::ViewedOperand> TileOperands::viewed(
     ValueId v, const Expr& count, const std::function<Index(const Expr&, const Expr&)>& at) {
-  constexpr int64_t kElements = TensorView::kAlignment / 2;
   const auto found = layout_of(kernel_, v, {count, k_, at});
   if (!found) return std::nullopt;
-  const auto symbol = unit_.batch.as_symbol();
-  const auto with_batch = [&](const Expr& e, const Expr& batch) {
-    return ev_.simplify(e.substitute(
-        [&](SymbolId id) { return symbol == id ? std::optional<Expr>(batch) : std::nullopt; }));
-  };
-  const Expr first = with_batch(found->first, 0);
-  const Expr of_batch = ev_.simplify(with_batch(found->first, unit_.batch + 1) - found->first);
-  const bool along_k = found->along.is_const(1);
-  const Expr& stride = along_k ? found->across : found->along;
-  const bool batches = symbol && !of_batch.is_const(0);
-  for (const Expr& e : {first, stride, batches ? of_batch : Expr(0)}) {
-    const bool of_launch = e.largest_symbol() < kLoopSymbols;
-    if (!of_launch || e.known_divisor(g_.symbols) % kElements != 0) return std::nullopt;
-  }
   const DType dtype = graph::storage_of(g_.value(found->value));
-  // Drivers may demand that the matrices of a batch follow one another.
-  const Expr lines = along_k ? count : k_;
-  const bool dense = !batches || ev_.simplify(of_batch - stride * lines).is_const(0);
-  if ((dtype != DType::F16 && dtype != DType::BF16) || (!along_k && !found->across.is_const(1)) ||
-      !dense)
+  const bool along_k = found->along.is_const(1);
+  if ((dtype != DType::F16 && dtype != DType::BF16) || (!along_k && !found->across.is_const(1)))
     return std::nullopt;
+  const MatrixLines lines = along_k ? MatrixLines{found->first, found->across, k_, count}
+                                    : MatrixLines{found->first, found->along, count, k_};
+  const auto tensor = kernel_.view_of(lines, unit_.batch, 2);
+  if (!tensor) return std::nullopt;
   shaders::ViewedOperand out;
+  out.tensor = *tensor;
+  out.tensor.buffer = static_cast<uint32_t>(ev_.buffer(found->value));
   out.type = kernel::storage_type(dtype);
   out.along_k = along_k;
-  const auto scalar = [&](const Expr& e) { return static_cast<uint32_t>(ev_.scalar(e)); };
-  out.tensor.buffer = static_cast<uint32_t>(ev_.buffer(found->value));
-  out.tensor.element_bytes = 2;
-  out.tensor.first = scalar(first);
-  out.tensor.dims = {scalar(along_k ? k_ : count), scalar(lines)};
-  out.tensor.strides = {scalar(stride)};
-  if (batches) {
-    out.tensor.dims.push_back(scalar(element_count(kernel_.shape().batch)));
-    out.tensor.strides.push_back(scalar(of_batch));
-    out.batched = true;
-  }
+  out.batched = tensor->dims.size() == 3;
   return out;
 }
 
