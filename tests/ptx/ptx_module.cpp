@@ -22,6 +22,19 @@ Result<PtxModule> PtxModule::load(std::span<const kernel::Kernel> kernels,
 
 namespace {
 
+cuda::CUtensorMapDataType type_of(uint32_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return cuda::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case 2:
+      return cuda::CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    case 4:
+      return cuda::CU_TENSOR_MAP_DATA_TYPE_UINT32;
+    default:
+      return cuda::CU_TENSOR_MAP_DATA_TYPE_UINT64;
+  }
+}
+
 /// Writes the tensor maps of a kernel's views to its block.
 Status write_maps(const kernel::Kernel& k, std::span<std::byte> block) {
   for (size_t n = 0; n < k.views.size(); ++n) {
@@ -31,10 +44,10 @@ Status write_maps(const kernel::Kernel& k, std::span<std::byte> block) {
     cuda::CUtensorMap map{};
     const std::string wrong = encode_tensor_map(
         &map,
-        {cuda::CU_TENSOR_MAP_DATA_TYPE_UINT16, static_cast<uint32_t>(v.rank), v.address,
-         v.dims.data(), v.strides.data() + 1, v.box.data(), kSteps.data(),
-         cuda::CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<cuda::CUtensorMapSwizzle>(v.swizzle),
-         cuda::CU_TENSOR_MAP_L2_PROMOTION_NONE, cuda::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
+        {type_of(v.element_bytes), static_cast<uint32_t>(v.rank), v.address, v.dims.data(),
+         v.strides.data() + 1, v.box.data(), kSteps.data(), cuda::CU_TENSOR_MAP_INTERLEAVE_NONE,
+         static_cast<cuda::CUtensorMapSwizzle>(v.swizzle), cuda::CU_TENSOR_MAP_L2_PROMOTION_NONE,
+         cuda::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
     if (!wrong.empty()) return internal_error("view " + k.views[n].name + ": " + wrong);
     std::memcpy(&block[BlockLayout::view_offset(k.buffers.size(), k.scalars.size(), n)], &map,
                 sizeof map);

@@ -60,7 +60,7 @@ class RandomProduct {
   }
   /// The size, or the name of a symbol that has it.
   std::string size(int64_t n, const char* name) {
-    if (one_of(3) != 0) return std::to_string(n);
+    if (one_of(teams_ ? 6 : 3) != 0) return std::to_string(n);
     symbols_.push_back(n);
     return name;
   }
@@ -143,12 +143,17 @@ Result<std::vector<HostTensor>> on_host(const graph::Graph& g,
   return session->run(bindings);
 }
 
-/// A random one of the schedules on matrix units, which all products here have.
-Choice random_tile(RandomProduct& product) {
-  return [&product](const std::vector<lower::ScheduleCandidate>& choices) {
+/// A random one of the schedules on matrix units, which all products here have: of teams, where
+/// they are wanted and offered.
+Choice random_tile(RandomProduct& product, bool teams) {
+  return [&product, teams](const std::vector<lower::ScheduleCandidate>& choices) {
     std::vector<size_t> found;
-    for (size_t n = 0; n < choices.size(); ++n)
-      if (choices[n].schedule.find("matrix tile") != std::string::npos) found.push_back(n);
+    const auto find = [&](const char* name) {
+      for (size_t n = 0; n < choices.size(); ++n)
+        if (choices[n].schedule.find(name) != std::string::npos) found.push_back(n);
+    };
+    if (teams) find("team matrix tile");
+    if (found.empty()) find("matrix tile");
     if (found.empty()) return size_t{0};
     return found[static_cast<size_t>(product.one_of(static_cast<int64_t>(found.size())))];
   };
@@ -180,7 +185,7 @@ void expect_agreement_of_product(uint32_t seed, bool teams, size_t& of_teams) {
   for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *graph.g).ok());
   std::vector<Lowering> lowered(1);
   const CudaArch arch = teams ? CudaArch{false, 90, true} : CudaArch{false, 80};
-  auto one = lower_for_cuda(*graph.g, random_tile(product), arch);
+  auto one = lower_for_cuda(*graph.g, random_tile(product, teams), arch);
   ASSERT_TRUE(one.ok()) << one.status().message();
   lowered[0] = std::move(*one);
   const bool persistent = limit_groups(lowered[0], 1 + seed % 3);

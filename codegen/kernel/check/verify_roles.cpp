@@ -135,6 +135,7 @@ std::string RoleRules::box(const Inst& i, size_t coordinates, Access access) con
   if (!is_index(i.args[0]) || at.ty != Ty::I32 || at.lanes < std::min<size_t>(v.rank(), 4))
     return access == Access::Read ? "malformed copy of a box" : "malformed store of a box";
   if (v.rank() > 4) return name + " of five dimensions";
+  if (v.element_bytes > 4) return name + " of elements of 8 bytes";
   if (k_.buffers[v.buffer].access != access)
     return name +
            (access == Access::Read ? " of a buffer that is written" : " of a buffer that is read");
