@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "codegen/compile/compiler.h"
 #include "codegen/graph/text/text.h"
 #include "codegen/passes/pass.h"
 #include "tests/ptx/graphs.h"
@@ -140,6 +141,36 @@ TEST(PtxHopper, OperandsAlongAnyAxis) {
   expect_equal({"float16", false, true}, 40, 72, 136);
   expect_equal({"float16", true, false}, 72, 40, 72);
   expect_equal({"bfloat16", true, true}, 136, 24, 80);
+}
+
+/// A probe of a persistent kernel computes a few of a workgroup's tiles, however many there are.
+TEST(PtxHopper, ProbesComputeFewTiles) {
+  REPRISE_NEEDS_PTX();
+  auto g = graph::parse(text_of({}, 4096, 4096, 64));
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  CompileOptions options;
+  options.targets = {"cuda:sm_90a"};
+  options.probes = true;
+  const auto package = compile(std::move(*g), options);
+  ASSERT_TRUE(package.ok()) << package.status().message();
+  const package::Variant& v = package->variants[0];
+  ASSERT_EQ(v.name, "cuda-sm_90a");
+  ASSERT_EQ(v.plan.kernels.size(), 1U);
+  ASSERT_EQ(v.plan.kernels[0].views.size(), 3U);
+  const plan::Probe& probe = v.probes[0];
+  ASSERT_EQ(probe.skipped, "");
+  EXPECT_EQ(probe.grid, (std::array<uint32_t, 3>{1, 1, 1}));
+  const auto& launch = std::get<plan::Launch>(v.plan.steps[probe.step].what);
+  EXPECT_EQ(launch.grid[0].value(), 132);
+  // Two tiles of one workgroup, of all tiles of 132 workgroups.
+  size_t changed = 0;
+  for (size_t n = 0; n < launch.scalars.size(); ++n) {
+    const int64_t whole = launch.scalars[n].value();
+    if (probe.scalars[n] == whole) continue;
+    EXPECT_EQ(probe.scalars[n], whole == 132 ? 1 : 2) << "instead of " << whole;
+    ++changed;
+  }
+  EXPECT_EQ(changed, 2U);
 }
 
 TEST(PtxHopper, FullEdgesOfTiles) {

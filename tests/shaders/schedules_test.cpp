@@ -1,6 +1,7 @@
 // The choice of a tile is a pure function of sizes and device: a table.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <regex>
 #include <set>
 
@@ -211,6 +212,26 @@ TEST(Schedules, EveryScheduleIsReachable) {
     }
   }
   EXPECT_EQ(seen.size(), schedules().size());
+}
+
+/// So many workgroups run at once, each of which computes the tiles of a round.
+TEST(Schedules, TilesOfTeamsPersist) {
+  const auto team_tile = [](double m, double n, const std::string& name) -> std::optional<Tile> {
+    GemmSize size = copied(size_of(m, n, 4096));
+    size.viewed = kernel::Ty::F16;
+    for (const Tile& t : candidates(size, hopper()))
+      if (t.describe() == name) return t;
+    return std::nullopt;
+  };
+  const std::string name = "team matrix tile 128x256x64, 4 stages";
+  const auto whole = team_tile(128 * 11, 256 * 12, name), more = team_tile(128 * 19, 256 * 7, name),
+             twice = team_tile(128 * 22, 256 * 12, name);
+  ASSERT_TRUE(whole && more && twice);
+  EXPECT_EQ(whole->groups, 132);
+  EXPECT_GT(whole->band, 1);
+  EXPECT_GT(more->cost, 1.9 * whole->cost) << "133 tiles take a second round";
+  EXPECT_EQ(more->cost, twice->cost);
+  EXPECT_LT(twice->cost, 2 * whole->cost) << "the first loads of a second tile are hidden";
 }
 
 /// Every price states its device, or that it is an estimate, and a day.

@@ -265,10 +265,6 @@ void CudaEmitter::box_copy(const Inst& i) {
        std::to_string(k_.views[a.view].tensor.box_bytes()) + "u" + coordinates(i, 2) + ");");
 }
 
-bool CudaEmitter::stores_boxes() const {
-  return std::ranges::any_of(k_.insts, [](const Inst& i) { return i.op == Op::BoxStore; });
-}
-
 void CudaEmitter::team_product(const Inst& i) {
   const auto p = kernel::TeamOperands::of(i.imm);
   const TeamProduct product{k_.matrices[p.sum].columns, p.count, k_.shared[p.left.shared].type,
@@ -320,6 +316,7 @@ Status CudaEmitter::block(int32_t index) {
       line("rp_team_fence();");
     }
     if (!is_value(op)) multiplying_ = op == Op::TeamMulAdd;
+    if (fences_.contains(n)) line("rp_async_fence();");
     RP_TRY(inst(n));
   }
   multiplying_ = false;
@@ -351,8 +348,6 @@ Status CudaEmitter::inst(int32_t index) {
       line("rp_copy_wait<" + std::to_string(i.imm) + ">();");
       return {};
     case Op::Barrier:
-      // Stores of boxes see what was stored to shared memory before.
-      if (stores_boxes()) line("rp_box_fence();");
       line(i.imm == static_cast<uint64_t>(kernel::BarrierScope::Team) ? "rp_team_barrier();"
                                                                       : "__syncthreads();");
       return {};

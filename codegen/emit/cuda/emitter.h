@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/emit/cuda/async_fences.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "runtime/base/cuda_entry.h"
 
@@ -52,7 +53,6 @@ class CudaEmitter {
   void box_copy(const Inst& i);
   std::string box(const Inst& i) const;
   std::string coordinates(const Inst& i, size_t n) const;
-  bool stores_boxes() const;
   void team_product(const Inst& i);
   std::string signal(size_t n, const Inst& i, size_t index_arg) const;
   std::string shared_name(size_t n) const;
@@ -79,6 +79,7 @@ class CudaEmitter {
   std::string local_index() const;
 
   const kernel::Kernel& k_;
+  const std::set<int32_t> fences_ = async_fences(k_);
   const std::string entry_ = cuda_entry(k_.name);
   std::string out_;
   size_t depth_ = 1;

@@ -90,7 +90,8 @@ RP_FN void rp_box_store(const void* from, const rp_tensor_map* map, int x, int y
 template <int unfinished> RP_FN void rp_box_drain() {
   if ((threadIdx.x & 31u) == 0u) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(unfinished) : "memory");
 }
-RP_FN void rp_box_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Before a barrier: what an invocation stored becomes visible to copies and products.
+RP_FN void rp_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 template <int registers> RP_FN void rp_more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
 }

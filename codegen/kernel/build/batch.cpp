@@ -81,7 +81,8 @@ class Batcher final : public Rebuilder {
 }  // namespace
 
 bool can_batch(const Kernel& k) {
-  return k.items == 1 && k.views.empty() && std::ranges::none_of(k.insts, [](const Inst& i) {
+  return k.items == 1 && k.views.empty() && !k.units &&
+         std::ranges::none_of(k.insts, [](const Inst& i) {
            if (i.op == Op::SetError) return true;
            if (i.op != Op::Builtin) return false;
            const auto [builtin, component] = use_of(i);

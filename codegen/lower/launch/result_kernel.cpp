@@ -103,7 +103,8 @@ Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::Tile
 Status ResultKernel::write_persistent(Value id, const Expr& tiles, const Expr& groups,
                                       const shaders::TileShape& tile, const Work& work) {
   const Expr batches = element_count(shape_.batch);
-  loop_ = Loop{tile, id, ev_.parameter(tiles), ev_.parameter(groups), Expr::ceildiv(tiles, groups)};
+  loop_ = Loop{tile, id, ev_.parameter(tiles), ev_.parameter(groups),
+               Expr::ceildiv(tiles, tile.groups)};
   b_.set_units(loop_->end, loop_->step);
   unit_.batch = batches.is_const(1) ? Expr(0) : ev_.symbol(id, batches);  // locate() has its value
   unit_.split = unit_.batch_at = b_.i32(0);
