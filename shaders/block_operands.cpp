@@ -2,17 +2,70 @@
 
 namespace reprise::shaders {
 
-BlockOperands::BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b,
-                             bool pairs)
+using kernel::ScalarOp;
+using kernel::Ty;
+
+bool matrix_b_along_k(Gemm& gemm) {
+  if (gemm.b_along_k()) return true;
+  const std::optional<PlainOperand> plain = gemm.b().plain;
+  return plain && plain->divisor % 4 != 0;
+}
+
+OperandVectors::OperandVectors(Gemm& gemm, Side side, bool along_k)
+    : gemm_(gemm), b_(gemm.builder()), side_(side), along_k_(along_k) {
+  if (side == Side::B && along_k && !gemm.b_along_k()) elements_ = gemm.b().plain;
+}
+
+OperandVectors::Line OperandVectors::line(Value number) {
+  if (side_ == Side::A) return {gemm_.row(number)};
+  return {{}, elements_ ? Column{number, {}} : gemm_.column(number)};
+}
+
+Values OperandVectors::load_elements(Value column, Value quad, bool whole) {
+  const GemmExtent extent = gemm_.extent();
+  const Value at = elements_->first + min(column, extent.n - 1) * elements_->across;
+  Values four;
+  for (int i = 0; i < 4; ++i) {
+    const Value k = quad * 4 + i;
+    const Value from = at + (whole ? k : min(k, extent.k - 1)) * elements_->along;
+    const Val x = b_.convert(b_.load(elements_->buffer, from), Ty::F32);
+    four.push_back(whole ? x : Val{b_.select(k < extent.k, x, b_.f32(0))});
+  }
+  return four;
+}
+
+Result<Values> OperandVectors::load_numbers(const Line& line, Value k, bool whole) {
+  if (side_ == Side::A) return gemm_.load_a_block(line.row, k, whole);
+  if (elements_) return load_elements(line.column.vec, k, whole);
+  return gemm_.load_b_block(line.column, k, whole);
+}
+
+Result<Values> OperandVectors::load(const Line& line, Value k, bool whole, Ty type) {
+  RP_ASSIGN(Values four, load_numbers(line, k, whole));
+  const bool rounds = side_ == Side::B && gemm_.rounds_b();
+  for (Val& x : four) {
+    if (rounds && type == Ty::BF16) x = b_.scalar_op(ScalarOp::RoundBF16, {x});
+    x = b_.convert(x, kernel::compute_type(type), !rounds);
+  }
+  return four;
+}
+
+BlockOperands::BlockOperands(const TileWork& work, int shared, const std::optional<BlockLayout>& a,
+                             const std::optional<BlockLayout>& b, bool pairs)
     : w_(work),
       builder_(work.gemm.builder()),
       shared_(shared),
       element_{kernel::compute_type(builder_.shared_type(shared)), 1},
-      pairs_(pairs),
-      a_{a, true},
-      b_{b, work.gemm.b_along_k()} {
-  find_a();
-  find_b();
+      pairs_(pairs) {
+  using Side = OperandVectors::Side;
+  if (a) {
+    a_.emplace(Operand{*a, {w_.gemm, Side::A, true}});
+    find_a();
+  }
+  if (b) {
+    b_.emplace(Operand{*b, {w_.gemm, Side::B, w_.gemm.b_along_k() || b->along == 1}});
+    find_b();
+  }
 }
 
 /// How many neighbours of `count` vectors, of which a line of memory has `per_line`, an invocation
@@ -30,11 +83,12 @@ void BlockOperands::divide(int count, int pair, const std::function<void(Value)>
   for (int first = 0; first < count / pair; first += invocations) fn(local + first);
 }
 
-BlockOperands::Vector BlockOperands::vector(const BlockLayout& layout, Value k, Value i,
-                                            Value first_k) {
-  Vector v;
-  v.k = k;
-  v.offset = i * layout.across + layout.base + first_k * layout.along;
+/// The vector of a line, with number i in the tile, whose k within the step is given.
+BlockOperands::Vector BlockOperands::vector(const Operand& operand, OperandVectors::Line line,
+                                            Value k, Value i) {
+  const BlockLayout& layout = operand.layout;
+  const Value first_k = operand.source.along_k() ? k * 4 : k;
+  Vector v{std::move(line), k, i * layout.across + layout.base + first_k * layout.along};
   for (int n = 0; n < 4; ++n)
     v.loaded.push_back(builder_.local("loaded" + std::to_string(locals_++), element_));
   return v;
@@ -48,32 +102,22 @@ void BlockOperands::find_a() {
   divide(count, pair, [&](Value n) {
     const Value first = along ? n % (quads / pair) : n / w_.tile.rows;
     const Value r = along ? n / (quads / pair) : n % w_.tile.rows;
-    for (int p = 0; p < pair; ++p) {
-      const Value quad = first * pair + p;
-      Index row = w_.gemm.row(w_.origin.row + r);
-      a_.vectors.push_back(vector(a_.layout, quad, r, quad * 4));
-      a_.vectors.back().row = std::move(row);
-    }
+    for (int p = 0; p < pair; ++p)
+      a_->vectors.push_back(vector(*a_, a_->source.line(w_.origin.row + r), first * pair + p, r));
   });
 }
 
 void BlockOperands::find_b() {
-  const auto add = [&](Column column, Vector v) {
-    v.column = std::move(column);
-    b_.vectors.push_back(std::move(v));
-  };
   const Value tile = w_.origin.column_tile;
-  if (b_.along_k) {
+  if (b_->source.along_k()) {
     const int quads = w_.tile.step / 4;
     const int count = w_.tile.columns * quads;
     const int pair = w_.gemm.whole_k_blocks() ? pair_size(count, quads) : 1;
     divide(count, pair, [&](Value n) {
       const Value first = n % (quads / pair), c = n / (quads / pair);
-      for (int p = 0; p < pair; ++p) {
-        const Value quad = first * pair + p;
-        Column column = w_.gemm.column(tile * w_.tile.columns + c);
-        add(std::move(column), vector(b_.layout, quad, c, quad * 4));
-      }
+      for (int p = 0; p < pair; ++p)
+        b_->vectors.push_back(
+            vector(*b_, b_->source.line(tile * w_.tile.columns + c), first * pair + p, c));
     });
     return;
   }
@@ -84,8 +128,7 @@ void BlockOperands::find_b() {
     const Value first = n % (width / pair), k = n / (width / pair);
     for (int p = 0; p < pair; ++p) {
       const Value v = first * pair + p;
-      Column column = w_.gemm.column(tile * width + v);
-      add(std::move(column), vector(b_.layout, k, v * 4, k));
+      b_->vectors.push_back(vector(*b_, b_->source.line(tile * width + v), k, v * 4));
     }
   });
 }
@@ -100,58 +143,66 @@ std::optional<Value> BlockOperands::next_step(Value i) {
   return min(i, Value(builder_, builder_.i32(whole - 1)) - w_.gemm.first_k_block());
 }
 
-Status BlockOperands::loop(int size, const std::function<Status(Value at)>& multiply) {
-  const Value last = w_.gemm.k_block_count() - 1;
+Status BlockOperands::begin() {
+  // A step that may not be whole is the last one; it comes first, and what follows it is whole.
   const bool whole = w_.gemm.whole_k_blocks();
-  const auto first = [&]() -> Status {
-    // A step that may not be whole is the last one; it comes first, and what follows it is whole.
-    RP_TRY(load(whole ? Value(builder_, builder_.i32(0)) : last, whole));
-    store(builder_.i32(0));
+  RP_TRY(load(whole ? Value(builder_, builder_.i32(0)) : w_.gemm.k_block_count() - 1, whole));
+  store(builder_.i32(0));
+  return {};
+}
+
+Status BlockOperands::advance(Value i, Value other, const std::function<Status()>& multiply) {
+  if (const auto next = next_step(i)) {
+    RP_TRY(load(*next, true));
+    RP_TRY(multiply());
+    store(other);
     return {};
-  };
-  return w_.gemm.k_blocks(first, [&](Value i) -> Status {
-    builder_.barrier();
-    const Value current = i % 2, other = (1 - current) * size;
-    if (const auto next = next_step(i)) {
-      RP_TRY(load(*next, true));
-      RP_TRY(multiply(current * size));
-      store(other);
-      return {};
-    }
-    Status status;
-    builder_.if_then(i < last, [&] { status = load(i, true); });
-    RP_TRY(std::move(status));
-    RP_TRY(multiply(current * size));
-    builder_.if_then(i < last, [&] { store(other); });
-    return {};
-  });
+  }
+  const Value last = w_.gemm.k_block_count() - 1;
+  Status status;
+  builder_.if_then(i < last, [&] { status = load(i, true); });
+  RP_TRY(std::move(status));
+  RP_TRY(multiply());
+  builder_.if_then(i < last, [&] { store(other); });
+  return {};
+}
+
+Status BlockOperands::loop(int size, const std::function<Status(Value at)>& multiply) {
+  return w_.gemm.k_blocks([this] { return begin(); },
+                          [&](Value i) -> Status {
+                            builder_.barrier();
+                            const Value current = i % 2;
+                            return advance(i, (1 - current) * size,
+                                           [&] { return multiply(current * size); });
+                          });
 }
 
 Status BlockOperands::load(Value i, bool whole) {
   const Value block = w_.gemm.first_k_block() + i;
-  for (const Operand* operand : {&a_, &b_}) {
-    const int per_step = operand->along_k ? w_.tile.step / 4 : w_.tile.step;
-    for (const Vector& v : operand->vectors) {
-      const Value k = block * per_step + v.k;
-      Result<Values> x = operand == &a_ ? w_.gemm.load_a_block(v.row, k, whole)
-                                        : w_.gemm.load_b_block(v.column, k, whole);
-      RP_ASSIGN(const Values four, std::move(x));
-      for (size_t n = 0; n < 4; ++n)
-        builder_.local_store(v.loaded[n], builder_.convert(four[n], element_.ty, true));
+  for (auto* operand : {&a_, &b_}) {
+    if (!*operand) continue;
+    OperandVectors& source = (*operand)->source;
+    const int per_step = source.along_k() ? w_.tile.step / 4 : w_.tile.step;
+    for (const Vector& v : (*operand)->vectors) {
+      RP_ASSIGN(const Values four,
+                source.load(v.line, block * per_step + v.k, whole, builder_.shared_type(shared_)));
+      for (size_t n = 0; n < 4; ++n) builder_.local_store(v.loaded[n], four[n]);
     }
   }
   return {};
 }
 
 void BlockOperands::store(Value offset) {
-  for (const Operand* operand : {&a_, &b_}) {
-    for (const Vector& v : operand->vectors) store_vector(*operand, offset + v.offset, v.loaded);
+  for (const auto* operand : {&a_, &b_}) {
+    if (!*operand) continue;
+    for (const Vector& v : (*operand)->vectors)
+      store_vector(**operand, offset + v.offset, v.loaded);
   }
 }
 
 void BlockOperands::store_vector(const Operand& operand, Value at, const std::vector<int>& loaded) {
   const auto element = [&](size_t i) { return builder_.local_load(loaded[i]); };
-  const int between = operand.along_k ? operand.layout.along : operand.layout.across;
+  const int between = operand.source.along_k() ? operand.layout.along : operand.layout.across;
   if (between == 1) {
     const Val four = builder_.compose({element(0), element(1), element(2), element(3)});
     builder_.shared_store(shared_, at, four);

@@ -72,6 +72,9 @@ class Gemm {
   virtual Index row(Value m) = 0;
   virtual Column column(Value n) = 0;
 
+  /// Whether elements of B may have more digits than the 16-bit type of B, to which matrix units'
+  /// operands are rounded: a weight that is dequantised as it is loaded.
+  virtual bool rounds_b() const { return false; }
   /// How many values of k share a scale, if B is a weight of 4-bit integers with a scale for each
   /// block of K, and K is a multiple of it. 0: any other B.
   virtual int64_t b_block() const { return 0; }
@@ -104,6 +107,9 @@ class Gemm {
   /// The first block of Tile::step values of K that this unit sums, and the number of its blocks.
   virtual Value first_k_block() = 0;
   virtual Value k_block_count() = 0;
+  /// Writes a branch whose bodies load elements. The condition is the same in the whole workgroup.
+  virtual Status branch(Val condition, const std::function<Status()>& then,
+                        const std::function<Status()>& otherwise) = 0;
   /// The loop over these blocks. If there is a block, calls `first` once before the loop.
   virtual Status k_blocks(const std::function<Status()>& first,
                           const std::function<Status(Value i)>& body) = 0;
@@ -117,8 +123,7 @@ struct GemmSize {
   double b_prologue = 0;  // instructions of B's prologue for 4 columns
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop
   bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
-  /// What matrix units multiply exactly, if the elements of both operands are values of one 16-bit
-  /// type.
+  /// What matrix units multiply, if the elements of both operands are values of one 16-bit type.
   std::optional<MmaTypes> mma = std::nullopt;
   double b_block = 0;  // Gemm::b_block()
   /// An operand that can be copied as it is.

@@ -49,11 +49,12 @@ MatrixTile::MatrixTile(const TileWork& work) : w_(work), b_(work.gemm.builder())
   }
 }
 
-void MatrixTile::multiply(const MatrixBlock& block, Value buffer) {
+void MatrixTile::multiply(const MatrixBlock& block, Value a_buffer, Value b_buffer) {
   const MmaConfig& matrix = w_.tile.matrix;
   // Lines of A and B begin at multiples of 16 bytes if the matrices do.
   const uint32_t align = matrix.k % 8 == 0 && matrix.n % 8 == 0 && matrix.m % 8 == 0 ? 8 : 1;
-  const auto load = [&](int to, const BlockLayout& from, Value element, int k, bool by_columns) {
+  const auto load = [&](int to, Value buffer, const BlockLayout& from, Value element, int k,
+                        bool by_columns) {
     const Value at = buffer + (from.base + k * from.along) + element * from.across;
     const int stride = from.along == 1 ? from.across : from.along;
     b_.matrix_load(to, block.shared, at, static_cast<uint32_t>(stride), by_columns, align);
@@ -61,11 +62,11 @@ void MatrixTile::multiply(const MatrixBlock& block, Value buffer) {
   for (int k = 0; k < w_.tile.step; k += static_cast<int>(matrix.k)) {
     for (size_t i = 0; i < left_.size(); ++i) {
       const Value row = row_ + static_cast<int64_t>(i) * part_.stored_rows;
-      load(left_[i], block.a, row, k, block.a.along != 1);
+      load(left_[i], a_buffer, block.a, row, k, block.a.along != 1);
     }
     for (size_t i = 0; i < right_.size(); ++i) {
       const Value column = column_ + static_cast<int64_t>(i) * matrix.n;
-      load(right_[i], block.b, column, k, block.b.along == 1);
+      load(right_[i], b_buffer, block.b, column, k, block.b.along == 1);
     }
     for (size_t r = 0; r < left_.size(); ++r) {
       for (size_t c = 0; c < right_.size(); ++c)

@@ -62,9 +62,9 @@ class MatrixTile {
   /// Declares the matrices of the invocation's subgroup. The sums begin with 0.
   explicit MatrixTile(const TileWork& work);
 
-  /// Adds the products of a step, Tile::matrix.k values of k at a time. `buffer` is the offset of
-  /// the current buffer in the shared array.
-  void multiply(const MatrixBlock& block, Value buffer);
+  /// Adds the products of a step, Tile::matrix.k values of k at a time. The offsets in the shared
+  /// array are those of the operands' current buffers.
+  void multiply(const MatrixBlock& block, Value a_buffer, Value b_buffer);
   /// Stores C. The sums go through shared memory, one row of each subgroup's matrices after
   /// another, and invocations apply the epilogue to vectors.
   Status store();

@@ -54,7 +54,10 @@ struct Operand {
 /// How many elements of 16 bits one asynchronous copy brings to shared memory: 8, 4 or 2 that lie
 /// side by side; 0 if the operand cannot be copied.
 inline int elements_of_copy(const Operand& operand) {
-  if (operand.packed) return 8;
+  if (operand.packed) {
+    const bool is_one = operand.packed->packing.bits == 0 && operand.packed->packing.dims[0] == 1;
+    return is_one && kernel::byte_size(operand.packed->type) == 2 ? 8 : 0;
+  }
   if (!operand.plain || kernel::byte_size(operand.plain->type) != 2) return 0;
   if (!operand.plain->contiguous_along && !operand.plain->contiguous_across) return 0;
   for (const int n : {8, 4, 2})

@@ -10,11 +10,16 @@
 // Neighbouring invocations copy neighbouring 16 bytes, or 8 or 4 if the lines of an operand are
 // aligned to no more. No instruction converts or moves an element.
 //
-// For operands that are in memory as they are, or packed (operand.h). Rows past the last one are
-// clamped, what lies past the end of K or past the last column becomes zero, so M, N and K may have
-// any size in which the elements of a copy lie side by side.
+// One operand at least is in memory as it is, or packed (operand.h). The other one may be computed
+// (the prologue of the GEMM, an image of a convolution), consist of integers that are weights, or
+// have strides that no copy allows. Invocations then load it into registers while they multiply the
+// step before, convert it, and store it to one of two blocks (block_operands.h).
 //
-// Shared memory: the stages, and sum_bytes().
+// Rows past the last one are clamped, what lies past the end of K or past the last column becomes
+// zero, so M, N and K may have any size. If the last step may not be whole, it comes first, so that
+// no copy in the loop asks where K ends.
+//
+// Shared memory: the stages of what is copied, the blocks of what is not, and sum_bytes().
 #include <algorithm>
 #include <cmath>
 
@@ -38,6 +43,8 @@ constexpr AsyncShape kAsyncShapes[] = {{{4, 4, 2, 32}, 3}, {{4, 4, 2, 32}, 4}, {
                                        {{2, 4, 2, 32}, 2}, {{2, 2, 2, 32}, 4}, {{2, 2, 2, 32}, 3},
                                        {{2, 1, 1, 64}, 4}};
 
+constexpr int kConvertedBlocks = 2;
+
 /// The lines of an operand's block in shared memory.
 BlockLayout lines(int base, bool along_k, const Tile& t, int elements) {
   return along_k ? BlockLayout{base, t.step + kFragmentPad, 1}
@@ -48,28 +55,40 @@ int line_elements(bool along_k, const Tile& t, int elements) {
   return along_k ? elements * (t.step + kFragmentPad) : t.step * (elements + kFragmentPad);
 }
 
-/// Of the stages and the sums.
+/// All blocks of an operand; at most so many if its lines are not known.
+int block_elements(const std::optional<GemmSize::Copies>& copies, const Tile& t, int elements) {
+  if (copies) return t.stages * line_elements(copies->along_k, t, elements);
+  return kConvertedBlocks *
+         std::max(line_elements(true, t, elements), line_elements(false, t, elements));
+}
+
+/// Of the stages, the blocks and the sums.
 int async_bytes(const GemmSize& size, const Tile& t) {
-  const int stage = line_elements(size.a_copies->along_k, t, t.rows) +
-                    line_elements(size.b_copies->along_k, t, t.columns);
-  return 2 * t.stages * stage + sum_bytes(t);
+  return 2 * (block_elements(size.a_copies, t, t.rows) +
+              block_elements(size.b_copies, t, t.columns)) +
+         sum_bytes(t);
+}
+
+/// What an invocation does in a step to bring `elements` lines of an operand to shared memory.
+double transfer_work(const std::optional<GemmSize::Copies>& copies, const Tile& t, int elements,
+                     double loads) {
+  const GpuCosts& gpu = kGpuCosts;
+  const double all = static_cast<double>(elements) * t.step / t.workgroup;
+  if (!copies) return gpu.load * loads * all / 4;
+  constexpr double kIssue = 8;  // the part of a copy's price that its bytes do not change
+  constexpr int kMost = 8;
+  return (kIssue + (gpu.copy - kIssue) * copies->elements / kMost) * all / copies->elements;
 }
 
 /// Of the launch that sums each part of K.
 double async_time(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
-  const double threads = t.workgroup;
-  const auto copies = [&](int lines, const GemmSize::Copies& of) {
-    constexpr double kIssue = 8;  // the part of a copy's price that its bytes do not change
-    constexpr int kMost = 8;
-    const double price = kIssue + (gpu.copy - kIssue) * of.elements / kMost;
-    return price * lines * t.step / of.elements / threads;
-  };
-  const double work =
-      copies(t.rows, *size.a_copies) + copies(t.columns, *size.b_copies) + matrix_work(t);
+  const double work = transfer_work(size.a_copies, t, t.rows, size.a_loads) +
+                      transfer_work(size.b_copies, t, t.columns, 1) + matrix_work(t);
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
-  return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work,
-                  gpu.latency / (t.stages - 1));
+  const int ahead = size.a_copies && size.b_copies ? t.stages - 1 : 1;
+  return gpu_time(tiles_of(size, t.rows, t.columns) * splits, t.workgroup, steps, work,
+                  gpu.latency / ahead);
 }
 
 /// What an invocation copies of an operand in each step.
@@ -110,17 +129,22 @@ class CopiedOperand {
 
   /// Begins to copy the step whose first k is given to a stage. What is not below `end` is zero.
   void copy(Value first_k, Value end, Value stage) {
-    const auto depth = b_.as_const(depth_);
-    const bool exact = depth && *depth % step_ == 0;  // all of the step is below `end`, or nothing
     const Value distance = first_k * distance_;
+    const Val all = b_.i32(copied_);
     for (const Chunk& c : chunks_) {
-      const Value k = exact ? first_k : first_k + c.k;
-      const Val all = b_.i32(copied_);
-      const Val exist = along_k_ && !exact
-                            ? below(k, end)
-                            : Val{b_.select(k < end, c.exist ? c.exist : all, b_.i32(0))};
+      const Value k = first_k + c.k;
+      const Val exist =
+          along_k_ ? below(k, end) : Val{b_.select(k < end, c.exist ? c.exist : all, b_.i32(0))};
       b_.async_copy(buffer_, c.from + distance, shared_, stage + c.to, copied_, exist);
     }
+  }
+  /// The same of a step that is whole, or does not exist.
+  void copy_whole(Value first_k, Val exists, Value stage) {
+    const Value distance = first_k * distance_;
+    const Val all = b_.i32(copied_), none = b_.i32(0);
+    for (const Chunk& c : chunks_)
+      b_.async_copy(buffer_, c.from + distance, shared_, stage + c.to, copied_,
+                    b_.select(exists, c.exist ? c.exist : all, none));
   }
 
  private:
@@ -169,13 +193,121 @@ class CopiedOperand {
   std::vector<Chunk> chunks_;
 };
 
+/// The code of one tile.
+class AsyncTile {
+ public:
+  explicit AsyncTile(const TileWork& w)
+      : w_(w), b_(w.gemm.builder()), matrices_(w), ahead_(w.tile.stages - 1) {}
+
+  Status write() {
+    RP_TRY(place_operands());
+    const Value first = w_.gemm.first_k_block(), count = w_.gemm.k_block_count();
+    const int stages = w_.tile.stages * stage_;
+    // Where the stage lies that is multiplied, and the one that is filled: the stage before it.
+    const int oldest = b_.local("oldest", {Ty::I32, 1}), newest = b_.local("newest", {Ty::I32, 1});
+    const auto fill = [&]() -> Status {
+      if (converted_) RP_TRY(converted_->begin());
+      for (int i = 0; i < ahead_; ++i) copy(first, count, i);
+      b_.local_store(oldest, b_.i32(0));
+      b_.local_store(newest, b_.i32(ahead_ * stage_));
+      return {};
+    };
+    RP_TRY(w_.gemm.k_blocks(fill, [&](Value i) -> Status {
+      b_.copy_wait(static_cast<uint32_t>(w_.tile.stages - 2));
+      b_.barrier();
+      const Value from = b_.local_load(oldest), to = b_.local_load(newest);
+      const Value block = i % kConvertedBlocks * block_;
+      const auto multiply = [&] {
+        copy_whole(first, count, i + ahead_, to);
+        matrices_.multiply(lines_, copied_a_ ? from : block, copied_b_ ? from : block);
+        return Status();
+      };
+      if (converted_) {
+        RP_TRY(converted_->advance(i, (1 - i % kConvertedBlocks) * block_, multiply));
+      } else {
+        RP_TRY(multiply());
+      }
+      b_.local_store(newest, from);
+      const Value next = from + stage_;
+      b_.local_store(oldest, b_.select(next < b_.i32(stages), next, b_.i32(0)));
+      return {};
+    }));
+    b_.copy_wait(0);
+    return matrices_.store();
+  }
+
+ private:
+  /// Decides how operands come to shared memory: first lie the stages of what is copied, then the
+  /// blocks of what is converted.
+  Status place_operands() {
+    const Tile& t = w_.tile;
+    const Operand left = w_.gemm.a(), right = w_.gemm.b();
+    const bool copies_a = elements_of_copy(left) != 0, copies_b = elements_of_copy(right) != 0;
+    if (!copies_a && !copies_b) return internal_error("no operand of the GEMM can be copied");
+    const auto along_k = [](const Operand& o) { return o.plain && o.plain->contiguous_along; };
+    const bool a_along_k = !copies_a || along_k(left);
+    const bool b_along_k = copies_b ? along_k(right) : matrix_b_along_k(w_.gemm);
+    const int a_size = line_elements(a_along_k, t, t.rows);
+    const int b_size = line_elements(b_along_k, t, t.columns);
+    stage_ = (copies_a ? a_size : 0) + (copies_b ? b_size : 0);
+    block_ = a_size + b_size - stage_;
+    const int blocks = t.stages * stage_;
+    lines_.a = lines(copies_a ? 0 : blocks, a_along_k, t, t.rows);
+    lines_.b = lines(!copies_b ? blocks : copies_a ? a_size : 0, b_along_k, t, t.columns);
+    lines_.shared = b_.shared("stages", operand_type(t),
+                              static_cast<uint32_t>(blocks + kConvertedBlocks * block_));
+    const GemmExtent extent = w_.gemm.extent();
+    if (copies_a)
+      copied_a_.emplace(w_, lines_.shared, left, lines_.a,
+                        CopiedOperand::Side{t.rows, w_.origin.row, extent.m});
+    if (copies_b)
+      copied_b_.emplace(
+          w_, lines_.shared, right, lines_.b,
+          CopiedOperand::Side{t.columns, w_.origin.column_tile * t.columns, extent.n});
+    using Layout = std::optional<BlockLayout>;
+    if (!copies_a || !copies_b)
+      converted_.emplace(w_, lines_.shared, copies_a ? Layout() : lines_.a,
+                         copies_b ? Layout() : lines_.b, true);
+    return {};
+  }
+
+  /// Begins to copy what is multiplied in iteration i, before the loop, to stage i.
+  void copy(Value first, Value count, int i) {
+    const Value at = b_.i32(i * stage_);
+    if (i > 0 || w_.gemm.whole_k_blocks()) return copy_whole(first, count, b_.i32(i), at);
+    const Value last = first + count - 1;
+    const Value end = min(w_.gemm.extent().k, (last + 1) * w_.tile.step);
+    for (auto* operand : {&copied_a_, &copied_b_})
+      if (*operand) (*operand)->copy(last * w_.tile.step, end, at);
+    b_.copy_commit();
+  }
+
+  /// The same to the stage `at`, of an iteration whose step is whole, or does not exist.
+  void copy_whole(Value first, Value count, Value i, Value at) {
+    // A step that may not be whole was the first.
+    const Value step = w_.gemm.whole_k_blocks() ? i : i - 1;
+    for (auto* operand : {&copied_a_, &copied_b_})
+      if (*operand) (*operand)->copy_whole((first + step) * w_.tile.step, i < count, at);
+    b_.copy_commit();
+  }
+
+  const TileWork& w_;
+  kernel::Builder& b_;
+  MatrixTile matrices_;
+  MatrixBlock lines_;
+  std::optional<CopiedOperand> copied_a_, copied_b_;
+  std::optional<BlockOperands> converted_;
+  const int ahead_;
+  int stage_ = 0, block_ = 0;  // elements of a stage of what is copied, of a block of what is not
+};
+
 class AsyncSchedule final : public Schedule {
  public:
   const char* name() const override { return "async matrix tile"; }
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (!size.mma || !size.a_copies || !size.b_copies || !device.async_copies()) return out;
+    if (!size.mma || (!size.a_copies && !size.b_copies) || !device.async_copies()) return out;
     for (const MmaConfig& matrix : device.matrices(*size.mma)) {
       if (matrix.scope != MmaScope::Subgroup) continue;
       for (const AsyncShape& shape : kAsyncShapes) add_tile(out, shape, matrix, size, device);
@@ -183,56 +315,7 @@ class AsyncSchedule final : public Schedule {
     return out;
   }
 
-  Status write(const TileWork& w) const override {
-    kernel::Builder& b = w.gemm.builder();
-    const Tile& t = w.tile;
-    const Operand left = w.gemm.a(), right = w.gemm.b();
-    const bool right_along_k = right.plain && right.plain->contiguous_along;
-    MatrixTile matrices(w);
-    MatrixBlock block;
-    const bool left_along_k = left.plain && left.plain->contiguous_along;
-    block.a = lines(0, left_along_k, t, t.rows);
-    const int base = line_elements(left_along_k, t, t.rows);
-    block.b = lines(base, right_along_k, t, t.columns);
-    const int stage = base + line_elements(right_along_k, t, t.columns);
-    block.shared = b.shared("stages", operand_type(t), static_cast<uint32_t>(t.stages * stage));
-    const GemmExtent extent = w.gemm.extent();
-    if (!left.plain || (!right.plain && !right.packed))
-      return internal_error("an operand of the GEMM cannot be copied");
-    CopiedOperand a(w, block.shared, left, block.a, {t.rows, w.origin.row, extent.m});
-    CopiedOperand c(w, block.shared, right, block.b,
-                    {t.columns, w.origin.column_tile * t.columns, extent.n});
-    const Value first = w.gemm.first_k_block();
-    const Value end = min(extent.k, (first + w.gemm.k_block_count()) * t.step);
-    const auto copy = [&](Value step, Value at) {
-      const Value k = (first + step) * t.step;
-      a.copy(k, end, at);
-      c.copy(k, end, at);
-      b.copy_commit();
-    };
-    // Where the stage lies that is multiplied, and the one that is filled: the stage before it.
-    const int oldest = b.local("oldest", {Ty::I32, 1}), newest = b.local("newest", {Ty::I32, 1});
-    const int ahead = t.stages - 1;
-    const auto fill = [&]() -> Status {
-      for (int i = 0; i < ahead; ++i) copy(b.i32(i), b.i32(i * stage));
-      b.local_store(oldest, b.i32(0));
-      b.local_store(newest, b.i32(ahead * stage));
-      return {};
-    };
-    RP_TRY(w.gemm.k_blocks(fill, [&](Value i) -> Status {
-      b.copy_wait(static_cast<uint32_t>(t.stages - 2));
-      b.barrier();
-      const Value from = b.local_load(oldest), to = b.local_load(newest);
-      copy(i + ahead, to);
-      matrices.multiply(block, from);
-      b.local_store(newest, from);
-      const Value next = from + stage;
-      b.local_store(oldest, b.select(next < b.i32(t.stages * stage), next, b.i32(0)));
-      return {};
-    }));
-    b.copy_wait(0);
-    return matrices.store();
-  }
+  Status write(const TileWork& w) const override { return AsyncTile(w).write(); }
 
  private:
   static void add_tile(std::vector<Tile>& out, const AsyncShape& shape, const MmaConfig& matrix,
@@ -240,9 +323,12 @@ class AsyncSchedule final : public Schedule {
     Tile t = matrix_tile(shape.matrices, matrix, device);
     t.stages = shape.stages;
     const int invocations = static_cast<int>(t.workgroup);
+    const auto elements = [](const std::optional<GemmSize::Copies>& copies) {
+      return copies ? copies->elements : 4;
+    };
     const bool even = t.step % static_cast<int>(matrix.k) == 0 &&
-                      t.rows * t.step / size.a_copies->elements % invocations == 0 &&
-                      t.columns * t.step / size.b_copies->elements % invocations == 0 &&
+                      t.rows * t.step / elements(size.a_copies) % invocations == 0 &&
+                      t.columns * t.step / elements(size.b_copies) % invocations == 0 &&
                       MatrixDivision(t).stored_rows * t.columns % (4 * invocations) == 0;
     if (!even || t.workgroup > device.workgroup_invocations() ||
         async_bytes(size, t) > static_cast<int>(device.shared_bytes()))

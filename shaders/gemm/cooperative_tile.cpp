@@ -83,7 +83,7 @@ class CooperativeSchedule final : public Schedule {
     kernel::Builder& b = w.gemm.builder();
     const Tile& t = w.tile;
     MatrixTile matrices(w);
-    const bool along_k = w.gemm.b_along_k();
+    const bool along_k = matrix_b_along_k(w.gemm);
     const int line = t.step + kFragmentPad;
     MatrixBlock block;
     block.a = {0, line, 1};
@@ -92,7 +92,7 @@ class CooperativeSchedule final : public Schedule {
     block.shared = b.shared("block", operand_type(t), static_cast<uint32_t>(2 * buffer));
     BlockOperands operands(w, block.shared, block.a, block.b, true);
     RP_TRY(operands.loop(buffer, [&](Value at) {
-      matrices.multiply(block, at);
+      matrices.multiply(block, at, at);
       return Status();
     }));
     return matrices.store();

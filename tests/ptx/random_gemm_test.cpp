@@ -1,11 +1,13 @@
-// Random products on matrix units: sizes, alignments, layouts, batches, constants and epilogues, by
-// random tiles of all schedules. The interpreter, the executor of PTX and CUDA text on the CPU must
-// give the bits of the host. Values are small integers, so that sums are exact in any order.
-// Persistent kernels of teams get few workgroups, and no CUDA text: it has no form for a CPU.
+// Random products on matrix units: sizes, alignments, layouts, batches, constants, prologues,
+// weights of integers and epilogues, by random tiles of all schedules. The interpreter, the
+// executor of PTX and CUDA text on the CPU must give the bits of the host. Values are small
+// integers, so that sums are exact in any order. Persistent kernels of teams get few workgroups,
+// and no CUDA text: it has no form for a CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <random>
 
@@ -30,6 +32,8 @@ class RandomProduct {
     if (teams_ && coin()) (coin() ? m_ : n_) = some_size();
     constant_ = one_of(3) == 0;
     if (!constant_ && one_of(3) == 0) batch_ = 1 + one_of(3);
+    if (constant_ && coin()) integers_ = one_of(3) == 0 ? Integers::Blocks : Integers::Columns;
+    if (integers_ == Integers::Blocks) k_ = kBlock * (1 + one_of(4));
     write();
   }
 
@@ -46,6 +50,10 @@ class RandomProduct {
   int64_t one_of(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
 
  private:
+  /// A constant operand that is dequantised.
+  enum class Integers : uint8_t { None, Columns, Blocks };
+  static constexpr int64_t kBlock = 32;
+
   bool coin() { return one_of(2) == 0; }
   int64_t small() { return one_of(5) - 2; }
   /// Of every alignment, often near the edges of tiles.
@@ -80,6 +88,40 @@ class RandomProduct {
       text_ += (n == 0 ? "" : ", ") + std::to_string(small()) + ".0";
     text_ += "}\n";
   }
+  std::string numbers(int64_t count, const std::function<std::string()>& next) const {
+    std::string out = "{";
+    for (int64_t n = 0; n < count; ++n) out += (n == 0 ? "" : ", ") + next();
+    return out + "}\n";
+  }
+  /// A weight of integers: with a scale for each column, or for each block of K. Scales are powers
+  /// of two, so that products with them are exact.
+  void dequantized(bool transposed) {
+    const bool blocks = integers_ == Integers::Blocks, zeros = coin();
+    const std::string type = blocks || coin() ? "int4" : coin() ? "int8" : "uint8";
+    const int64_t least = type == "uint8" ? 0 : -4;
+    const auto integer = [&] { return std::to_string(least + one_of(8)); };
+    const auto scale = [&] { return std::string(coin() ? "0.5" : "1.0"); };
+    const auto shape_of = [&](int64_t k) {
+      return transposed ? shape(std::to_string(n_), std::to_string(k), false)
+                        : shape(std::to_string(k), std::to_string(n_), false);
+    };
+    const int64_t count = blocks ? n_ * (k_ / kBlock) : n_;
+    const std::string scales = blocks ? shape_of(k_ / kBlock) : "[" + std::to_string(n_) + "]";
+    text_ += "const wq: " + type + shape_of(k_) + numbers(n_ * k_, integer);
+    text_ += "const ws: " + type_ + scales + numbers(count, scale);
+    if (zeros) text_ += "const wz: " + type + scales + numbers(count, integer);
+    const std::string axis = std::to_string((blocks ? 0 : 1) ^ (transposed ? 1 : 0));
+    views_ += "w = DequantizeLinear<axis=" + axis +
+              (blocks ? ", block_size=" + std::to_string(kBlock) : "") + ">(wq, ws" +
+              (zeros ? ", wz" : "") + ")\n";
+  }
+  /// Arithmetic before the product, in the same kernel.
+  std::string computed(const std::string& operand) {
+    if (one_of(3) != 0) return operand;
+    const std::string out = operand + "c";
+    views_ += out + "n = Neg(" + operand + ") @13\n" + out + " = Relu(" + out + "n) @14\n";
+    return out;
+  }
   void write() {
     const bool left = coin(), right = coin();
     // Symbols are numbered in the order in which the text has them.
@@ -93,15 +135,19 @@ class RandomProduct {
     name_sizes(left);
     text_ = "graph product\n";
     operand("x", shape(m, k, left), left);
-    if (constant_) {
+    if (integers_ != Integers::None) {
+      dequantized(right);
+      if (right) views_ += "wt = Transpose<perm=[1, 0]>(w) @13\n";
+    } else if (constant_) {
       constant("w", right ? shape(n, k, false) : shape(k, n, false), n_ * k_);
       if (right) views_ += "wt = Transpose<perm=[1, 0]>(w) @13\n";
     } else {
       operand("w", shape(k, n, right), right);
     }
     std::string result = "p";
-    std::string nodes =
-        std::string("p = MatMul(") + (left ? "xt" : "x") + ", " + (right ? "wt" : "w") + ") @13\n";
+    const std::string a = computed(left ? "xt" : "x");
+    const std::string b = right ? "wt" : "w";
+    std::string nodes = "p = MatMul(" + a + ", " + (constant_ ? b : computed(b)) + ") @13\n";
     if (coin()) {
       operand("b", "[" + n + "]", false);
       nodes += "q = Add(p, b) @14\nr = Relu(q) @14\n";
@@ -124,6 +170,7 @@ class RandomProduct {
   std::string type_, text_, views_;
   int64_t m_ = 1, n_ = 1, k_ = 1, batch_ = 0;
   bool constant_ = false;
+  Integers integers_ = Integers::None;
   std::vector<int64_t> symbols_;
 };
 

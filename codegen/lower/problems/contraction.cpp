@@ -29,19 +29,33 @@ DType values_of(const graph::Graph& g, const Group& group, ValueId v) {
   }
 }
 
+std::optional<MmaTypes> mma_of(DType type) {
+  if (type == DType::F16) return kHalfMma;
+  if (type == DType::BF16) return kBfloatMma;
+  return {};
+}
+
+/// What matrix units multiply if B is a weight of integers. These are exact in the type of A, also
+/// less their zero points. With their scale they are rounded to it, which is what the node means if
+/// that is the type of its result.
+std::optional<MmaTypes> mma_of_integers(const graph::Graph& g, const Group& group,
+                                        const ContractionProblem& problem) {
+  if (problem.dequantize == nullptr) return {};
+  const DType type = values_of(g, group, group.anchor->inputs[0]);
+  const bool exact = problem.scales_result || g.value(problem.dequantize->outputs[0]).dtype == type;
+  return exact ? mma_of(type) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group) {
   if (group.kind != GroupKind::Contraction) return {};
   const std::vector<ValueId>& in = group.anchor->inputs;
-  // Dequantised 8-bit weights are fp32 and never rounded.
+  // Weights of integers: see mma_of_integers().
   const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
                                   [](const graph::Node* n) { return ops::dequantizes(*n); });
   const DType type = values_of(g, group, in[0]);
-  if (!exact || values_of(g, group, in[1]) != type) return {};
-  if (type == DType::F16) return kHalfMma;
-  if (type == DType::BF16) return kBfloatMma;
-  return {};
+  return exact && values_of(g, group, in[1]) == type ? mma_of(type) : std::nullopt;
 }
 
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
@@ -98,12 +112,10 @@ void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& t
     return shaders::GemmSize::Copies{o.plain && o.plain->contiguous_along, elements};
   };
   problem.size.a_copies = copies(operands->a());
-  if (problem.constant == graph::kNone) {
-    problem.size.b_copies = copies(operands->b());
-  } else if (problem.weight_bits == 0 && problem.weight.batch == 1 &&
-             size_of(g.value(problem.constant).dtype) == 2) {
-    problem.size.b_copies = shaders::GemmSize::Copies{};  // it will be packed
-  }
+  if (problem.constant != graph::kNone)
+    operands->use_packing(shaders::columns_in_tiles(problem.weight, problem.weight_bits, tile),
+                          problem.weight.transposed, false);
+  problem.size.b_copies = copies(operands->b());
 }
 
 /// The type of the operands' elements if both have views. Asks the operands of a kernel that is not
@@ -140,6 +152,9 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
   problem.size.mma = mma_types(g, group);
+  // Prices of CPU-type devices were measured without this.
+  if (!problem.size.mma && problem.dequantize != nullptr && !target.cpu_type())
+    problem.size.mma = mma_of_integers(g, group, problem);
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
                                  element_count(problem.result.batch).is_const();
   find_copies(g, group, target, problem);
@@ -187,6 +202,15 @@ Status TileOperands::k_blocks(const std::function<Status()>& first,
     RP_TRY(first());
     return ev_.for_loop(b_.i32(0), count, b_.i32(1), blocks_of_split(), body);
   });
+}
+
+Status TileOperands::branch(Val condition, const std::function<Status()>& then,
+                            const std::function<Status()>& otherwise) {
+  Status first, second;
+  b_.if_else(
+      condition, [&] { first = ev_.scope(then); }, [&] { second = ev_.scope(otherwise); });
+  RP_TRY(std::move(first));
+  return second;
 }
 
 Result<Values> TileOperands::load_one(Value k, bool whole, const LoadAt& load) {

@@ -42,6 +42,8 @@ class TileOperands : public shaders::Gemm {
   bool whole_k_blocks() const override { return whole_blocks_; }
   Status k_blocks(const std::function<Status()>& first,
                   const std::function<Status(Value)>& body) override;
+  Status branch(Val condition, const std::function<Status()>& then,
+                const std::function<Status()>& otherwise) override;
 
   shaders::GemmExtent extent() override {
     const ResultShape& shape = kernel_.shape();
@@ -141,7 +143,9 @@ struct ContractionProblem {
   /// The constant operand that the kernel reads in a packed form.
   graph::ValueId constant = graph::kNone;
   plan::MatrixShape weight;
-  int64_t weight_bits = 0;  // Packing::bits
+  int64_t weight_bits = 0;                  // Packing::bits
+  const graph::Node* dequantize = nullptr;  // of the constant operand
+  bool scales_result = false;               // the scale of `dequantize` is left to the result
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
                                               const WorkUnit& unit)>
       operands;

@@ -345,6 +345,8 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
   problem.note = conv.dequantize() != nullptr ? ", implicit gemm 8-bit" : ", implicit gemm";
   if (conv.weight.constant) problem.constant = conv.weight.constant->value;
   problem.weight = {p.group, conv.k, p.out_channels, true};
+  problem.dequantize = conv.dequantize();
+  problem.scales_result = conv.dequantize() != nullptr;
   problem.operands = [&](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
     return std::make_unique<ConvOperands>(conv, kernel, tile, unit);
   };

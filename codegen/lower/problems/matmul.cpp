@@ -47,6 +47,7 @@ struct MatMul {
   int64_t block = 0;  // Gemm::b_block()
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
+  bool scales_result = false;  // by the scale of a weight, which does not differ along K
 
  private:
   void collapse_batch(const graph::Graph& g, const Group& group);
@@ -66,6 +67,10 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
   block = block_of(g);
+  if (constant && constant->operand.dequantize != nullptr) {
+    const auto axis = ops::scaled_axis(g, *constant->operand.dequantize);
+    scales_result = axis && *axis != (constant->transposed ? 1 : 0);
+  }
   const bool vector_k = k.known_divisor(g.symbols) % 4 == 0;
   if (!constant) {
     b_cost = operand_cost(g, group, right, true, n, k);
@@ -106,7 +111,10 @@ class MatMulOperands final : public TileOperands {
   MatMulOperands(const MatMul& p, ResultKernel& kernel, const shaders::Tile& tile,
                  const WorkUnit& unit)
       : TileOperands(kernel, tile, unit, p.k), p_(p), batch_(ev_.unflatten(unit.batch, p.batch)) {
-    if (p_.constant && p_.constant->operand.dequantize != nullptr) scale_by(*p_.constant);
+    const auto& weight = p_.constant;
+    if (p_.scales_result)
+      scale_result(weight->operand.dequantize,
+                   [&weight](const Expr& column) { return weight->element(0, column); });
   }
 
   Index result_index(const Expr& row, const Expr& column) override {
@@ -138,6 +146,9 @@ class MatMulOperands final : public TileOperands {
   }
   bool a_along_k() const override { return p_.a_along_k; }
   bool b_along_k() const override { return p_.b_along_k; }
+  bool rounds_b() const override {
+    return p_.constant && p_.constant->operand.dequantize != nullptr && !p_.scales_result;
+  }
   int64_t b_block() const override { return p_.block; }
 
   Result<shaders::BlockScale> load_b_scale(const shaders::Column& column, Value step,
@@ -238,13 +249,6 @@ class MatMulOperands final : public TileOperands {
                        [&](const Expr& c) { return p_.constant->element(ev_.symbol(k, k_), c); });
   }
 
-  /// Leaves the scale to the result, unless it differs along K.
-  void scale_by(const ConstantMatrix& m) {
-    const auto axis = ops::scaled_axis(g_, *m.operand.dequantize);
-    if (!axis || *axis == (m.transposed ? 1 : 0)) return;
-    scale_result(m.operand.dequantize, [&m](const Expr& column) { return m.element(0, column); });
-  }
-
   /// The index in the domain, without the column, of a row of the GEMM.
   Index row_index(const Expr& row) {
     if (!p_.row_shape.empty()) return ev_.unflatten(row, p_.row_shape);
@@ -286,6 +290,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
     problem.constant = p.constant->operand.value;
     problem.weight = {1, p.k.value(), p.n.value(), p.constant->transposed};
     problem.weight_bits = nibbles ? 4 : 0;
+    problem.dequantize = p.constant->operand.dequantize;
+    problem.scales_result = p.scales_result;
   }
   if (p.b_along_k) problem.note += ", along k";
   problem.operands = [&p](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
