@@ -667,9 +667,12 @@ void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t>
     const Stamp stamp = roles_->clocks.now(subgroup, lane);
     for (uint32_t l = 0; l < lanes; ++l) {
       const size_t at = s.in[0].u32[n] + l;
+      // Stores to a swizzled array consist of whole units of the log.
+      const bool logged = at % log.unit() == 0;
       const bool fails = load && !log.is_written(at);
-      const bool alone = load ? log.read(at, stamp, roles_->clocks, subgroup, lane)
-                              : log.write(at, stamp, roles_->clocks, subgroup, lane);
+      const bool alone = !logged ||
+                         (load ? log.read(at, stamp, roles_->clocks, subgroup, lane)
+                               : log.write(at, stamp, roles_->clocks, subgroup, lane));
       if (fails || !alone) {
         const std::string element = shared_name(s, n, l);
         return violate(s.id, n,

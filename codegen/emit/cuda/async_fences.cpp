@@ -9,8 +9,12 @@ using kernel::Op;
 class AsyncFences {
  public:
   explicit AsyncFences(const kernel::Kernel& k) : k_(k) {
-    for (const Inst& i : k.insts)
+    for (const Inst& i : k.insts) {
       if (i.op == Op::BoxStore) read_.insert(kernel::BoxAccess::of(i.imm).shared);
+      if (i.op != Op::TeamMulAdd) continue;
+      const auto p = kernel::TeamOperands::of(i.imm);
+      read_.insert({p.left.shared, p.right.shared});
+    }
   }
 
   std::set<int32_t> find() {
@@ -39,7 +43,7 @@ class AsyncFences {
   }
 
   const kernel::Kernel& k_;
-  std::set<uint64_t> read_;  // shared arrays that boxes are stored from
+  std::set<uint64_t> read_;  // shared arrays that boxes are stored from, or that products read
   std::set<int32_t> found_;
 };
 

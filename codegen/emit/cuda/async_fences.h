@@ -8,7 +8,7 @@
 namespace reprise::emit {
 
 /// The barriers and Arrives before which an invocation may have stored to an array that boxes are
-/// stored from, with no other such instruction between.
+/// stored from, or that products of teams read, with no other such instruction between.
 std::set<int32_t> async_fences(const kernel::Kernel& k);
 
 }  // namespace reprise::emit

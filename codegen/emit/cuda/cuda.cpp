@@ -597,8 +597,11 @@ kernel::Ty CudaEmitter::stored_type(const Inst& i) const {
 /// Where it accesses them.
 std::string CudaEmitter::address(const Inst& i) const {
   const bool shared = i.op == Op::SharedLoad || i.op == Op::SharedStore;
-  return (shared ? shared_name(i.imm) : cuda_name('b', i.imm, k_.buffers[i.imm].name)) + " + " +
-         arg(i, 0);
+  const std::string at =
+      (shared ? shared_name(i.imm) : cuda_name('b', i.imm, k_.buffers[i.imm].name)) + " + " +
+      arg(i, 0);
+  const bool swizzled = shared && k_.shared[i.imm].swizzle != kernel::Swizzle::None;
+  return swizzled ? "rp_swizzled(" + at + ")" : at;
 }
 
 /// Declares the value of instruction `index`, which loads elements of an array.

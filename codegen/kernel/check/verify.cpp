@@ -440,8 +440,10 @@ class Verifier {
     if (i.args.size() != (load ? 1U : 2U)) return "wrong number of operands";
     if (i.imm >= k_.shared.size()) return "no such shared array";
     const SharedArray& s = k_.shared[i.imm];
-    if (s.swizzle != Swizzle::None) return "shared array '" + s.name + "' is swizzled";
     const Type t = load ? i.type : type(i.args[1]);
+    // Only whole parts of its lines are stored.
+    if (s.swizzle != Swizzle::None && (load || t.lanes * byte_size(s.type) != kSwizzledPart))
+      return "shared array '" + s.name + "' is swizzled";
     if (t.ty != compute_type(s.type) || !movable(t) || too_long(t, s.type))
       return "shared array '" + s.name + "': types differ";
     if (!load && i.type != Type{}) return "a store has no value";

@@ -212,7 +212,8 @@ std::string RoleRules::place(const Inst& i, const Role* role) const {
       return role == nullptr ? "" : "waits for other roles";
     }
     case Op::SharedStore:
-      return copied_to(i.imm) ? "stores to an array that boxes are copied to" : "";
+      if (copied_to(i.imm)) return "stores to an array that boxes are copied to";
+      return role != nullptr || k_.shared[i.imm].swizzle == Swizzle::None ? "" : "is in no role";
     case Op::SelectItem:
       return role == nullptr ? "" : "is in a role";
     case Op::AsyncCopy:
