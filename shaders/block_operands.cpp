@@ -11,9 +11,8 @@ bool matrix_b_along_k(Gemm& gemm) {
   return plain && plain->divisor % 4 != 0;
 }
 
-OperandVectors::OperandVectors(Gemm& gemm, Side side, bool along_k)
-    : gemm_(gemm), b_(gemm.builder()), side_(side), along_k_(along_k) {
-  if (side == Side::B && along_k && !gemm.b_along_k()) elements_ = gemm.b().plain;
+void OperandVectors::locate() {
+  if (side_ == Side::B && along_k_ && !gemm_.b_along_k()) elements_ = gemm_.b().plain;
 }
 
 OperandVectors::Line OperandVectors::line(Value number) {
@@ -64,6 +63,7 @@ BlockOperands::BlockOperands(const TileWork& work, int shared, const std::option
   }
   if (b) {
     b_.emplace(Operand{*b, {w_.gemm, Side::B, w_.gemm.b_along_k() || b->along == 1}});
+    b_->source.locate();
     find_b();
   }
 }

@@ -28,8 +28,11 @@ class OperandVectors {
  public:
   enum class Side : uint8_t { A, B };
   /// `along_k`: a vector has four values of k, else four columns.
-  OperandVectors(Gemm& gemm, Side side, bool along_k);
+  OperandVectors(Gemm& gemm, Side side, bool along_k)
+      : gemm_(gemm), b_(gemm.builder()), side_(side), along_k_(along_k) {}
   bool along_k() const { return along_k_; }
+  /// Finds where the operand lies: before the other functions, in each tile of a kernel.
+  void locate();
 
   /// A row of A, a column of B or, unless along_k(), a vector of columns.
   struct Line {

@@ -134,6 +134,12 @@ struct GemmSize {
   std::optional<Copies> a_copies = std::nullopt, b_copies = std::nullopt;
   /// The operands have views, and elements of this type (F16 or BF16).
   std::optional<kernel::Ty> viewed = std::nullopt;
+  /// Not all operands have views: those that have none, which a team may convert.
+  struct Converted {
+    bool a = false, b = false;
+    bool b_along_k = false;  // vectors of B have neighbouring values of k
+  };
+  std::optional<Converted> converted = std::nullopt;
   bool constant_result =
       false;  // m, n and batch are constants, so that partial sums have a bounded size
 };
@@ -150,7 +156,8 @@ struct Tile : TileShape {
   int stages = 0;          // blocks of operands in shared memory, if it says so
   int slices = 1;          // parts of a step, each summed by invocations of its own
   bool fma = false;        // whether multiply-adds are explicitly fused
-  double cost = 0;         // estimated time, comparable between tiles for one GemmSize
+  GemmSize::Converted converted = {};  // operands that a team loads, converts and stores
+  double cost = 0;                     // estimated time, comparable between tiles for one GemmSize
 
   std::string describe() const;
 };

@@ -21,7 +21,7 @@ ConvertedStages::ConvertedStages(const TileWork& work, const std::string& name, 
                                  int elements)
     : w_(work),
       b_(work.gemm.builder()),
-      source_(work.gemm, side, side == Side::A || matrix_b_along_k(work.gemm)),
+      source_(work.gemm, side, side == Side::A || work.tile.converted.b_along_k),
       type_(type),
       elements_(elements),
       shared_(b_.shared(name + "_stages", type,
@@ -55,6 +55,7 @@ ConvertedStages::Part ConvertedStages::part(Value number) const {
 }
 
 Status ConvertedStages::load(Value first, Value step) {
+  source_.locate();
   if (w_.gemm.whole_k_blocks()) return load_parts(first, step, true);
   const Val is_whole = (step + 1) * kStep - 1 < w_.gemm.extent().k;
   return w_.gemm.branch(

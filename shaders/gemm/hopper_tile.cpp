@@ -15,7 +15,12 @@
 // computed, if the rows of C are multiples of 16 bytes apart; else invocations store them.
 //
 // Copies give zeros outside of the operands, so M, N and K may have any size: only the strides of
-// operands must be multiples of 16 bytes. A constant B is packed in tiles of 64 columns.
+// operands that are copied must be multiples of 16 bytes. A constant B is packed in tiles of 64
+// columns.
+//
+// For other operands (converted_stages.h) the role that copies is a whole team, with registers of
+// its own: its invocations load and convert the next 64 values of k of one operand before they
+// await the stage, and each of its subgroups copies a quarter of the other operand.
 //
 // Shared memory: the stages, and sums and results of each team (team_bytes()).
 #include <algorithm>
@@ -23,7 +28,7 @@
 #include <string>
 
 #include "codegen/target/device_costs.h"
-#include "shaders/contraction.h"
+#include "shaders/converted_stages.h"
 
 namespace reprise::shaders {
 
@@ -56,6 +61,11 @@ constexpr int kPart = 32;  // columns of a sum
 constexpr int kResultBytes = 4 * kTeamRows * kPart;
 constexpr int kSumLine = kPart + 4;  // against conflicts of banks
 constexpr uint32_t kCopyRegisters = 40, kMultiplyRegisters = 232;
+constexpr uint32_t kTeamRegisters = 512;  // of an invocation of each team of a workgroup together
+/// Of an invocation that multiplies, if others convert: its sums, and what a tile's end needs.
+constexpr uint32_t converting_registers(int columns) {
+  return columns > 128 ? 184 : 152;
+}
 // What matrix units do for teams, as a multiple of what they do for subgroups: those reach 62 to
 // 65% of the peak on H800 (arXiv 2402.13499).
 constexpr double kTeamSpeed = 1.5;
@@ -78,14 +88,19 @@ double team_time(const GemmSize& size, const Tile& t, int splits) {
   const double threads = static_cast<double>(t.rows) / kTeamRows * kTeam;
   const double groups = tiles_of(size, t.rows, t.columns) * splits;
   const double copies = static_cast<double>(t.rows + t.columns) * kStep / kCopiedUnit / threads;
-  const double work =
-      t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed + gpu.copy * copies;
+  const double multiply = t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed;
+  const double loads =
+      (t.converted.a ? t.rows * size.a_loads : 0) + (t.converted.b ? t.columns : 0);
+  // One role does this while others multiply.
+  const double convert = gpu.load * loads * kStep / 4 / kTeam;
+  const double work = std::max(multiply + gpu.copy * copies, convert);
   // Both ends together are as long as so many steps of 16 values of k. The loads before the first
   // step are hidden behind the tile before, the stores at the end are not.
   const double end = gpu.ends * kDepth / kStep / 2;
   const double rounds = std::ceil(groups / kGroups);
   const double steps = end + rounds * (std::ceil(size.k / kStep / splits) + end);
-  return gpu_time(std::min(groups, gpu.cores), threads, steps, work, gpu.latency / (t.stages - 1));
+  return gpu_time(std::min(groups, gpu.cores), threads, steps, work,
+                  loads > 0 ? gpu.latency : gpu.latency / (t.stages - 1));
 }
 
 /// Where a role is in the ring: the stage of its next step, and the parity of that stage's phase.
@@ -119,22 +134,23 @@ class RingPlace {
   int stages_, stage_, phase_;
 };
 
-/// The stages of an operand in shared memory.
+/// The stages of an operand that is copied to shared memory.
 class StagedOperand {
  public:
-  /// `elements`: rows or columns of a tile.
+  /// `elements`: rows or columns of a tile. `copiers`: subgroups, each of which copies a part.
   StagedOperand(kernel::Builder& b, const std::string& name, ViewedOperand operand, int elements,
-                int stages)
-      : b_(b), operand_(std::move(operand)), elements_(elements) {
+                int stages, int copiers)
+      : b_(b), operand_(std::move(operand)), elements_(elements), copiers_(copiers) {
     TensorView tensor = operand_.tensor;
     tensor.swizzle = Swizzle::B128;
     const auto count = static_cast<uint32_t>(elements);
+    const auto share = [&](int n) { return static_cast<uint32_t>(n / copiers_); };
     if (operand_.columns != 0) {
-      tensor.box = {kLine, kStep, count / kLine};
+      tensor.box = {kLine, share(kStep), copiers_ == 1 ? count / kLine : 1};
     } else if (operand_.along_k) {
-      tensor.box = {kStep, count};
+      tensor.box = {kStep, share(elements)};
     } else {
-      tensor.box = {kLine, kStep};
+      tensor.box = {kLine, share(kStep)};
     }
     if (operand_.batched) tensor.box.push_back(1);
     view_ = b_.view(name, std::move(tensor));
@@ -153,13 +169,21 @@ class StagedOperand {
     const auto box = [&](const Val& at, const Value& where) {
       b_.box_copy(kernel::box_access(view_, shared_, signal), at, where, stage, kAlign);
     };
+    // The subgroup's share, in lines.
+    const Value own = copiers_ == 1
+                          ? Value(b_, b_.i32(0))
+                          : b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32) % copiers_ *
+                                ((operand_.along_k ? elements_ : kStep) / copiers_);
     if (operand_.columns != 0) {
-      box(b_.compose({b_.i32(0), k, first / kLine, b_.i32(0)}), to);
+      const int count = copiers_ == 1 ? 1 : elements_ / kLine;
+      for (int i = 0; i < count; ++i)
+        box(b_.compose({b_.i32(0), k + own, first / kLine + i, b_.i32(0)}),
+            to + i * kGroup + own * kLine);
     } else if (operand_.along_k) {
-      box(coordinates(k, first, batch), to);
+      box(coordinates(k, first + own, batch), to + own * kLine);
     } else {
       for (int i = 0; i < elements_; i += kLine)
-        box(coordinates(first + i, k, batch), to + i * kStep);
+        box(coordinates(first + i, k + own, batch), to + i * kStep + own * kLine);
     }
   }
 
@@ -179,7 +203,43 @@ class StagedOperand {
 
   kernel::Builder& b_;
   ViewedOperand operand_;
-  int elements_, view_ = -1, shared_ = -1;
+  int elements_, copiers_, view_ = -1, shared_ = -1;
+};
+
+/// The stages of an operand, however it gets there.
+class OperandStages {
+ public:
+  using Side = OperandVectors::Side;
+  OperandStages(const TileWork& w, Side side, int copiers) {
+    const bool is_a = side == Side::A;
+    const int elements = is_a ? w.tile.rows : w.tile.columns;
+    const std::string name = is_a ? "left" : "right";
+    if (is_a ? w.tile.converted.a : w.tile.converted.b) {
+      const Ty type = w.tile.matrix.types.a == MmaType::BF16 ? Ty::BF16 : Ty::F16;
+      converted_.emplace(w, name, side, type, elements);
+    } else if (auto view = is_a ? w.gemm.viewed_a() : w.gemm.viewed_b()) {
+      copied_.emplace(w.gemm.builder(), name, std::move(*view), elements, w.tile.stages, copiers);
+    }
+  }
+
+  bool exist() const { return copied_ || converted_; }
+  TeamOperand form() const { return converted_ ? converted_->form() : copied_->form(); }
+  Value at(Value stage, Value element, int k) const {
+    return converted_ ? converted_->at(stage, element, k) : copied_->at(stage, element, k);
+  }
+  /// Before the stage is empty: loads a step.
+  Status load(Value first, Value step) {
+    return converted_ ? converted_->load(first, step) : Status();
+  }
+  /// Brings the step to the stage.
+  void bring(Value stage, const StagedOperand::Place& from, int signal) {
+    if (converted_) return converted_->store(stage);
+    copied_->copy(stage, from, signal);
+  }
+
+ private:
+  std::optional<StagedOperand> copied_;
+  std::optional<ConvertedStages> converted_;
 };
 
 /// The results of teams in shared memory, which leave it as boxes.
@@ -224,32 +284,46 @@ class BoxedResult {
 /// The code of one tile.
 class HopperTile {
  public:
-  HopperTile(const TileWork& w, const ViewedOperand& left, const ViewedOperand& right)
+  explicit HopperTile(const TileWork& w)
       : w_(w),
         b_(w.gemm.builder()),
         teams_(w.tile.rows / kTeamRows),
-        left_(b_, "left", left, w.tile.rows, w.tile.stages),
-        right_(b_, "right", right, w.tile.columns, w.tile.stages) {
+        converts_(w.tile.converted.a || w.tile.converted.b),
+        left_(w, OperandVectors::Side::A, copiers()),
+        right_(w, OperandVectors::Side::B, copiers()) {
     const auto stages = static_cast<uint32_t>(w.tile.stages);
     const auto subgroups = static_cast<uint32_t>(teams_) * kernel::kTeamSubgroups;
-    full_ = b_.signal("full", stages, 1);
+    full_ = b_.signal("full", stages, static_cast<uint32_t>(copiers()));
     empty_ = b_.signal("empty", stages, subgroups);
     for (int i = 0; i < w.tile.columns / kPart; ++i)
       sums_.push_back(b_.matrix("sum" + std::to_string(i), MatrixUse::Sum, Ty::F32, kTeamRows,
                                 kPart, MmaScope::Team));
     staged_ = b_.shared("sums", Ty::F32, static_cast<uint32_t>(w.tile.rows * kSumLine));
     if (auto result = w.result.viewed()) boxed_.emplace(b_, std::move(*result), teams_);
-    b_.role({"multiply", static_cast<uint32_t>(teams_), subgroups, kMultiplyRegisters});
-    b_.role({"copy", 1, 1, kCopyRegisters});
+    const auto teams = static_cast<uint32_t>(teams_);
+    const uint32_t registers =
+        converts_ ? converting_registers(w.tile.columns) : kMultiplyRegisters;
+    b_.role({"multiply", teams, subgroups, registers});
+    if (converts_) {
+      b_.role({"convert", 1, kernel::kTeamSubgroups,
+               std::min(kMultiplyRegisters, kTeamRegisters - teams * registers)});
+    } else {
+      b_.role({"copy", 1, 1, kCopyRegisters});
+    }
   }
 
   Status write() {
+    if (!left_.exist() || !right_.exist())
+      return internal_error("an operand of the GEMM has no view");
     const std::function<Status()> bodies[] = {[this] { return multiply(); },
                                               [this] { return copy(); }};
     return w_.gemm.run_roles(bodies);
   }
 
  private:
+  /// Subgroups that bring operands to the stages.
+  int copiers() const { return converts_ ? static_cast<int>(kernel::kTeamSubgroups) : 1; }
+
   Status copy() {
     RingPlace place(b_, "copy", w_.tile.stages);
     return w_.gemm.each_tile([&](const TileOrigin& at) {
@@ -257,9 +331,11 @@ class HopperTile {
       return w_.gemm.k_blocks([] { return Status(); },
                               [&](Value i) -> Status {
                                 const Value stage = place.stage(), k = (first + i) * kStep;
+                                RP_TRY(left_.load(at.row, first + i));
+                                RP_TRY(right_.load(column, first + i));
                                 b_.await(empty_, stage, 1 - place.phase());
-                                left_.copy(stage, {at.row, k, at.batch}, full_);
-                                right_.copy(stage, {column, k, at.batch}, full_);
+                                left_.bring(stage, {at.row, k, at.batch}, full_);
+                                right_.bring(stage, {column, k, at.batch}, full_);
                                 b_.arrive(full_, stage);
                                 place.advance();
                                 return {};
@@ -336,7 +412,8 @@ class HopperTile {
   const TileWork& w_;
   kernel::Builder& b_;
   const int teams_;
-  StagedOperand left_, right_;
+  const bool converts_;
+  OperandStages left_, right_;
   int full_ = -1, empty_ = -1, staged_ = -1;
   std::vector<int> sums_;
   std::optional<BoxedResult> boxed_;
@@ -348,9 +425,10 @@ class HopperSchedule final : public Schedule {
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (!size.viewed) return out;
-    const MmaType type = *size.viewed == Ty::F16 ? MmaType::F16 : MmaType::BF16;
-    for (const MmaConfig& matrix : device.matrices({type, type, MmaType::F32})) {
+    std::optional<MmaTypes> types = size.converted ? size.mma : std::nullopt;
+    if (size.viewed) types = *size.viewed == Ty::F16 ? kHalfMma : kBfloatMma;
+    if (!types) return out;
+    for (const MmaConfig& matrix : device.matrices(*types)) {
       if (matrix.scope != MmaScope::Team) continue;
       for (const HopperShape& shape : kHopperShapes)
         if (shape.columns == static_cast<int>(matrix.n)) add_tile(out, shape, matrix, size, device);
@@ -359,14 +437,11 @@ class HopperSchedule final : public Schedule {
   }
 
   plan::Packing packing(const plan::MatrixShape& b, int64_t bits, const Tile& tile) const override {
-    return bits != 0 ? columns_in_tiles(b, bits, tile) : plan::in_tiles(b, kLine);
+    const bool converts = bits != 0 || tile.converted.b;
+    return converts ? columns_in_tiles(b, bits, tile) : plan::in_tiles(b, kLine);
   }
 
-  Status write(const TileWork& w) const override {
-    const auto left = w.gemm.viewed_a(), right = w.gemm.viewed_b();
-    if (!left || !right) return internal_error("an operand of the GEMM has no view");
-    return HopperTile(w, *left, *right).write();
-  }
+  Status write(const TileWork& w) const override { return HopperTile(w).write(); }
 
  private:
   static void add_tile(std::vector<Tile>& out, const HopperShape& shape, const MmaConfig& matrix,
@@ -383,6 +458,7 @@ class HopperSchedule final : public Schedule {
     t.matrix = matrix;
     t.step = kStep;
     t.stages = shape.stages;
+    if (!size.viewed) t.converted = *size.converted;
     if (t.workgroup > device.workgroup_invocations() || device.subgroup_size() != t.subgroup_size ||
         team_bytes(t) > static_cast<int>(device.shared_bytes()))
       return;

@@ -45,6 +45,8 @@ struct Form {
   bool left_along_k = true, right_along_k = true;
   int stages = 3;
   Fault fault = Fault::None;
+  /// Another role has four subgroups, which load and store left, and copy a quarter of right each.
+  bool converts = false;
 };
 
 /// y = a * w for m x k and k x n matrices of which a workgroup computes 64 x 64. Scalars: first, m,
@@ -54,26 +56,28 @@ class Ring {
   explicit Ring(const Form& form) : f_(form) {
     b.set_workgroup(2 * kTeamSize);
     b.require_subgroup_size(32);
-    const int a = b.buffer("a", f_.type, Access::Read), w = b.buffer("w", f_.type, Access::Read);
+    a_ = b.buffer("a", f_.type, Access::Read);
+    const int w = b.buffer("w", f_.type, Access::Read);
     y_ = b.buffer("y", Ty::F32, Access::Write);
     for (const char* name : {"zero", "m", "n", "k", "a_stride", "w_stride"}) b.scalar(name);
     const auto view = [&](const char* name, int buffer, bool along_k, uint32_t count,
                           uint32_t stride) {
-      TensorView v{static_cast<uint32_t>(buffer), 2, Swizzle::B128, {64, 64}, 0, {}, {stride}};
+      TensorView v{
+          static_cast<uint32_t>(buffer), 2, Swizzle::B128, {64, 64 / copiers()}, 0, {}, {stride}};
       v.dims = along_k ? std::vector<uint32_t>{3, count} : std::vector<uint32_t>{count, 3};
       return b.view(name, v);
     };
-    left_ = view("left", a, f_.left_along_k, 1, 4);
+    left_ = view("left", a_, f_.left_along_k, 1, 4);
     right_ = view("right", w, f_.right_along_k, 2, 5);
     const auto stages = static_cast<uint32_t>(f_.stages);
     left_stages_ = b.shared("left_stages", f_.type, stages * kStage, Swizzle::B128);
     right_stages_ = b.shared("right_stages", f_.type, stages * kStage, Swizzle::B128);
     sums_ = b.shared("sums", Ty::F32, kRows * kColumns);
-    full_ = b.signal("full", stages, 1);
+    full_ = b.signal("full", stages, copiers());
     empty_ = b.signal("empty", stages, kTeamSubgroups);
     sum_ = b.matrix("sum", MatrixUse::Sum, Ty::F32, kRows, kColumns, MmaScope::Team);
     b.role({"multiply", 1, kTeamSubgroups, 232});
-    b.role({"copy", 1, 1, 40});
+    b.role({"copy", 1, copiers(), 40});
     row_ = b.convert(b.builtin(Builtin::WorkgroupId, 1), Ty::I32) * kRows;
     column_ = b.convert(b.builtin(Builtin::WorkgroupId, 0), Ty::I32) * kColumns;
     steps_ = (Value(b, b.param(3)) + (kStep - 1)) / kStep;
@@ -89,6 +93,26 @@ class Ring {
   bool is(Fault f) const { return f_.fault == f; }
   Value stage(Value i) const { return i % (is(Fault::ShortRing) ? f_.stages - 1 : f_.stages); }
   Value phase(Value i) const { return i / f_.stages % 2; }
+  uint32_t copiers() const { return f_.converts ? kTeamSubgroups : 1; }
+
+  /// Stores left, whose values of k lie side by side, in parts of eight.
+  void store_left(Value k, Value to) {
+    const Type element{compute_type(f_.type), 1};
+    const Value local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32) % kTeamSize;
+    for (int n = 0; n < kStage / 8; n += kTeamSize) {
+      const Value row = (local + n) / 8, part = (local + n) % 8 * 8;
+      std::vector<Val> eight;
+      for (int e = 0; e < 8; ++e) {
+        const Value r = row_ + row, d = k + part + e;
+        const Val inside = b.logical_and(b.lt(r, b.param(1)), b.lt(d, b.param(3)));
+        const Value at = b.select(inside, r * Value(b, b.param(4)) + d, b.i32(0));
+        eight.push_back(b.select(inside, b.load(a_, at), b.constant(element, 0)));
+      }
+      const Val first = b.compose(std::span(eight).first(4)),
+                rest = b.compose(std::span(eight).last(4));
+      b.shared_store(left_stages_, to + row * kStep + part, b.compose({first, rest}));
+    }
+  }
 
   void copy() {
     b.for_loop(b.i32(0), steps_, b.i32(1), [&](Value i) {
@@ -96,10 +120,16 @@ class Ring {
       if (!is(Fault::NoAwaitEmpty)) b.await(empty_, stage(i), parity);
       const Value k = i * kStep, to = stage(i) * kStage;
       const auto box = [&](int view, bool along_k, Value first, int shared) {
-        const Val at = along_k ? b.compose({k, first}) : b.compose({first, k});
-        b.box_copy(box_access(view, shared, full_), at, to, stage(i), 512);
+        const Value own =
+            b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32) % copiers() * (64 / copiers());
+        const Val at = along_k ? b.compose({k, first + own}) : b.compose({first, k + own});
+        b.box_copy(box_access(view, shared, full_), at, to + own * 64, stage(i), 512);
       };
-      box(left_, f_.left_along_k, row_, left_stages_);
+      if (f_.converts) {
+        store_left(k, to);
+      } else {
+        box(left_, f_.left_along_k, row_, left_stages_);
+      }
       box(right_, f_.right_along_k, column_, right_stages_);
       if (!is(Fault::NoArriveFull)) b.arrive(full_, stage(i));
       if (is(Fault::TwiceArrived)) b.arrive(full_, stage(i));
@@ -147,8 +177,8 @@ class Ring {
 
   const Form f_;
   Builder b{"ring"};
-  int y_ = 0, left_ = 0, right_ = 0, left_stages_ = 0, right_stages_ = 0, sums_ = 0, full_ = 0,
-      empty_ = 0, sum_ = 0;
+  int a_ = 0, y_ = 0, left_ = 0, right_ = 0, left_stages_ = 0, right_stages_ = 0, sums_ = 0,
+      full_ = 0, empty_ = 0, sum_ = 0;
   Value row_, column_, steps_;
 };
 
@@ -216,6 +246,29 @@ TEST(Roles, RingMultiplies) {
   }
 }
 
+TEST(Roles, ARoleConverts) {
+  for (const Ty type : {Ty::F16, Ty::BF16}) {
+    for (const bool right_along_k : {false, true}) {
+      Form f{type, true, right_along_k, 2};
+      f.converts = true;
+      EXPECT_EQ(wrong(f, {70, 50, 200}, seeded(2)), "");
+    }
+  }
+}
+
+TEST(Roles, OnlyRolesStoreWholePartsOfSwizzledArrays) {
+  const auto found = [](int lanes) {
+    Builder b("store");
+    b.set_workgroup(kTeamSize);
+    const int a = b.shared("a", Ty::F16, kStage, Swizzle::B128);
+    const Val four = b.splat(b.constant({Ty::F16, 1}, 1), 4);
+    b.shared_store(a, b.i32(0), lanes == 8 ? Val{b.compose({four, four})} : four);
+    return verified(b).status().message();
+  };
+  EXPECT_NE(found(4).find("is swizzled"), std::string::npos) << found(4);
+  EXPECT_NE(found(8).find("is in no role"), std::string::npos) << found(8);
+}
+
 TEST(Roles, RaggedSizes) {
   uint64_t state = 5;
   for (int i = 0; i < 6; ++i) {
@@ -232,9 +285,10 @@ TEST(Roles, RaggedSizes) {
 /// Each fault is reported, in whatever order roles run.
 TEST(Roles, EachPartOfTheRingIsNeeded) {
   for (const Fault fault : kFaults) {
-    for (const uint64_t seed : {0, 1, 2, 3}) {
+    for (const uint64_t seed : {0, 1, 2, 3, 4, 5, 6, 7}) {
       Form f;
       f.fault = fault;
+      f.converts = seed % 2 != 0;
       const std::string found = wrong(f, {}, seeded(seed));
       EXPECT_NE(found, "") << "fault " << static_cast<int>(fault) << ", seed " << seed;
       EXPECT_EQ(found.find(" is wrong"), std::string::npos)

@@ -111,6 +111,37 @@ TEST(PtxGemm, OperandsAlongTheDepth) {
       {{2, 19, 21}});
 }
 
+/// Whether a schedule of matrix units is a choice for y = x * dequantised w.
+bool multiplies_matrices(const std::string& type, const std::string& scales,
+                         const std::string& attributes) {
+  std::string text = "graph weights\ninput x: " + type + "[64,64]\nconst q: int8[64,64]{1";
+  for (int n = 1; n < 64 * 64; ++n) text += ", " + std::to_string(n % 7);
+  text += "}\nconst c: " + type + scales + "{1.0";
+  for (int n = 1; n < (scales == "[64]" ? 64 : 128); ++n) text += ", 1.0";
+  text += "}\nd = DequantizeLinear<" + attributes + ">(q, c)\n";
+  auto graph = parsed_graph(text + "y = MatMul(x, d) @13\noutput y\n");
+  EXPECT_TRUE(graph.ok()) << graph.status().message();
+  bool found = false;
+  if (!graph.ok()) return found;
+  const auto lowered = lower_for_cuda(*graph->g, [&](const auto& choices) {
+    for (const auto& c : choices)
+      found = found || c.schedule.find("matrix tile") != std::string::npos;
+    return size_t{0};
+  });
+  EXPECT_TRUE(lowered.ok()) << lowered.status().message();
+  return found;
+}
+
+TEST(PtxGemm, IntegersBecomeMatricesWhereTheyAreExact) {
+  const char *kColumns = "axis=1", *kBlocks = "axis=0, block_size=32";
+  EXPECT_TRUE(multiplies_matrices("float16", "[64]", kColumns));
+  EXPECT_TRUE(multiplies_matrices("bfloat16", "[64]", kColumns));
+  // The model rounds the products with the scales.
+  EXPECT_TRUE(multiplies_matrices("float16", "[2,64]", kBlocks));
+  EXPECT_FALSE(multiplies_matrices("float32", "[64]", kColumns));
+  EXPECT_FALSE(multiplies_matrices("float32", "[2,64]", kBlocks));
+}
+
 /// Strides must be multiples of 16 bytes, which sizes of the graph's own ensure.
 std::string copied_product(int64_t depth, int64_t columns) {
   const std::string k = std::to_string(depth), n = std::to_string(columns);

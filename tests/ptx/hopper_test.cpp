@@ -3,6 +3,7 @@
 // bits.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 
 #include "codegen/compile/compiler.h"
@@ -31,7 +32,32 @@ HostTensor small_numbers(DType dtype, const std::vector<int64_t>& dims, int64_t 
 struct Form {
   std::string dtype = "float16";
   bool left_transposed = false, right_transposed = false;
+  /// The left operand is computed in the kernel.
+  bool computed = false;
+  /// The right one is a weight of integers, with a scale for each column, or for each block of 32
+  /// values of k.
+  enum class Weight : uint8_t { None, Columns, Blocks } weight = Weight::None;
 };
+
+std::string list_of(int64_t count, const std::function<std::string(int64_t)>& at) {
+  std::string out = "{";
+  for (int64_t n = 0; n < count; ++n) out += (n == 0 ? "" : ", ") + at(n);
+  return out + "}\n";
+}
+
+/// "w", dequantised. Products with the scales are exact.
+std::string weight_of(const Form& f, int64_t n, int64_t k) {
+  const bool blocks = f.weight == Form::Weight::Blocks;
+  const auto dims = [](int64_t a, int64_t b) {
+    return "[" + std::to_string(a) + "," + std::to_string(b) + "]";
+  };
+  const std::string type = blocks ? "int4" : "int8";
+  const auto scale = [](int64_t i) { return std::string(i % 3 == 0 ? "0.5" : "1.0"); };
+  return "const q: " + type + dims(k, n) +
+         list_of(n * k, [](int64_t i) { return std::to_string((i * i * 5 + i) % 13 % 8 - 4); }) +
+         "const c: " + f.dtype + (blocks ? dims(k / 32, n) : "[" + std::to_string(n) + "]") +
+         list_of(blocks ? n * (k / 32) : n, scale);
+}
 
 std::string text_of(const Form& f, int64_t m, int64_t n, int64_t k) {
   const auto shape = [](int64_t a, int64_t b) {
@@ -40,12 +66,23 @@ std::string text_of(const Form& f, int64_t m, int64_t n, int64_t k) {
   const std::string t = f.dtype;
   std::string out = "graph product\n";
   out += "input x: " + t + (f.left_transposed ? shape(k, m) : shape(m, k)) + "\n";
-  out += "input w: " + t + (f.right_transposed ? shape(n, k) : shape(k, n)) + "\n";
+  if (f.weight == Form::Weight::None) {
+    out += "input w: " + t + (f.right_transposed ? shape(n, k) : shape(k, n)) + "\n";
+  } else {
+    out += weight_of(f, n, k);
+  }
   out += "input r: " + t + shape(m, n) + "\n";
   if (f.left_transposed) out += "xt = Transpose<perm=[1, 0]>(x) @13\n";
   if (f.right_transposed) out += "wt = Transpose<perm=[1, 0]>(w) @13\n";
-  out += std::string("p = MatMul(") + (f.left_transposed ? "xt" : "x") + ", " +
-         (f.right_transposed ? "wt" : "w") + ") @13\n";
+  if (f.weight == Form::Weight::Columns) out += "w = DequantizeLinear<axis=1>(q, c)\n";
+  if (f.weight == Form::Weight::Blocks)
+    out += "w = DequantizeLinear<axis=0, block_size=32>(q, c)\n";
+  std::string left = f.left_transposed ? "xt" : "x";
+  if (f.computed) {
+    out += "xn = Neg(" + left + ") @13\nxc = Relu(xn) @14\n";
+    left = "xc";
+  }
+  out += "p = MatMul(" + left + ", " + (f.right_transposed ? "wt" : "w") + ") @13\n";
   return out + "s = Add(p, r) @14\ny = Relu(s) @14\noutput y\n";
 }
 
@@ -92,13 +129,13 @@ void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k) {
   }
 }
 
-/// Without any one of the lines that synchronise, the executor reports a mistake.
-TEST(PtxHopper, FullEachSynchronisingLineIsNeeded) {
-  REPRISE_NEEDS_PTX();
+/// Without any one of the lines that synchronise, the executor reports a mistake. There are at
+/// least so many lines.
+void expect_lines_needed(const Form& f, size_t least) {
   PtxGraph graph;
   std::vector<Lowering> tiles;
   // More steps than stages, and two tiles for one workgroup.
-  const Status lowered = lower_tiles(text_of({}, 136, 256, 392), " 128x256", graph, tiles);
+  const Status lowered = lower_tiles(text_of(f, 136, 256, 392), " 128x256", graph, tiles);
   ASSERT_TRUE(lowered.ok()) << lowered.message();
   tiles.resize(1);
   limit_groups(tiles[0], 1);
@@ -127,7 +164,58 @@ TEST(PtxHopper, FullEachSynchronisingLineIsNeeded) {
     EXPECT_NE(differs(graph, tiles[0], *module, 0), "") << lines[n];
     ++dropped;
   }
-  EXPECT_GE(dropped, 16U);
+  EXPECT_GE(dropped, least);
+}
+
+TEST(PtxHopper, FullEachSynchronisingLineIsNeeded) {
+  REPRISE_NEEDS_PTX();
+  expect_lines_needed({}, 16);
+}
+
+TEST(PtxHopper, FullEachSynchronisingLineOfAConvertingTeamIsNeeded) {
+  REPRISE_NEEDS_PTX();
+  Form f;
+  f.computed = true;
+  expect_lines_needed(f, 17);
+}
+
+TEST(PtxHopper, OperandsThatATeamConverts) {
+  REPRISE_NEEDS_PTX();
+  Form f;
+  f.computed = true;
+  expect_equal(f, 70, 72, 136);
+  f.dtype = "bfloat16";
+  f.weight = Form::Weight::Columns;
+  expect_equal(f, 65, 72, 130);
+  f.computed = false;
+  f.weight = Form::Weight::Blocks;
+  expect_equal(f, 40, 72, 96);
+}
+
+TEST(PtxHopper, FullOddStrides) {
+  REPRISE_NEEDS_PTX();
+  for (int form = 0; form < 8; ++form) {
+    Form f{form % 2 == 0 ? "float16" : "bfloat16", form / 2 % 2 != 0, form / 4 != 0};
+    expect_equal(f, 67, 72, 131);
+    expect_equal(f, 72, 133, 65);
+    expect_equal(f, 71, 45, 39);
+  }
+}
+
+TEST(PtxHopper, FullWeightsOfIntegers) {
+  REPRISE_NEEDS_PTX();
+  for (const Form::Weight weight : {Form::Weight::Columns, Form::Weight::Blocks}) {
+    for (const int64_t m : {1, 136}) {
+      for (const int64_t n : {8, 37, 264}) {
+        for (const int64_t k : {32, 96, 320}) {
+          Form f{n == 8 ? "float16" : "bfloat16", k == 96};
+          f.weight = weight;
+          f.computed = m == 1;
+          expect_equal(f, m, n, k);
+        }
+      }
+    }
+  }
 }
 
 TEST(PtxHopper, ProductsOfTeams) {

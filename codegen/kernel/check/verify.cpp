@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kMostGroups = 7;             // of unfinished copies
 constexpr size_t kMaxDepth = kMaxNestedBlocks;  // workarounds::kDeepNesting
+constexpr int kSwizzledPart = 16;               // bytes, whose place a swizzle changes
 
 bool is_identifier(const std::string& s) {
   if (s.empty() || (s[0] >= '0' && s[0] <= '9')) return false;

@@ -4,6 +4,7 @@
 
 #include "codegen/lower/group/cost.h"
 #include "codegen/ops/math/quantize.h"
+#include "shaders/block_operands.h"
 
 namespace reprise::lower {
 
@@ -118,19 +119,18 @@ void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& t
   problem.size.b_copies = copies(operands->b());
 }
 
-/// The type of the operands' elements if both have views. Asks the operands of a kernel that is not
-/// used.
-std::optional<kernel::Ty> viewed_type(const graph::Graph& g, const Group& group,
-                                      const TargetFacts& target,
-                                      const ContractionProblem& problem) {
+/// Finds which operands have views. Asks the operands of a kernel that is not used.
+void find_views(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                ContractionProblem& problem) {
   const auto is_narrow = [&](ValueId v) {
     const DType dtype = graph::storage_of(g.value(v));
     return dtype == DType::F16 || dtype == DType::BF16;
   };
-  // Asked last, so that the kernels of other operands serve devices with and without matrix units.
   const std::vector<ValueId>& in = group.anchor->inputs;
-  if (problem.weight.batch != 1 || !is_narrow(in[0]) || !is_narrow(in[1]) || !target.has_teams())
-    return {};
+  const bool narrow = is_narrow(in[0]) && is_narrow(in[1]);
+  const bool converts = problem.converts && problem.size.mma;
+  // Asked last, so that the kernels of other operands serve devices with and without matrix units.
+  if (problem.weight.batch != 1 || (!narrow && !converts) || !target.has_teams()) return;
   ResultKernel kernel(g, group, target, problem.result);
   const shaders::Tile tile;
   WorkUnit unit;
@@ -141,8 +141,12 @@ std::optional<kernel::Ty> viewed_type(const graph::Graph& g, const Group& group,
     operands->use_packing(plan::in_tiles(problem.weight, tile.columns), problem.weight.transposed,
                           true);
   const auto a = operands->viewed_a(), c = operands->viewed_b();
-  if (!a || !c || a->type != c->type) return {};
-  return a->type;
+  if (a && c && a->type == c->type) {
+    problem.size.viewed = a->type;
+  } else if (converts) {
+    problem.size.converted =
+        shaders::GemmSize::Converted{!a, !c, shaders::matrix_b_along_k(*operands)};
+  }
 }
 
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
@@ -158,7 +162,7 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
                                  element_count(problem.result.batch).is_const();
   find_copies(g, group, target, problem);
-  problem.size.viewed = viewed_type(g, group, target, problem);
+  find_views(g, group, target, problem);
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);

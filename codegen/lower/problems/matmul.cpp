@@ -282,6 +282,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.size.a_loads = p.a_along_k ? 1 : 4;
   problem.size.a_prologue = p.a_cost.instructions;
   problem.size.b_prologue = p.b_cost.instructions;
+  problem.converts = true;
   if (p.constant) {
     const bool nibbles = is_packed_in_nibbles(g, p.constant->operand.value);
     const bool integers = p.constant->operand.dequantize != nullptr;
