@@ -164,6 +164,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "async matrix tile",
                 {70},
                 {"bar.sync", "cp.async.wait_group", "cp.async.commit_group", "mma.sync"}},
+        Subject{"converted",
+                "graph g\ninput x: float16[rows,136]\ninput w: float16[136,72]\n"
+                "a = Neg(x) @13\nb = Relu(a) @14\ny = MatMul(b, w) @13\noutput y\n",
+                "async matrix tile",
+                {70},
+                {"bar.sync", "cp.async.wait_group", "cp.async.commit_group", "mma.sync"}},
         Subject{"softmax",
                 "graph g\ninput x: float32[rows,1000]\ny = Softmax<axis=-1>(x) @13\noutput y\n",
                 "",

@@ -1,6 +1,7 @@
 // The choice of a tile is a pure function of sizes and device: a table.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <regex>
 #include <set>
@@ -196,6 +197,22 @@ TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
       }
     }
   }
+}
+
+/// Asynchronous copies bring one operand at least; a team converts those without views.
+TEST(Schedules, OperandsMayBeConverted) {
+  const auto offers = [](const GemmSize& size, const Predicate& device, const std::string& name) {
+    return std::ranges::any_of(candidates(size, device),
+                               [&](const Tile& t) { return name == t.schedule->name(); });
+  };
+  GemmSize size = copied(size_of(4096, 4096, 4096));
+  size.a_copies.reset();
+  EXPECT_TRUE(offers(size, cuda("sm_80"), "async matrix tile"));
+  size.b_copies.reset();
+  EXPECT_FALSE(offers(size, cuda("sm_80"), "async matrix tile"));
+  EXPECT_FALSE(offers(size, hopper(), "team matrix tile"));
+  size.converted = GemmSize::Converted{true, false, false};
+  EXPECT_TRUE(offers(size, hopper(), "team matrix tile"));
 }
 
 TEST(Schedules, EveryScheduleIsReachable) {

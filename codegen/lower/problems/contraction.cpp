@@ -137,9 +137,10 @@ void find_views(const graph::Graph& g, const Group& group, const TargetFacts& ta
   unit.batch_at = shaders::local_index(kernel.builder());  // any number
   unit.batch = kernel.evaluator().symbol(unit.batch_at, element_count(problem.result.batch));
   const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
-  if (problem.constant != graph::kNone && problem.weight_bits == 0)
-    operands->use_packing(plan::in_tiles(problem.weight, tile.columns), problem.weight.transposed,
-                          true);
+  const bool tiled = problem.weight_bits == 0;
+  if (problem.constant != graph::kNone)
+    operands->use_packing(shaders::columns_in_tiles(problem.weight, problem.weight_bits, tile),
+                          problem.weight.transposed, tiled);
   const auto a = operands->viewed_a(), c = operands->viewed_b();
   if (a && c && a->type == c->type) {
     problem.size.viewed = a->type;
