@@ -6,7 +6,6 @@ namespace reprise::shaders {
 
 using kernel::Swizzle;
 using kernel::Ty;
-using Side = OperandVectors::Side;
 
 namespace {
 
@@ -17,16 +16,17 @@ constexpr int kGroup = kLine * kStep;
 
 }  // namespace
 
-ConvertedStages::ConvertedStages(const TileWork& work, const std::string& name, Side side, Ty type,
-                                 int elements)
+ConvertedStages::ConvertedStages(const TileWork& work, const std::string& name,
+                                 OperandVectors::Side side, Ty type, int elements)
     : w_(work),
       b_(work.gemm.builder()),
-      source_(work.gemm, side, side == Side::A || work.tile.converted.b_along_k),
+      source_(work.gemm, side, side == OperandVectors::Side::A || work.tile.converted.b_along_k),
       type_(type),
       elements_(elements),
       shared_(b_.shared(name + "_stages", type,
                         static_cast<uint32_t>(elements * kStep * work.tile.stages), Swizzle::B128)),
-      neighbours_along_k_(side == Side::A ? work.gemm.a_along_k() : work.gemm.b_along_k()) {
+      neighbours_along_k_(side == OperandVectors::Side::A ? work.gemm.a_along_k()
+                                                          : work.gemm.b_along_k()) {
   const kernel::Type four = {kernel::compute_type(type), 4};
   for (int n = 0; n < elements * kStep / kPart / kTeam; ++n) {
     Part p;

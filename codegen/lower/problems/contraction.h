@@ -143,7 +143,8 @@ struct ContractionProblem {
   /// The constant operand that the kernel reads in a packed form.
   graph::ValueId constant = graph::kNone;
   plan::MatrixShape weight;
-  int64_t weight_bits = 0;                  // Packing::bits
+  int64_t weight_bits = 0;  // Packing::bits
+  bool converts = false;    // loads of operands are short enough for a team to convert them
   const graph::Node* dequantize = nullptr;  // of the constant operand
   bool scales_result = false;               // the scale of `dequantize` is left to the result
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
