@@ -195,6 +195,7 @@ class Merger {
     }
     for (size_t input = 0; input < next[0]->inputs.size(); ++input) {
       std::vector<ValueId> list;
+      list.reserve(next.size());
       for (const Node* n : next) list.push_back(n->inputs[input]);
       if (!is_result(site, list) && !is_same_number(list) && !has_columns(site, list)) return false;
     }
@@ -276,6 +277,7 @@ Status merge_kinds(Graph& g, int64_t most_bytes, const std::set<std::string>& ki
   Merger merger(g, most_bytes);
   const std::vector<Site> sites = merger.find();
   std::vector<std::string> kind;  // before anything changes
+  kind.reserve(sites.size());
   for (const Site& site : sites) kind.push_back(merger.kind_of(site));
   for (size_t i = 0; i < sites.size(); ++i) {
     if (kinds.contains(kind[i])) RP_TRY(merger.merge(sites[i]));
