@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/compile/host_plan.h"
+#include "codegen/graph/whole.h"
 #include "runtime/host/control_flow_kind.h"
 #include "runtime/host_plan/control_flow.h"
 
@@ -67,7 +68,7 @@ Result<BodyModel> model_of(const Graph& g, const Node& n, size_t which, const Va
     if (inner == kNone || outer == kNone) continue;
     const graph::Value& value = g.value(outer);
     if (value.constant && value.constant->dtype() == body.value(inner).dtype) {
-      const HostTensor constant = *value.constant;
+      const HostTensor constant = graph::whole(value);
       body.replace_uses(inner, body.add_constant(body.value(inner).name, constant));
       continue;
     }

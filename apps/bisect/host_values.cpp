@@ -6,6 +6,7 @@
 
 #include "apps/bisect/composed_nodes.h"
 #include "codegen/compile/host_plan.h"
+#include "codegen/graph/whole.h"
 #include "codegen/passes/pass.h"
 #include "runtime/base/random.h"
 #include "runtime/host/host_kernels.h"
@@ -124,7 +125,7 @@ Result<Values> HostGraph::run(std::span<const HostTensor> inputs, Noise* noise) 
   for (size_t i = 0; i < inputs.size(); ++i) values.of[g_.inputs[i]] = inputs[i];
   for (const ValueId id : g_.values().ids()) {
     const graph::Value& v = g_.value(id);
-    if (v.constant) values.of[id] = from_storage(*v.constant, v.dtype);
+    if (v.constant) values.of[id] = from_storage(graph::whole(v), v.dtype);
   }
   for (const auto& n : g_.nodes()) RP_TRY(run(*n, values, noise));
   return values;

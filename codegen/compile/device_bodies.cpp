@@ -31,8 +31,9 @@ void capture_constants(const Graph& caller, const Node& n, Graph& body) {
     if (inner == kNone || outer == kNone) continue;
     const graph::Value& value = caller.value(outer);
     if (!value.constant || value.constant->dtype() != body.value(inner).dtype) continue;
-    const HostTensor constant = *value.constant;
-    const ValueId own = body.add_constant(body.value(inner).name, constant);
+    const std::string name = body.value(inner).name;
+    const ValueId own = value.joined ? body.add_joined(name, *value.joined)
+                                     : body.add_constant(name, HostTensor(*value.constant));
     body.replace_uses(inner, own);
     body.captures[i] = kNone;
   }

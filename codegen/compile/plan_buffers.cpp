@@ -57,7 +57,7 @@ plan::BufferId PlanBuffers::of(ValueId v) {
   if (!value.constant) return add(v, intermediate(value.shape), -1);
   plan::Weight w;
   w.name = value.name;
-  w.segment = weights_.add_elements(*value.constant);
+  w.segment = weights_.add_elements(value);
   p_.weights.push_back(std::move(w));
   return add(v, plan::BufferKind::Weight, static_cast<int32_t>(p_.weights.size()) - 1);
 }
@@ -68,7 +68,7 @@ plan::BufferId PlanBuffers::packed(ValueId v, const lower::PackedOperand& form) 
   const graph::Value& value = g_.value(v);
   plan::Weight w;
   w.name = value.name;
-  w.segment = weights_.add_elements(*value.constant);
+  w.segment = weights_.add_elements(value);
   w.packing = form.packing;
   p_.weights.push_back(std::move(w));
   const plan::BufferId id = p_.buffers.push_back({value.name, plan::BufferKind::Weight,

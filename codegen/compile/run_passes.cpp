@@ -1,5 +1,9 @@
 #include "codegen/compile/run_passes.h"
 
+#include <algorithm>
+
+#include "codegen/compile/variants.h"
+#include "codegen/lower/fuse/fuse.h"
 #include "codegen/lower/problems/attention.h"
 #include "codegen/options/compile_hooks.h"
 #include "codegen/options/progress.h"
@@ -38,14 +42,27 @@ Status choose_gradients(CompileContext& context) {
   return lower::choose_gradient_formulas(context.model, context.targets, never);
 }
 
+/// passes::CountKernels.
+Result<int64_t> count_kernels(const CompileContext& context, const graph::Graph& g) {
+  lower::FusionOptions options = fusion_options(context);
+  options.tests = nullptr;  // they are of the context's model
+  options.limit = {};       // so that bisect, which sets it, does not change the graph
+  RP_ASSIGN(const lower::Fusion fusion, lower::fuse(g, options));
+  return std::ranges::count_if(fusion.groups, [](const lower::Group& group) {
+    return group.kind != lower::GroupKind::Host;
+  });
+}
+
 }  // namespace
 
 Status run_passes(CompileContext& context, passes::PassReport& report) {
   const CompileOptions& options = context.options;
+  passes::PassOptions pass_options = context.passes;
+  pass_options.count_kernels = [&](const graph::Graph& g) { return count_kernels(context, g); };
   bool core = false;
   for (const passes::Pass& pass : passes::pipeline(context.passes)) {
     if (pass.run == nullptr || !context.passes.enabled(pass)) continue;
-    RP_TRY(passes::run(pass, context.model, context.passes, &report)
+    RP_TRY(passes::run(pass, context.model, pass_options, &report)
                .with_context("pass " + std::string(pass.name)));
     if (pass.name == kDecompose) RP_TRY(choose_gradients(context));
     if (options.hooks && options.hooks->graph) options.hooks->graph(pass.name, context.model);

@@ -42,6 +42,16 @@ ValueId Graph::add_constant(const std::string& value_name, HostTensor data) {
   return id;
 }
 
+ValueId Graph::add_joined(const std::string& value_name, JoinedTensors data) {
+  const DType dtype = data.parts[0].dtype();
+  std::vector<int64_t> dims = data.parts[0].dims();
+  dims[data.axis] = 0;
+  for (const HostTensor& part : data.parts) dims[data.axis] += part.dims()[data.axis];
+  const ValueId id = add_constant(value_name, HostTensor::borrow(dtype, dims, {}, nullptr));
+  value(id).joined = std::move(data);
+  return id;
+}
+
 Node* Graph::add_node(NodeSpec spec, Node* before) {
   if (spec.name.empty()) spec.name = default_name(*this, spec.op, spec.outputs);
   if (spec.origins.empty()) spec.origins.push_back(spec.name);

@@ -16,6 +16,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -24,6 +25,7 @@
 
 #include "codegen/graph/items.h"
 #include "codegen/graph/node.h"
+#include "runtime/base/join.h"
 #include "runtime/base/tensor.h"
 #include "runtime/expr/expr.h"
 #include "runtime/expr/symbols.h"
@@ -40,12 +42,19 @@ struct Value {
   Shape shape;                         // of a container: no dims
   Items items;                         // of a container
   std::optional<HostTensor> constant;  // elements are storage_of()
+  /// What a constant consists of, if it is a merged weight: `constant` then has its dims, but no
+  /// bytes, so that nothing has its elements twice. No pass before merge-products makes one.
+  std::optional<JoinedTensors> joined;
   /// What constants determine that a node computes, where the importer knows it.
   std::optional<HostTensor> determined;
   /// Contents of a small integer tensor as expressions (shape arithmetic), row-major.
   std::optional<std::vector<Expr>> elements;
   Node* producer = nullptr;
 
+  /// The tensors with the elements of the constant.
+  std::span<const HostTensor> parts() const {
+    return joined ? std::span(joined->parts) : std::span(&*constant, 1);
+  }
   /// The elements that the value has in every run. Null if they are not known.
   const HostTensor* contents() const {
     return constant ? &*constant : determined ? &*determined : nullptr;
@@ -109,6 +118,8 @@ class Graph {
   ValueId add_container(const std::string& name, DType dtype, Items items);
   ValueId add_unknown(const std::string& name);  // dtype and shape to be inferred
   ValueId add_constant(const std::string& name, HostTensor data);
+  /// Tensors of equal dtypes, side by side.
+  ValueId add_joined(const std::string& name, JoinedTensors data);
 
   const std::list<std::unique_ptr<Node>>& nodes() const { return nodes_; }
   /// Appends the node, or inserts it before `before`. Sets producers. Origins default to its name.

@@ -232,20 +232,28 @@ class Autocast {
     const kernel::Sensitivity s = ops::sensitivity_of(n);
     const bool lower = s == kernel::Sensitivity::LowerBound;
     if (!lower && s != kernel::Sensitivity::UpperBound) return false;
-    const HostTensor& t = *g_.value(v).constant;
-    const std::span<const float> bounds(t.data<float>(), static_cast<size_t>(t.count()));
-    return std::all_of(bounds.begin(), bounds.end(), [&](float x) {
+    const auto unreachable = [&](float x) {
       return !too_large(std::fabs(x), precision_) || std::signbit(x) == lower;
+    };
+    return std::ranges::all_of(g_.value(v).parts(), [&](const HostTensor& t) {
+      const std::span<const float> bounds(t.data<float>(), static_cast<size_t>(t.count()));
+      return std::ranges::all_of(bounds, unreachable);
     });
   }
 
   float largest_in(ValueId v) {
     const auto [it, fresh] = largest_.try_emplace(v, 0.0F);
-    if (fresh) it->second = largest_finite(*g_.value(v).constant);
+    if (!fresh) return it->second;
+    for (const HostTensor& t : g_.value(v).parts())
+      it->second = std::max(it->second, largest_finite(t));
     return it->second;
   }
 
-  bool is_large_constant(ValueId v) const { return g_.value(v).constant->count() >= min_elements_; }
+  /// The host plan has the parts of a merged weight one by one.
+  bool is_large_constant(ValueId v) const {
+    return std::ranges::all_of(g_.value(v).parts(),
+                               [&](const HostTensor& t) { return t.count() >= min_elements_; });
+  }
 
   void visit_operands(const Node& n) {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
@@ -277,9 +285,18 @@ class Autocast {
       if (value.producer != nullptr && !results_[v]) value.storage = precision_;
       if (!value.constant || !is_large_constant(v) || g_.is_output(v)) continue;
       if (!fits(largest_in(v), precision_)) continue;
-      value.constant = narrowed(*value.constant, precision_);
+      narrow_constant(value);
       value.storage = precision_;
     }
+  }
+
+  void narrow_constant(Value& value) const {
+    if (!value.joined) {
+      value.constant = narrowed(*value.constant, precision_);
+      return;
+    }
+    value.constant = HostTensor::borrow(precision_, value.constant->dims(), {}, nullptr);
+    for (HostTensor& part : value.joined->parts) part = narrowed(part, precision_);
   }
 
   AutocastReport report() const {

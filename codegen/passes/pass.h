@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -40,12 +41,16 @@ struct Pass {
   std::string_view after = {};
 };
 
+/// The number of kernels into which fusion, which is above the passes, divides a graph.
+using CountKernels = std::function<Result<int64_t>(const graph::Graph&)>;
+
 /// The options of the passes in one compilation.
 struct PassOptions {
   std::vector<std::string> disabled;                    // names of passes
   std::map<std::string, int64_t, std::less<>> numbers;  // by "pass.option"
   std::vector<Pass> added;                              // passes of the application
   DType precision = DType::F32;                         // of tensors in memory: F32, F16 or BF16
+  CountKernels count_kernels = {};                      // none: passes do all that is correct
 
   bool enabled(const Pass& pass) const;
   bool enabled(std::string_view pass) const;
@@ -71,6 +76,10 @@ class PassContext {
   PassReport& report() { return report_; }
   /// The value of an option that the pass's row declares.
   int64_t option(std::string_view name) const { return options_.number(pass_, name); }
+  int64_t option(std::string_view pass, std::string_view name) const {
+    return options_.number(pass, name);
+  }
+  const CountKernels& count_kernels() const { return options_.count_kernels; }
   DType precision() const { return options_.precision; }
 
  private:
@@ -101,6 +110,9 @@ Status layout(graph::Graph& g);           // chooses NCHW or channels last
 Status cse(graph::Graph& g);              // equal nodes over equal inputs -> one
 /// Cuts weights that are larger than the buffers of the device. Option `bytes`: the limit.
 Status split_weights(PassContext& context);
+/// Merges products of one operand by several weights, if that saves kernels. Option `bytes`: the
+/// size of the largest merged weight.
+Status merge_products(PassContext& context);
 Status dce(graph::Graph& g);            // removes nodes without users
 Status autocast(PassContext& context);  // stores values in 16 bits: see autocast.h
 

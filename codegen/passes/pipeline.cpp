@@ -21,6 +21,11 @@ constexpr PassOption kSplitOptions[] = {
     {"bytes", 0, "the largest weight that a kernel may read; 0: as large as the device allows"},
 };
 
+// The buffers of every Vulkan device may have so many bytes.
+constexpr PassOption kMergeOptions[] = {
+    {"bytes", int64_t{1} << 27, "the largest merged weight"},
+};
+
 constexpr Pass required(std::string_view name, Status (*run)(PassContext&), std::string_view what) {
   return {.name = name, .run = run, .required = true, .core = true, .what = what};
 }
@@ -56,6 +61,11 @@ constexpr std::array kPipeline{
          .options = kSplitOptions,
          .enabled_by = "bytes"},
     optional("dce", plain<dce>, true, "remove nodes without users"),
+    Pass{.name = "merge-products",
+         .run = merge_products,
+         .core = true,
+         .what = "multiply by several weights at once if that saves kernels",
+         .options = kMergeOptions},
     // The last pass that sees the graph, because the storage types that it sets hold for this
     // graph.
     Pass{.name = "autocast",

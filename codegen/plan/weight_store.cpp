@@ -32,4 +32,19 @@ uint32_t WeightStore::add(const HostTensor& t, bool same_dims) {
   return index;
 }
 
+uint32_t WeightStore::add_elements(const graph::Value& v) {
+  if (!v.joined) return add_elements(*v.constant);
+  package::WeightParts parts{static_cast<uint32_t>(v.joined->axis), {}};
+  for (const HostTensor& part : v.joined->parts) parts.segments.push_back(add_elements(part));
+  std::vector<int64_t> form = v.constant->dims();
+  form.push_back(static_cast<int64_t>(parts.axis));
+  const auto [at, is_new] = by_parts_.try_emplace({std::move(form), parts.segments});
+  if (!is_new) return at->second;
+  at->second = static_cast<uint32_t>(package_.weights.size());
+  package_.weights.push_back(*v.constant);
+  package_.weight_hashes.push_back(0);
+  package_.parts.emplace(at->second, std::move(parts));
+  return at->second;
+}
+
 }  // namespace reprise

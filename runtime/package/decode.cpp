@@ -161,7 +161,7 @@ class Decoder : private MetadataReader {
     const auto dtype = static_cast<DType>(from.dtype());
     if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
     to = HostTensor::borrow(dtype, std::move(dims), {}, nullptr);
-    if (from.factors()) return {};
+    if (from.factors() || from.parts()) return {};
     const uint64_t alignment = from.size() >= kLargeWeight ? kSegmentAlignment : kWeightAlignment;
     if (from.offset() > weights_bytes_ || from.size() > weights_bytes_ - from.offset()) {
       return malformed(describe(dtype, to.dims()) + " is outside the file");
@@ -176,6 +176,12 @@ class Decoder : private MetadataReader {
       const std::string where = "weight " + std::to_string(to.weight_hashes.size());
       to.weight_hashes.push_back(f.hash());
       RP_TRY(segment(f, t).with_context(where));
+      if (f.parts()) {
+        if (f.factors() || f.packed()) return malformed(where + " has parts and bytes");
+        WeightParts& parts = to.parts[static_cast<uint32_t>(to.weight_hashes.size() - 1)];
+        parts.axis = f.axis();
+        return numbers(f.parts(), parts.segments).with_context(where);
+      }
       if (f.size() > 0 && !f.factors()) ranges.emplace_back(f.offset(), f.size());
       return Status();
     };
@@ -195,7 +201,8 @@ class Decoder : private MetadataReader {
 
   Status scaled(const Table<fb::Segment>& all, uint32_t index, Package& to) {
     const fb::Segment& from = *all.Get(index);
-    if (from.base() >= all.size() || all.Get(from.base())->factors())
+    if (from.base() >= all.size() || all.Get(from.base())->factors() ||
+        all.Get(from.base())->parts())
       return malformed("weight " + std::to_string(from.base()) + " cannot be its base");
     const HostTensor& base = to.weights[from.base()];
     std::vector<int64_t> dims;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -84,6 +85,12 @@ struct Explanation {
   std::vector<std::string> notes;  // what the importer assumed or found odd in the model
 };
 
+/// A weight that consists of others, which lie side by side along an axis.
+struct WeightParts {
+  uint32_t axis = 0;
+  std::vector<uint32_t> segments;
+};
+
 /// Immutable and thread-safe once it was read or compiled.
 struct Package {
   std::string model_name;
@@ -93,8 +100,10 @@ struct Package {
   /// Raw segments. Those of a package that was read have no bytes: load_weight() gets them.
   std::vector<HostTensor> weights;
   std::vector<uint64_t> weight_hashes;  // may be empty if the package was compiled in this process
-  std::vector<Variant> variants;        // in order of preference
-  plan::Plan host_plan;                 // the reference: host calls of the imported graph, unfused
+  /// By the index of a weight: what it consists of, if it has no bytes and no hash of its own.
+  std::map<uint32_t, WeightParts> parts;
+  std::vector<Variant> variants;  // in order of preference
+  plan::Plan host_plan;           // the reference: host calls of the imported graph, unfused
   /// Bodies of the control flow in all plans. A body calls only bodies before it.
   std::vector<plan::Body> bodies;
   Explanation explanation;

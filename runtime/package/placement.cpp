@@ -26,11 +26,15 @@ Placement place(const Package& p) {
   Placement out;
   out.scaled = find_scaled(p);
   out.offsets.resize(p.weights.size());
-  for (const HostTensor& t : p.weights) out.packed.push_back(packed_form(t));
+  const auto has_parts = [&](size_t i) { return p.parts.contains(static_cast<uint32_t>(i)); };
+  out.packed.resize(p.weights.size());
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    if (!has_parts(i)) out.packed[i] = packed_form(p.weights[i]);
+  }
   for (const bool large : {false, true}) {
     for (size_t i = 0; i < p.weights.size(); ++i) {
       const uint64_t size = out.bytes(p.weights[i], i).size();
-      if ((size >= kLargeWeight) != large || out.scaled[i]) continue;
+      if ((size >= kLargeWeight) != large || out.scaled[i] || has_parts(i)) continue;
       out.end = align_up(out.end, large ? kSegmentAlignment : kWeightAlignment);
       out.offsets[i] = out.end;
       out.order.push_back(i);

@@ -7,14 +7,12 @@
 #include "runtime/base/low_bit.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
+#include "runtime/package/joined.h"
 
 namespace reprise::package {
 namespace {
 
 constexpr std::align_val_t kAlignment{kWeightAlignment};
-
-/// The bytes of a weight that are in memory at a time where that is possible.
-constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
 Status check_hash(const Package& p, size_t index, uint64_t hash) {
   if (index >= p.weight_hashes.size() || hash == p.weight_hashes[index]) return {};
@@ -22,6 +20,10 @@ Status check_hash(const Package& p, size_t index, uint64_t hash) {
                          describe(p.weights[index].dtype(), p.weights[index].dims()) +
                          ") does not match its checksum: the package is damaged, or its file was "
                          "changed while it was open; compile it again");
+}
+
+bool is_joined(const Package& p, size_t index) {
+  return p.parts.contains(static_cast<uint32_t>(index));
 }
 
 /// For messages. A package whose code was unpacked has no store.
@@ -91,30 +93,43 @@ Status StoredWeights::read_pieces(const Package& package, size_t index, uint64_t
   const Entry& e = entries_[index];
   const HostTensor& form = package.weights[index];
   const uint64_t most = kPieceBytes / unit * unit, bits = e.packed ? bits_of(form.dtype()) : 8;
-  const bool whole = e.scaled || !form.bytes().empty() || unit > kPieceBytes ||
-                     most * bits % 8 != 0 || known(index) ||
-                     (!e.packed && !sources_[e.source].is_copied(e.offset, e.size));
-  if (whole) {
+  if (most == 0 || most * bits % 8 != 0 || !can_read_at(package, index)) {
     RP_ASSIGN(const HostTensor weight, load(package, index));
     return use(0, weight.bytes());
   }
-  scratch.resize(e.packed ? 2 * kPieceBytes : kPieceBytes);
-  const uint64_t size = e.packed ? weight_bytes(form) : e.size;
+  scratch.resize(kPieceBytes);
+  const uint64_t size = weight_bytes(form);
   PieceHash hash;
   for (uint64_t at = 0; at < size; at += most) {
     const auto bytes = std::span(scratch).first(std::min(most, size - at));
-    // Elements that share bytes are read behind the place where each gets a byte of its own.
-    const auto stored =
-        e.packed ? std::span(scratch).subspan(kPieceBytes, packed_size(form.dtype(), bytes.size()))
-                 : bytes;
-    RP_TRY(sources_[e.source]
-               .copy_to(e.offset + at * bits / 8, stored)
-               .with_context(name_of(package)));
-    if (e.packed) unpack_elements(form.dtype(), stored, bytes);
+    RP_TRY(read_at(package, index, at, bytes));
     hash.add(bytes);
     RP_TRY(use(at, bytes));
   }
-  return check_hash(package, index, hash.plain()).with_context(name_of(package));
+  return check(package, index, hash.plain());
+}
+
+bool StoredWeights::can_read_at(const Package& package, size_t index) const {
+  const Entry& e = entries_[index];
+  return !e.scaled && package.weights[index].bytes().empty() && !known(index) &&
+         (e.packed || sources_[e.source].is_copied(e.offset, e.size));
+}
+
+Status StoredWeights::read_at(const Package& package, size_t index, uint64_t offset,
+                              std::span<std::byte> out) const {
+  const Entry& e = entries_[index];
+  const Source& source = sources_[e.source];
+  if (!e.packed) return source.copy_to(e.offset + offset, out).with_context(name_of(package));
+  const DType dtype = package.weights[index].dtype();
+  std::vector<std::byte> stored(packed_size(dtype, out.size()));
+  RP_TRY(source.copy_to(e.offset + offset * bits_of(dtype) / 8, stored)
+             .with_context(name_of(package)));
+  unpack_elements(dtype, stored, out);
+  return {};
+}
+
+Status StoredWeights::check(const Package& package, size_t index, uint64_t hash) const {
+  return check_hash(package, index, hash).with_context(name_of(package));
 }
 
 Result<HostTensor> StoredWeights::load(const Package& package, size_t index) const {
@@ -143,6 +158,7 @@ Result<HostTensor> load_weight(const Package& p, size_t index) {
     return corrupt_package("segment " + std::to_string(index) + " of " +
                            std::to_string(p.weights.size()));
   }
+  if (is_joined(p, index)) return load_joined(p, static_cast<uint32_t>(index));
   if (p.stored_weights) return p.stored_weights->load(p, index);
   RP_TRY(check_hash(p, index, hash_bytes(p.weights[index].bytes())));
   return p.weights[index];
@@ -150,6 +166,7 @@ Result<HostTensor> load_weight(const Package& p, size_t index) {
 
 Status read_weight(const Package& p, size_t index, uint64_t unit, std::vector<std::byte>& scratch,
                    const UseWeightPiece& use) {
+  if (is_joined(p, index)) return read_joined(p, static_cast<uint32_t>(index), unit, scratch, use);
   if (p.stored_weights && index < p.weights.size())
     return p.stored_weights->read_pieces(p, index, unit, scratch, use);
   RP_ASSIGN(const HostTensor weight, load_weight(p, index));
@@ -157,7 +174,9 @@ Status read_weight(const Package& p, size_t index, uint64_t unit, std::vector<st
 }
 
 Status verify_weights(const Package& p) {
-  for (size_t i = 0; i < p.weights.size(); ++i) RP_TRY(load_weight(p, i).status());
+  for (size_t i = 0; i < p.weights.size(); ++i) {
+    if (!is_joined(p, i)) RP_TRY(load_weight(p, i).status());
+  }
   return {};
 }
 
@@ -165,6 +184,7 @@ Result<std::shared_ptr<const Package>> with_weights(std::shared_ptr<const Packag
   if (!p->stored_weights) return p;
   auto out = std::make_shared<Package>(*p);
   for (size_t i = 0; i < p->weights.size(); ++i) {
+    if (is_joined(*p, i)) continue;
     RP_ASSIGN(out->weights[i], load_weight(*p, i));
   }
   out->stored_weights = nullptr;

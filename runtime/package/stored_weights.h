@@ -14,6 +14,9 @@
 
 namespace reprise::package {
 
+/// The bytes of a weight that are in memory at a time where that is possible.
+inline constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+
 /// Bytes that are valid as long as `owner` exists; without an owner, as long as the caller says.
 struct Bytes {
   std::span<const std::byte> bytes;
@@ -77,6 +80,14 @@ class StoredWeights {
   /// bytes. If its hash is wrong, that is known only after the last piece.
   Status read_pieces(const Package& package, size_t index, uint64_t unit,
                      std::vector<std::byte>& scratch, const UseWeightPiece& use) const;
+  /// Whether read_at() has the bytes of a weight: it is not in memory, and begins and ends at whole
+  /// bytes of the source.
+  bool can_read_at(const Package& package, size_t index) const;
+  /// Copies a part of the bytes of such a weight, without checking their hash.
+  Status read_at(const Package& package, size_t index, uint64_t offset,
+                 std::span<std::byte> out) const;
+  /// Compares the hash of the bytes of a weight.
+  Status check(const Package& package, size_t index, uint64_t hash) const;
   /// A weight of the package with its bytes, after checking their hash. They are in memory as long
   /// as someone has the result, and all who have it at the same time share them.
   Result<HostTensor> load(const Package& package, size_t index) const;

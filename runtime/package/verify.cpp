@@ -6,6 +6,7 @@
 #include "runtime/package/code_store.h"
 #include "runtime/package/decode.h"
 #include "runtime/package/image.h"
+#include "runtime/package/joined.h"
 
 namespace reprise::package {
 namespace {
@@ -251,6 +252,7 @@ Status verify_code(const Predicate& needs, const plan::KernelCode& k) {
 namespace {
 
 Status verify_parts(const Package& p) {
+  RP_TRY(check_joined(p));
   RP_ASSIGN(const std::vector<size_t> depths, check_host_bodies(p));
   RP_TRY(check_plan(p, p.host_plan, p.io, {p.bodies, depths}).status().with_context("host plan"));
   RP_TRY(only_host_calls(p.host_plan).with_context("host plan"));

@@ -34,7 +34,9 @@ class Serializer {
   Status package(const Package& p, const Placement& weights) {
     std::vector<Offset<fb::Segment>> segments;
     for (size_t i = 0; i < p.weights.size(); ++i) {
-      segments.push_back(segment(p.weights[i], weights, i));
+      const auto parts = p.parts.find(static_cast<uint32_t>(i));
+      segments.push_back(parts == p.parts.end() ? segment(p.weights[i], weights, i)
+                                                : joined(p.weights[i], parts->second));
     }
     std::vector<Offset<fb::Variant>> variants;
     for (const Variant& v : p.variants) {
@@ -127,6 +129,13 @@ class Serializer {
                              weights.bytes(t, index).size(), hash_bytes(t.bytes()), values, factors,
                              scaled ? scaled->base : 0, scaled ? scaled->axis : 0,
                              !weights.packed[index].empty());
+  }
+
+  Offset<fb::Segment> joined(const HostTensor& form, const WeightParts& parts) {
+    const auto dims = b_.CreateVector(form.dims());
+    const auto segments = b_.CreateVector(parts.segments);
+    return fb::CreateSegment(b_, static_cast<uint8_t>(form.dtype()), dims, 0, weight_bytes(form), 0,
+                             0, 0, 0, parts.axis, false, segments);
   }
 
   Offset<fb::Slot> slot(const plan::Slot& s) {

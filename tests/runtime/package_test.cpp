@@ -319,6 +319,17 @@ TEST_F(PackageFile, OtherFiles) {
   EXPECT_NE(memory.read().status().message().find("format version 99"), std::string::npos);
 }
 
+TEST_F(PackageFile, OlderVersions) {
+  for (const auto& [version, is_read] : {std::pair{4, false}, {5, true}, {6, true}}) {
+    auto bytes = sample_bytes();
+    ASSERT_EQ(bytes[8], 6);
+    bytes[8] = static_cast<char>(version);
+    Aligned memory(bytes);
+    memory.stamp();
+    EXPECT_EQ(memory.read().ok(), is_read) << version;
+  }
+}
+
 TEST_F(PackageFile, AnyFlippedByteOfHeaderOrMetadataIsFound) {
   const auto bytes = sample_bytes();
   Header h;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/graph/whole.h"
 #include "codegen/interpreter/interpreter.h"
 #include "runtime/plan/bind.h"
 #include "tests/support/packed.h"
@@ -135,7 +136,7 @@ Status KernelRunner::run(const lower::LoweredLaunch& l, std::vector<Memory>& scr
     const auto p = std::find_if(l.packed.begin(), l.packed.end(),
                                 [&](const auto& x) { return static_cast<size_t>(x.buffer) == i; });
     if (p != l.packed.end()) {
-      packed.push_back(pack(*g_.value(l.buffers[i].value).constant, p->packing));
+      packed.push_back(pack(graph::whole(g_.value(l.buffers[i].value)), p->packing));
       buffers.push_back(packed.back().mutable_bytes());
     } else if (l.buffers[i].scratch) {
       buffers.emplace_back(scratch[*l.buffers[i].scratch]);
@@ -183,7 +184,7 @@ std::vector<std::byte>& KernelRunner::memory(ValueId v) {
   auto it = memory_.find(v);
   if (it != memory_.end()) return it->second;
   if (g_.value(v).constant) {
-    store(v, *g_.value(v).constant);
+    store(v, graph::whole(g_.value(v)));
   } else {
     memory_[v].assign(room_for(bytes_of(v, graph::storage_of(g_.value(v)))), kPoison);
   }

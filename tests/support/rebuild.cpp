@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/graph/whole.h"
 #include "codegen/ops/row/op.h"
 
 namespace reprise::test {
@@ -72,7 +73,7 @@ class Rebuilding {
   Status constant(const Graph& g, ValueId v, Values& values) {
     const graph::Value& value = g.value(v);
     const bool free = names_.insert(value.name).second;
-    RP_ASSIGN(values[v], b_.constant(free ? value.name : "", *value.constant));
+    RP_ASSIGN(values[v], b_.constant(free ? value.name : "", graph::whole(value)));
     return {};
   }
 

@@ -4,6 +4,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/graph/text/text.h"
+#include "codegen/graph/whole.h"
 
 namespace reprise::graph {
 
@@ -107,7 +108,7 @@ class Printer {
     const Value& value = g.value(v);
     out_ += indent + "const " + text::name(value.name) + ": ";
     if (value.storage != DType::Invalid) out_ += std::string(name_of(value.dtype)) + ":";
-    out_ += tensor(*value.constant);
+    out_ += tensor(whole(value));
     out_ += "\n";
   }
 

@@ -67,7 +67,7 @@ class Fuser {
     for (const ValueId v : n.inputs) {
       const ValueId weight = v == kNone ? kNone : ops::weight_of(g_, v);
       if (weight == kNone) continue;
-      const uint64_t bytes = g_.value(weight).constant->bytes().size();
+      const auto bytes = static_cast<uint64_t>(ops::weight_bytes(g_, weight));
       if (bytes > o_.largest_weight)
         return "its weight '" + g_.value(weight).name + "' has " + std::to_string(bytes) +
                " bytes, and buffers of the device at most " + std::to_string(o_.largest_weight);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <utility>
 
 namespace reprise::ops {
 
@@ -36,6 +38,55 @@ std::optional<std::vector<Cut>> cuts_of(const graph::Graph& g, const graph::Node
     }
   }
   return cuts;
+}
+
+/// Whether two nodes do the same to their inputs.
+bool have_same_form(const graph::Node& a, const graph::Node& b) {
+  if (a.op != b.op || a.inputs.size() != b.inputs.size()) return false;
+  if (const auto perm = permutation_of(a)) return perm == permutation_of(b);
+  if (converts(a)) return converts(b);
+  if (!dequantizes(a) || !dequantizes(b)) return false;
+  const Attributes of_a(a), of_b(b);
+  return of_a.get_int("axis") == of_b.get_int("axis") &&
+         of_a.get_int("block_size") == of_b.get_int("block_size");
+}
+
+/// Input `i` of the nodes that compute the values.
+std::vector<V> inputs_of(const graph::Graph& g, std::span<const V> list, size_t i) {
+  std::vector<V> out;
+  for (const V v : list) out.push_back(g.value(v).producer->inputs[i]);
+  return out;
+}
+
+/// Whether the values differ only in their contents and in their size along the axis.
+bool have_same_dims(const graph::Graph& g, std::span<const V> list, size_t axis) {
+  const graph::Value& first = g.value(list[0]);
+  return std::ranges::all_of(list, [&](V v) {
+    const graph::Value& value = g.value(v);
+    if (value.dtype != first.dtype || value.storage != first.storage || !is_static(value.shape) ||
+        value.shape.size() != first.shape.size() || axis >= value.shape.size())
+      return false;
+    Shape shape = value.shape;
+    shape[axis] = first.shape[axis];
+    return shape == first.shape && !element_count(value.shape).is_const(0);
+  });
+}
+
+bool are_equal(const graph::Graph& g, std::span<const V> list) {
+  return std::ranges::all_of(list, [&](V v) {
+    if (v == list[0]) return true;
+    if (v == kNone || list[0] == kNone) return false;
+    const graph::Value& a = g.value(v);
+    const graph::Value& b = g.value(list[0]);
+    return a.constant && b.constant && !a.joined && !b.joined && a.dtype == b.dtype &&
+           a.dtype != DType::String && a.shape == b.shape &&
+           std::ranges::equal(a.constant->bytes(), b.constant->bytes());
+  });
+}
+
+const Cut* find_cut(const std::vector<Cut>& cuts, size_t input) {
+  const auto at = std::ranges::find(cuts, input, &Cut::input);
+  return at == cuts.end() ? nullptr : &*at;
 }
 
 /// A range of a tensor: a copy, unless it is one piece of the tensor's memory.
@@ -98,7 +149,9 @@ V weight_of(const graph::Graph& g, V v) {
 
 int64_t weight_bytes(const graph::Graph& g, V v) {
   const V weight = weight_of(g, v);
-  return weight == kNone ? 0 : static_cast<int64_t>(g.value(weight).constant->bytes().size());
+  if (weight == kNone) return 0;
+  const HostTensor& t = *g.value(weight).constant;
+  return t.count() * static_cast<int64_t>(size_of(t.dtype()));
 }
 
 std::vector<PartRange> part_ranges(const graph::Graph& g, V v, size_t axis, int64_t most) {
@@ -131,6 +184,54 @@ V part_of_weight(OpBuilder& c, V v, size_t axis, const PartRange& range) {
                          (range.size + cut.positions - 1) / cut.positions};
     inputs[cut.input] = part_of_weight(c, inputs[cut.input], cut.axis, part);
   }
+  return c.op(op, std::move(inputs), attrs);
+}
+
+bool can_join(const graph::Graph& g, std::span<const V> list, size_t axis) {
+  if (std::ranges::count(list, kNone) > 0 || !have_same_dims(g, list, axis)) return false;
+  const graph::Value& first = g.value(list[0]);
+  if (first.constant) {
+    return first.dtype != DType::String && std::ranges::all_of(list, [&](V v) {
+             return g.value(v).constant && !g.value(v).joined;
+           });
+  }
+  const graph::Node* n = first.producer;
+  const bool same = n != nullptr && std::ranges::all_of(list, [&](V v) {
+                      const graph::Node* other = g.value(v).producer;
+                      return other != nullptr && have_same_form(*n, *other);
+                    });
+  const auto cuts = same ? cuts_of(g, *n, axis) : std::nullopt;
+  if (!cuts) return false;
+  for (size_t i = 0; i < n->inputs.size(); ++i) {
+    const std::vector<V> inputs = inputs_of(g, list, i);
+    const Cut* cut = find_cut(*cuts, i);
+    if (cut == nullptr ? !are_equal(g, inputs) : !can_join(g, inputs, cut->axis)) return false;
+    const auto is_whole = [&](V v) {
+      return cut == nullptr || g.value(v).shape[axis].value() % cut->positions == 0;
+    };
+    if (!std::ranges::all_of(list, is_whole)) return false;
+  }
+  return true;
+}
+
+V join_weights(OpBuilder& c, std::span<const V> list, size_t axis) {
+  graph::Graph& g = c.rewriter().graph();
+  if (g.value(list[0]).constant) {
+    JoinedTensors joined{axis, {}};
+    std::string name;
+    for (const V v : list) {
+      name += (name.empty() ? "" : " + ") + g.value(v).name;
+      joined.parts.push_back(*g.value(v).constant);
+    }
+    return g.add_joined(name, std::move(joined));
+  }
+  const graph::Node& n = *g.value(list[0]).producer;
+  std::vector<V> inputs = n.inputs.list();
+  const std::vector<Cut> cuts = *cuts_of(g, n, axis);
+  for (const Cut& cut : cuts)
+    inputs[cut.input] = join_weights(c, inputs_of(g, list, cut.input), cut.axis);
+  const std::string op = n.op;
+  const AttrMap attrs = n.attrs;
   return c.op(op, std::move(inputs), attrs);
 }
 

@@ -1,7 +1,9 @@
-// Weights that are larger than the buffers of a device, in parts that are not.
+// Weights that are larger than the buffers of a device, in parts that are not; and weights that
+// become parts of one.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "codegen/ops/row/op_builder.h"
@@ -23,5 +25,11 @@ std::vector<PartRange> part_ranges(const graph::Graph& g, graph::ValueId v, size
                                    int64_t most);
 /// The elements of v in a range, from constants of their own.
 OpBuilder::V part_of_weight(OpBuilder& c, OpBuilder::V v, size_t axis, const PartRange& range);
+
+/// Whether values can be one, side by side along an axis: constants, or the same views, conversions
+/// or dequantizations of constants.
+bool can_join(const graph::Graph& g, std::span<const OpBuilder::V> list, size_t axis);
+/// That value.
+OpBuilder::V join_weights(OpBuilder& c, std::span<const OpBuilder::V> list, size_t axis);
 
 }  // namespace reprise::ops

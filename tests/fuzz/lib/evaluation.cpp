@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/graph/whole.h"
 #include "codegen/ops/row/op.h"
 #include "codegen/passes/pass.h"
 #include "runtime/host/host_kernels.h"
@@ -65,6 +66,9 @@ class Run {
 
   /// `inputs`: those of the graph, then what it captures.
   Result<Trace> run(const Tensors& inputs) {
+    for (const ValueId v : g_.values().ids()) {
+      if (g_.value(v).joined) define(v, graph::whole(g_.value(v)));
+    }
     size_t next = 0;
     for (const auto* list : {&g_.inputs, &g_.captures}) {
       for (const ValueId v : *list) {
@@ -267,7 +271,7 @@ Result<Evaluation> Evaluation::of_node(const Graph& g, const Node& n) {
     if (v == kNone) continue;
     const graph::Value& given = g.value(v);
     ValueId& here = copy.inputs.back();
-    here = given.constant ? alone.add_constant(given.name, *given.constant)
+    here = given.constant ? alone.add_constant(given.name, graph::whole(given))
                           : alone.add_value(given.name, given.dtype, given.shape);
     if (!given.constant) alone.inputs.push_back(here);
   }
@@ -326,7 +330,7 @@ bool Evaluation::overflows(const Trace& trace) {
 }
 
 bool Evaluation::has_infinities() const {
-  const auto has = [](const graph::Value& v) { return v.constant && !all_finite(*v.constant); };
+  const auto has = [](const graph::Value& v) { return v.constant && !all_finite(graph::whole(v)); };
   return std::ranges::any_of(g_->values(), has) ||
          std::ranges::any_of(bodies_, [](const auto& b) { return b.second->has_infinities(); });
 }

@@ -87,10 +87,46 @@ bool einsum(Maker& m) {
   return m.add("Einsum", {x, y}, std::move(attrs));
 }
 
+/// Products of one operand, as of queries, keys and values, and what models do with them.
+bool products_of_one_operand(Maker& m) {
+  const V x = m.typed(m.random_float(), 2, 4);
+  const DType t = m.dtype(x);
+  if (!m.shape(x).back().is_const()) return false;
+  const Expr k = m.shape(x).back();
+  const bool biased = m.rng.chance(0.5), active = m.rng.chance(0.3), turned = m.rng.chance(0.3);
+  std::vector<V> results;
+  for (int64_t i = m.rng.in(2, 3); i > 0; --i) {
+    const Expr n = m.rng.chance(0.8) ? 8 * m.rng.in(1, 3) : m.rng.in(1, 20);
+    V w = m.constant(test::random_values(t, static_dims(turned ? Shape{n, k} : Shape{k, n}), {},
+                                         m.rng.next(), "w"));
+    if (turned) w = m.chain("Transpose", {w}, attr("perm", std::vector<int64_t>{1, 0}));
+    V y = m.chain("MatMul", {x, w});
+    if (y != Maker::kNone && biased && m.rng.chance(0.9))
+      y = m.chain(
+          "Add",
+          {y, m.constant(test::random_values(t, static_dims(Shape{n}), {}, m.rng.next(), "b"))});
+    if (y != Maker::kNone && active) y = m.chain("Relu", {y});
+    if (y == Maker::kNone) return !results.empty();
+    results.push_back(y);
+  }
+  const bool square = m.rng.chance(0.5) && m.shape(results[0]) == m.shape(results[1]);
+  if (!square) return m.chain("Concat", results, attr("axis", int64_t{-1})) != Maker::kNone;
+  std::vector<int64_t> perm;
+  for (int64_t i = 0; i < m.rank(x); ++i) perm.push_back(i);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  const V keys = m.chain("Transpose", {results[1]}, attr("perm", perm));
+  const V weights =
+      m.chain("Softmax", {m.chain("MatMul", {results[0], keys})}, attr("axis", int64_t{-1}));
+  return m.chain("MatMul", {weights, results.back()}) != Maker::kNone;
+}
+
 }  // namespace
 
 std::span<const Recipe> product_recipes() {
-  static constexpr Recipe kRecipes[] = {{"MatMul", matmul}, {"Gemm", gemm}, {"Einsum", einsum}};
+  static constexpr Recipe kRecipes[] = {{"MatMul", matmul},
+                                        {"Gemm", gemm},
+                                        {"Einsum", einsum},
+                                        {"products of one operand", products_of_one_operand}};
   return kRecipes;
 }
 
