@@ -27,12 +27,12 @@ Status write_maps(const kernel::Kernel& k, std::span<std::byte> block) {
   for (size_t n = 0; n < k.views.size(); ++n) {
     const plan::BoundView v = plan::bind_view(k.views[n].tensor, k.buffers.size(), block);
     if (v.is_empty()) continue;
-    constexpr std::array<uint32_t, TensorView::kMostRank> kSteps{1, 1, 1, 1, 1};
+    constexpr std::array<uint32_t, TensorView::kMostRank> kSingleSteps{1, 1, 1, 1, 1};
     cuda::CUtensorMap map{};
     const std::string wrong = encode_tensor_map(
         &map,
         {cuda::CU_TENSOR_MAP_DATA_TYPE_UINT16, static_cast<uint32_t>(v.rank), v.address,
-         v.dims.data(), v.strides.data() + 1, v.box.data(), kSteps.data(),
+         v.dims.data(), v.strides.data() + 1, v.box.data(), kSingleSteps.data(),
          cuda::CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<cuda::CUtensorMapSwizzle>(v.swizzle),
          cuda::CU_TENSOR_MAP_L2_PROMOTION_NONE, cuda::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
     if (!wrong.empty()) return internal_error("view " + k.views[n].name + ": " + wrong);
