@@ -24,6 +24,7 @@
 
 #include "codegen/target/device_costs.h"
 #include "shaders/attention_blocks.h"
+#include "shaders/attention_matrices.h"
 #include "shaders/contraction.h"
 #include "shaders/online_softmax.h"
 #include "shaders/workgroup_sum.h"
@@ -430,6 +431,7 @@ void add_gpu_tiles(std::vector<AttentionTile>& out, const AttentionSize& size,
   team.fma = true;
   team.cost = gpu_time_of(size, team);
   out.push_back(team);
+  add_attention_matrices(out, size, device);
   if (!fits_attention_blocks(size)) return;
   AttentionTile blocks = attention_blocks(size, one.columns);
   blocks.cost = attention_blocks_time(size, blocks);
@@ -440,6 +442,7 @@ void add_gpu_tiles(std::vector<AttentionTile>& out, const AttentionSize& size,
 
 std::string AttentionTile::describe() const {
   const std::string keys_at_once = std::to_string(lanes * team * keys);
+  if (matrix) return "attention, matrices " + std::to_string(rows) + "x" + keys_at_once;
   if (chunk > 0) return "attention, shared blocks " + std::to_string(rows) + "x" + keys_at_once;
   if (team > 1) return "attention, a row per workgroup, 1x" + keys_at_once;
   return std::string("attention") + (lanes > 1 ? ", by subgroups, " : " ") + std::to_string(rows) +
@@ -466,6 +469,7 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Targ
 }
 
 Status write_attention(const AttentionWork& work) {
+  if (work.tile.matrix) return write_attention_matrices(work);
   return work.tile.chunk > 0 ? write_attention_blocks(work) : AttentionWriter(work).write();
 }
 

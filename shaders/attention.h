@@ -8,7 +8,9 @@
 // of queries, keys of a block and columns of values a unit of work holds.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -74,6 +76,10 @@ struct AttentionSize {
   int known_depth = 0;                    // depth, if it is constant and not huge; else 0
   double key_loads = 1, value_loads = 1;  // loads of 4 elements: 1 if consecutive, else 4
   double score_flops = 0;  // for each score, between the first MatMul and the softmax
+  /// The types of matrix units that multiply the operands, if these are fp16 or bf16 and heads lie
+  /// side by side; and how many elements of queries, keys and values an asynchronous copy brings.
+  std::optional<MmaTypes> mma = std::nullopt;
+  std::array<int, 3> copied{};
 };
 
 /// TileShape::rows are rows of queries, TileShape::columns are columns of values.
@@ -82,6 +88,10 @@ struct AttentionTile : TileShape {
   int team = 1;   // invocations of a workgroup that share a row, each with its own keys
   // Of tiles with shared blocks of operands: the head size, and its part that is loaded at once.
   int depth = 0, chunk = 0;
+  // Of tiles on matrix units: the operation, blocks of keys in shared memory, and the head size of
+  // values, of which `columns` are whole matrices.
+  MmaConfig matrix = {};
+  int stages = 0, value_columns = 0;
   // Keys of one invocation in a block, which has lanes * team * keys; with shared blocks, of a
   // block.
   int keys = 4;

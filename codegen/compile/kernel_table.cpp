@@ -29,6 +29,7 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
       {need.subgroup_extended_types, p.needs_subgroup_extended_types,
        "subgroup operations on 64-bit integers and fp16"},
       {need.async_copies, shaders::TargetFacts::has_async_copies(p), "asynchronous copies"},
+      {need.matrix_elements, shaders::TargetFacts::has_matrix_elements(p), "elements of matrices"},
       {need.views != 0, shaders::TargetFacts(p).has_teams(), "copies of boxes"},
       {bool(need.matrix), contains(p.matrices, need.matrix), "cooperative matrices"},
       {need.subgroup_size != 0 && need.subgroup_size != p.subgroup_size, false,

@@ -391,10 +391,7 @@ void Interpreter::land(const Step& s, uint32_t n, const Copy& copy) {
 
 void Interpreter::matrix(const Step& s, const Active& all) {
   const Inst& i = *s.inst;
-  const size_t first_matrix = i.op == Op::MatrixZero     ? i.imm
-                              : i.op == Op::MatrixMulAdd ? MatrixOperands::of(i.imm).sum
-                                                         : MatrixAccess::of(i.imm).matrix;
-  if (k_.matrices[first_matrix].scope == MmaScope::Team) return team_matrix(s, all);
+  if (k_.matrices[matrix_of(i)].scope == MmaScope::Team) return team_matrix(s, all);
   const std::span<const uint32_t> active = all.list;
   for (size_t first = 0; first < active.size() && !failed_; first += subgroup_size_) {
     const uint32_t n = active[first];
@@ -405,6 +402,8 @@ void Interpreter::matrix(const Step& s, const Active& all) {
     if (i.op == Op::MatrixMulAdd) {
       if (!matrices_.multiply(MatrixOperands::of(i.imm), n / subgroup_size_, options_at(n)))
         violate(s.id, n, "multiplies a matrix before it is written");
+    } else if (i.op == Op::MatrixConvert) {
+      convert_matrix(s, n);
     } else if (i.op == Op::MatrixZero) {
       const MatrixVar& m = k_.matrices[i.imm];
       matrices_.of(i.imm, n / subgroup_size_).assign(size_t{m.rows} * m.columns, 0.0);
@@ -454,7 +453,8 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
       if (load) {
         value = number_of(shared_[a.shared].row.get(cell), compute_type(array.type));
       } else {
-        shared_[a.shared].row.set(cell, bits_of(value, compute_type(array.type)));
+        shared_[a.shared].row.set(cell,
+                                  bits_of(rounded(value, array.type), compute_type(array.type)));
       }
     }
   }

@@ -44,6 +44,12 @@ void store_element(std::byte* at, Ty storage, uint64_t bits) {
   std::memcpy(at, &bits, static_cast<size_t>(byte_size(storage)));
 }
 
+double rounded(double element, Ty type) {
+  if (type == Ty::BF16)
+    return static_cast<double>(bf16_to_float(float_to_bf16(static_cast<float>(element))));
+  return number_of(bits_of(element, type), type);
+}
+
 void MatrixMemory::clear() {
   for (auto& v : values_) v.clear();
 }

@@ -115,5 +115,7 @@ class MatrixMemory {
 /// Converts an element from its storage type in memory to its compute type, and back.
 uint64_t load_element(const std::byte* at, Ty storage);
 void store_element(std::byte* at, Ty storage, uint64_t bits);
+/// An element of a sum as an array or an operand of this type has it: rounded to nearest even.
+double rounded(double element, Ty type);
 
 }  // namespace reprise::kernel

@@ -403,7 +403,11 @@ Interpreter::Execute Interpreter::execute_of(Op op) {
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMulAdd:
+    case Op::MatrixConvert:
       return &Interpreter::matrix;
+    case Op::MatrixGet:
+    case Op::MatrixSet:
+      return &Interpreter::held_element;
     case Op::Subgroup:
       return &Interpreter::subgroup;
     case Op::SetError:

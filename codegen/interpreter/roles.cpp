@@ -39,7 +39,7 @@ RoleState::RoleState(const Kernel& k, uint32_t subgroups)
     first_counter.push_back(first);
     first += s.count;
   }
-  for (TeamState& t : teams) t.sums.resize(k.matrices.size());
+  for (TeamState& t : teams) t.matrices.resize(k.matrices.size());
 }
 
 /// The blocks of a role that is being executed, and where it is in each of them.
@@ -509,9 +509,11 @@ void Interpreter::team_mul_add(const Step& s, const Active& active) {
   const TeamOperands p = TeamOperands::of(s.inst->imm);
   each_team(s, active, [&](uint32_t team, uint32_t n) {
     const uint32_t columns = k_.matrices[p.sum].columns * p.count;
-    const size_t depth = TeamOperands::kBytes / byte_size(k_.shared[p.left.shared].type);
-    const auto left = team_operand(s, n, {p.left, 0, TeamOperands::kRows, true});
-    const auto right = team_operand(s, n, {p.right, 1, columns, false});
+    const size_t depth = TeamOperands::kBytes / byte_size(k_.shared[p.right.shared].type);
+    const auto left =
+        p.held ? held_operand(s, n) : team_operand(s, n, {p.left, 0, TeamOperands::kRows, true});
+    const auto right = team_operand(s, n, {p.right, s.inst->args.size() - 1, columns, false});
+    if (failed_) return;
     TeamState& t = roles_->teams[team];
     for (uint32_t m = 0; m < p.count && !failed_; ++m) {
       std::vector<double>& sum = matrices_.of(p.sum + m, n / subgroup_size_);
@@ -519,11 +521,22 @@ void Interpreter::team_mul_add(const Step& s, const Active& active) {
       const uint32_t width = k_.matrices[p.sum].columns;
       multiply(sum, left, std::span(right).subspan(m * width * depth, width * depth), depth,
                options_at(n));
-      t.sums[p.sum + m] = t.open + 1;
+      t.matrices[p.sum + m] = t.open + 1;
     }
+    if (p.held) t.matrices[p.left.shared] = t.open + 1;
     t.used = t.open + 1;
     t.last = s.id;
   });
+}
+
+/// The elements of a left operand that the team holds.
+std::vector<double> Interpreter::held_operand(const Step& s, uint32_t n) {
+  const size_t matrix = TeamOperands::of(s.inst->imm).left.shared;
+  if (!is_finished(s, matrix, n)) return {};
+  std::vector<double> out = matrices_.of(matrix, n / subgroup_size_);
+  if (out.empty())
+    violate(s.id, n, "multiplies " + k_.matrices[matrix].name + " before it is written");
+  return out;
 }
 
 /// The elements of an operand, those of a row or column side by side. Logs the reads of the team's
@@ -609,18 +622,21 @@ void Interpreter::multiply(std::vector<double>& sum, std::span<const double> lef
 /// Whether the team of an invocation may use a sum. Reports it if not.
 bool Interpreter::is_finished(const Step& s, size_t matrix, uint32_t n) {
   const TeamState& t = roles_->teams[n / (kTeamSubgroups * subgroup_size_)];
-  if (t.sums[matrix] <= t.finished) return true;
+  if (t.matrices[matrix] <= t.finished) return true;
   violate(s.id, n, "uses " + k_.matrices[matrix].name + " before its products are awaited");
   return false;
 }
 
 void Interpreter::team_matrix(const Step& s, const Active& active) {
   const Inst& i = *s.inst;
-  const size_t matrix = i.op == Op::MatrixZero ? i.imm : MatrixAccess::of(i.imm).matrix;
+  const size_t matrix = matrix_of(i);
   const MatrixVar& m = k_.matrices[matrix];
   each_team(s, active, [&](uint32_t, uint32_t n) {
     if (!is_finished(s, matrix, n)) return;
-    if (i.op == Op::MatrixZero) {
+    if (i.op == Op::MatrixConvert) {
+      // Products that read the operand before must be over.
+      if (is_finished(s, MatrixConversion::of(i.imm).left, n)) convert_matrix(s, n);
+    } else if (i.op == Op::MatrixZero) {
       matrices_.of(matrix, n / subgroup_size_).assign(size_t{m.rows} * m.columns, 0.0);
     } else {
       store_team_sum(s, n);
@@ -650,7 +666,8 @@ void Interpreter::store_team_sum(const Step& s, uint32_t n) {
         return violate(
             s.id, n,
             "races with another invocation on " + array.name + "[" + std::to_string(at) + "]");
-      shared_[a.shared].row.set(at, bits_of(values[r * m.columns + c], array.type));
+      const double value = rounded(values[r * m.columns + c], array.type);
+      shared_[a.shared].row.set(at, bits_of(value, compute_type(array.type)));
     }
   }
 }

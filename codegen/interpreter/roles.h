@@ -43,11 +43,11 @@ struct BoxStores {
 
 /// The asynchronous products of a team. Groups are numbered from 0.
 struct TeamState {
-  uint32_t open = 0;           // the group that the next product belongs to
-  uint32_t finished = 0;       // those below are
-  uint32_t used = 0;           // the group after that of the last product
-  int32_t last = 0;            // the instruction of the last product
-  std::vector<uint32_t> sums;  // by matrix: the group after that of its last product
+  uint32_t open = 0;               // the group that the next product belongs to
+  uint32_t finished = 0;           // those below are
+  uint32_t used = 0;               // the group after that of the last product
+  int32_t last = 0;                // the instruction of the last product
+  std::vector<uint32_t> matrices;  // by matrix: the group after that of its last product
 };
 
 struct RoleState {

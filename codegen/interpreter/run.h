@@ -236,6 +236,7 @@ class Interpreter {
   void matrix_await(const Step& s, const Active& active);
   void team_mul_add(const Step& s, const Active& active);
   std::vector<double> team_operand(const Step& s, uint32_t n, const TeamSide& side);
+  std::vector<double> held_operand(const Step& s, uint32_t n);
   void log_operand(const Step& s, uint32_t n, const TeamSide& side, uint32_t i, uint64_t at);
   static void multiply(std::vector<double>& sum, std::span<const double> left,
                        std::span<const double> right, size_t depth,
@@ -250,6 +251,10 @@ class Interpreter {
 
   /// `n` is the first invocation of the subgroup.
   void matrix_access(const Step& s, uint32_t n);
+  // Elements of matrices (elements.cpp).
+  void held_element(const Step& s, const Active& active);
+  /// `n` is the first invocation of the subgroup or team.
+  void convert_matrix(const Step& s, uint32_t n);
 
   // --- Subgroups
   void subgroup(const Step& s, const Active& active);

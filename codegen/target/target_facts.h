@@ -17,12 +17,12 @@ namespace reprise::shaders {
 class TargetFacts {
  public:
   TargetFacts(const Predicate& p)  // NOLINT(google-explicit-constructor): a predicate states facts
-      : values_{p.cpu_type,         p.slow_loads,
-                p.needs_float64,    p.needs_storage8,
-                p.needs_storage16,  p.needs_subgroup_shuffle,
-                p.subgroup_size,    p.workgroup_invocations,
-                p.shared_bytes,     p.storage_buffers,
-                has_async_copies(p)},
+      : values_{p.cpu_type,          p.slow_loads,
+                p.needs_float64,     p.needs_storage8,
+                p.needs_storage16,   p.needs_subgroup_shuffle,
+                p.subgroup_size,     p.workgroup_invocations,
+                p.shared_bytes,      p.storage_buffers,
+                has_async_copies(p), has_matrix_elements(p)},
         matrices_(p.matrices) {}
 
   bool cpu_type() const { return ask(kCpuType) != 0; }
@@ -35,6 +35,8 @@ class TargetFacts {
   uint32_t workgroup_invocations() const { return ask(kWorkgroupInvocations); }
   uint32_t shared_bytes() const { return ask(kSharedBytes); }
   bool async_copies() const { return ask(kAsyncCopies) != 0; }
+  /// Whether kernels may name the elements of matrices, which the API says where to find.
+  bool matrix_elements() const { return ask(kMatrixElements) != 0; }
   /// What matrix units multiply there, of these types. None: nothing.
   std::vector<MmaConfig> matrices(const MmaTypes& types) const {
     asked_matrices_ = true;
@@ -54,6 +56,10 @@ class TargetFacts {
   static bool has_async_copies(const Predicate& p) {
     const auto arch = CudaArch::parse(p.cuda_arch);
     return arch && CudaArch::copies_asynchronously(arch->number);
+  }
+
+  static bool has_matrix_elements(const Predicate& p) {
+    return p.api == Api::Cuda && !p.matrices.empty();
   }
 
   /// Kernels with so few buffers serve all devices.
@@ -89,6 +95,7 @@ class TargetFacts {
     kSharedBytes,
     kStorageBuffers,
     kAsyncCopies,
+    kMatrixElements,
     kFacts
   };
   uint32_t ask(Fact f) const {

@@ -24,6 +24,7 @@
 #include <cmath>
 
 #include "codegen/target/device_costs.h"
+#include "shaders/copied_operand.h"
 #include "shaders/matrix_tile.h"
 
 namespace reprise::shaders {
@@ -75,9 +76,7 @@ double transfer_work(const std::optional<GemmSize::Copies>& copies, const Tile& 
   const GpuCosts& gpu = kGpuCosts;
   const double all = static_cast<double>(elements) * t.step / t.workgroup;
   if (!copies) return gpu.load * loads * all / 4;
-  constexpr double kIssue = 8;  // the part of a copy's price that its bytes do not change
-  constexpr int kMost = 8;
-  return (kIssue + (gpu.copy - kIssue) * copies->elements / kMost) * all / copies->elements;
+  return copy_work(1, copies->elements) * all;
 }
 
 /// Of the launch that sums each part of K.
@@ -90,108 +89,6 @@ double async_time(const GemmSize& size, const Tile& t, int splits) {
   return gpu_time(tiles_of(size, t.rows, t.columns) * splits, t.workgroup, steps, work,
                   gpu.latency / ahead);
 }
-
-/// What an invocation copies of an operand in each step.
-class CopiedOperand {
- public:
-  /// The rows or columns of a tile: so many elements, from number `first` of `count`.
-  struct Side {
-    int elements;
-    Value first, count;
-  };
-  CopiedOperand(const TileWork& w, int shared, const Operand& operand, BlockLayout layout,
-                const Side& side)
-      : b_(w.gemm.builder()),
-        shared_(shared),
-        layout_(layout),
-        depth_(w.gemm.extent().k),
-        along_k_(layout.along == 1),
-        step_(w.tile.step),
-        copied_(elements_of_copy(operand)) {
-    const auto& [elements, first, count] = side;
-    if (operand.packed) {
-      // [N / columns][K][columns], with zeros past the last column.
-      buffer_ = operand.packed->buffer;
-      distance_ = b_.i32(elements);
-      const Value tile = w.origin.column_tile * elements * depth_;
-      add(w, elements, [&](Value element) { return std::pair(tile + element, Val{}); });
-      return;
-    }
-    const PlainOperand& plain = *operand.plain;
-    buffer_ = plain.buffer;
-    distance_ = plain.along;
-    add(w, elements, [&, first = first, count = count](Value element) {
-      const Value at = first + element;
-      const Value from = along_k_ ? min(at, count - 1) : at;
-      return std::pair(plain.first + from * plain.across, along_k_ ? Val{} : below(at, count));
-    });
-  }
-
-  /// Begins to copy the step whose first k is given to a stage. What is not below `end` is zero.
-  void copy(Value first_k, Value end, Value stage) {
-    const Value distance = first_k * distance_;
-    const Val all = b_.i32(copied_);
-    for (const Chunk& c : chunks_) {
-      const Value k = first_k + c.k;
-      const Val exist =
-          along_k_ ? below(k, end) : Val{b_.select(k < end, c.exist ? c.exist : all, b_.i32(0))};
-      b_.async_copy(buffer_, c.from + distance, shared_, stage + c.to, copied_, exist);
-    }
-  }
-  /// The same of a step that is whole, or does not exist.
-  void copy_whole(Value first_k, Val exists, Value stage) {
-    const Value distance = first_k * distance_;
-    const Val all = b_.i32(copied_), none = b_.i32(0);
-    for (const Chunk& c : chunks_)
-      b_.async_copy(buffer_, c.from + distance, shared_, stage + c.to, copied_,
-                    b_.select(exists, c.exist ? c.exist : all, none));
-  }
-
- private:
-  struct Chunk {
-    Value from;  // the index of its first element in the step at k = 0
-    Value k;     // its first k within a step
-    Value to;    // its place within a stage
-    Val exist;   // how many of its elements exist; null: all
-  };
-
-  /// How many of the elements of a copy from `at` on lie before `end`.
-  Val below(Value at, Value end) {
-    // All of them or none, which costs less.
-    const auto last = b_.as_const(end);
-    const auto depth = b_.as_const(depth_);
-    const bool whole = along_k_ ? depth && *depth % copied_ == 0 : last && *last % copied_ == 0;
-    if (whole) return b_.select(at < end, b_.i32(copied_), b_.i32(0));
-    return b_.max(b_.min(end - at, b_.i32(copied_)), b_.i32(0));
-  }
-
-  /// Splits the chunks over the invocations. `place` gives the index of an element at k = 0, and
-  /// Chunk::exist.
-  template <typename Place>
-  void add(const TileWork& w, int elements, const Place& place) {
-    const Value local = local_index(b_);
-    const int invocations = static_cast<int>(w.tile.workgroup);
-    const int width = (along_k_ ? step_ : elements) / copied_;
-    for (int first = 0; first < elements * step_ / copied_; first += invocations) {
-      // The chunks of an invocation have one place in their lines, if these divide evenly.
-      const bool even = invocations % width == 0;
-      const Value n = even ? local : local + first;
-      const Value line = n / width + (even ? first / width : 0), chunk = n % width * copied_;
-      const Value element = along_k_ ? line : chunk, k = along_k_ ? chunk : line;
-      const auto [from, exist] = place(element);
-      const Value to = element * layout_.across + k * layout_.along + layout_.base;
-      chunks_.push_back({from + k * distance_, k, to, exist});
-    }
-  }
-
-  kernel::Builder& b_;
-  int shared_, buffer_ = -1;
-  BlockLayout layout_;
-  Value depth_, distance_;
-  bool along_k_;
-  int step_, copied_;
-  std::vector<Chunk> chunks_;
-};
 
 /// The code of one tile.
 class AsyncTile {
@@ -257,13 +154,17 @@ class AsyncTile {
     lines_.shared = b_.shared("stages", operand_type(t),
                               static_cast<uint32_t>(blocks + kConvertedBlocks * block_));
     const GemmExtent extent = w_.gemm.extent();
+    const auto stage = [&](BlockLayout layout) {
+      return CopiedOperand::Stage{lines_.shared, layout, extent.k, t.step, t.workgroup};
+    };
+    const Value column_tile = w_.origin.column_tile;
     if (copies_a)
-      copied_a_.emplace(w_, lines_.shared, left, lines_.a,
+      copied_a_.emplace(b_, stage(lines_.a), left,
                         CopiedOperand::Side{t.rows, w_.origin.row, extent.m});
     if (copies_b)
       copied_b_.emplace(
-          w_, lines_.shared, right, lines_.b,
-          CopiedOperand::Side{t.columns, w_.origin.column_tile * t.columns, extent.n});
+          b_, stage(lines_.b), right,
+          CopiedOperand::Side{t.columns, column_tile * t.columns, extent.n, column_tile});
     using Layout = std::optional<BlockLayout>;
     if (!copies_a || !copies_b)
       converted_.emplace(w_, lines_.shared, copies_a ? Layout() : lines_.a,

@@ -176,7 +176,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       for (const lower::LoweredLaunch& launch : lowered_[i].launches) {
         const auto is_long = [](const kernel::Inst& inst) { return kernel::is_long(inst.type); };
         const kernel::Requirements needs = kernel::requirements(launch.kernel);
-        const bool only_cuda = needs.async_copies || needs.views != 0 ||
+        const bool only_cuda = needs.async_copies || needs.views != 0 || needs.matrix_elements ||
                                std::ranges::any_of(launch.kernel.insts, is_long);
         ASSERT_EQ(emit::spirv(launch.kernel, {}).ok(), !only_cuda);
       }

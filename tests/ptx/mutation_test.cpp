@@ -170,6 +170,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "async matrix tile",
                 {70},
                 {"bar.sync", "cp.async.wait_group", "cp.async.commit_group", "mma.sync"}},
+        // Two blocks of keys, of which the second one is not whole.
+        Subject{"attention",
+                "graph g\ninput q: float16[rows,32]\ninput k: float16[keys,32]\n"
+                "input v: float16[keys,32]\nkt = Transpose<perm=[1, 0]>(k)\n"
+                "s = MatMul(q, kt) @13\np = Softmax<axis=-1>(s) @13\ny = MatMul(p, v) @13\n"
+                "output y\n",
+                "attention, matrices 64x32",
+                {64, 60},
+                {"bar.sync", "cp.async.wait_group", "cp.async.commit_group", "ldmatrix", "mma.sync",
+                 "shfl.sync.bfly", "sub.rn.f32"}},
         Subject{"softmax",
                 "graph g\ninput x: float32[rows,1000]\ny = Softmax<axis=-1>(x) @13\noutput y\n",
                 "",

@@ -40,14 +40,14 @@ Status write_maps(const kernel::Kernel& k, std::span<std::byte> block) {
   for (size_t n = 0; n < k.views.size(); ++n) {
     const plan::BoundView v = plan::bind_view(k.views[n].tensor, k.buffers.size(), block);
     if (v.is_empty()) continue;
-    constexpr std::array<uint32_t, TensorView::kMostRank> kSteps{1, 1, 1, 1, 1};
+    constexpr std::array<uint32_t, TensorView::kMostRank> kSingleSteps{1, 1, 1, 1, 1};
     cuda::CUtensorMap map{};
     const std::string wrong = encode_tensor_map(
         &map,
         {type_of(v.element_bytes), static_cast<uint32_t>(v.rank), v.address, v.dims.data(),
-         v.strides.data() + 1, v.box.data(), kSteps.data(), cuda::CU_TENSOR_MAP_INTERLEAVE_NONE,
-         static_cast<cuda::CUtensorMapSwizzle>(v.swizzle), cuda::CU_TENSOR_MAP_L2_PROMOTION_NONE,
-         cuda::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
+         v.strides.data() + 1, v.box.data(), kSingleSteps.data(),
+         cuda::CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<cuda::CUtensorMapSwizzle>(v.swizzle),
+         cuda::CU_TENSOR_MAP_L2_PROMOTION_NONE, cuda::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE});
     if (!wrong.empty()) return internal_error("view " + k.views[n].name + ": " + wrong);
     std::memcpy(&block[BlockLayout::view_offset(k.buffers.size(), k.scalars.size(), n)], &map,
                 sizeof map);

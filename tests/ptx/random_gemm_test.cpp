@@ -7,18 +7,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <optional>
 #include <random>
 
-#include "codegen/compile/compiler.h"
-#include "codegen/emit/cuda/cuda.h"
 #include "codegen/graph/text/text.h"
 #include "codegen/passes/pass.h"
-#include "runtime/session/session.h"
-#include "tests/ptx/graphs.h"
+#include "tests/ptx/executors.h"
 #include "tests/ptx/needs.h"
-#include "tests/support/kernel_runner.h"
 
 namespace reprise::test {
 namespace {
@@ -174,22 +168,6 @@ class RandomProduct {
   std::vector<int64_t> symbols_;
 };
 
-/// What the host makes of the graph.
-Result<std::vector<HostTensor>> on_host(const graph::Graph& g,
-                                        const std::vector<HostTensor>& inputs) {
-  CompileOptions options;
-  options.targets = {};
-  RP_ASSIGN(package::Package package, compile(g.clone(), options));
-  RP_ASSIGN(const auto session,
-            Session::create(std::make_shared<package::Package>(std::move(package)), nullptr));
-  std::vector<Binding> bindings(inputs.size());
-  for (size_t n = 0; n < inputs.size(); ++n) {
-    bindings[n].name = g.value(g.inputs[n]).name;
-    bindings[n].host = &inputs[n];
-  }
-  return session->run(bindings);
-}
-
 /// A random one of the schedules on matrix units, which all products here have: of teams, where
 /// they are wanted and offered.
 Choice random_tile(RandomProduct& product, bool teams) {
@@ -204,15 +182,6 @@ Choice random_tile(RandomProduct& product, bool teams) {
     if (found.empty()) return size_t{0};
     return found[static_cast<size_t>(product.one_of(static_cast<int64_t>(found.size())))];
   };
-}
-
-Result<CudaOnCpu> on_cpu(const std::vector<kernel::Kernel>& kernels) {
-  std::vector<CudaSource> sources;
-  for (const kernel::Kernel& k : kernels) {
-    RP_ASSIGN(std::string text, emit::cuda(k));
-    sources.push_back({k.name, std::move(text), k.workgroup});
-  }
-  return CudaOnCpu::load(sources);
 }
 
 /// Counts the products that teams compute.
@@ -241,26 +210,9 @@ void expect_agreement_of_product(uint32_t seed, bool teams, size_t& of_teams) {
   const bool has_matrices =
       std::ranges::any_of(kernels, [](const kernel::Kernel& k) { return !k.matrices.empty(); });
   EXPECT_TRUE(has_matrices);
-  auto ptx = PtxModule::load(kernels, {}, {true, arch.number, arch.specific});
-  ASSERT_TRUE(ptx.ok()) << ptx.status().message();
-  ptx->options.copies = static_cast<ptx::Completion>(seed % 3);
-  const Execute as_ptx = [&](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
-                             std::vector<std::span<std::byte>> buffers,
-                             std::vector<uint32_t> scalars) -> Status {
-    uint32_t error = 0;
-    RP_TRY(ptx->run(k, grid, buffers, scalars, 1, error));
-    return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
-  };
-  std::vector<std::pair<const char*, Execute>> executors = {{"the interpreter", interpret},
-                                                            {"PTX", as_ptx}};
-  std::optional<CudaOnCpu> text;
-  if (!persistent) {
-    auto cpu = on_cpu(kernels);
-    ASSERT_TRUE(cpu.ok()) << cpu.status().message();
-    text = std::move(*cpu);
-    executors.emplace_back("CUDA text", cuda_on_cpu(*text));
-  }
-  for (const auto& [name, execute] : executors) {
+  const auto executors = Executors::load(kernels, static_cast<ptx::Completion>(seed % 3), arch);
+  ASSERT_TRUE(executors.ok()) << executors.status().message();
+  for (const auto& [name, execute] : executors->all()) {
     KernelRunner runner(*graph.g, graph.symbols, graph.inputs);
     for (const lower::Lowered& l : lowered[0]) {
       const Status s = runner.run(l, execute);

@@ -63,6 +63,49 @@ TEST(Attention, Choice) {
   }
 }
 
+AttentionSize narrow_size(double rows, double keys, int head) {
+  AttentionSize s = attention_size(rows, keys, head);
+  s.mma = kHalfMma;
+  s.copied = {8, 8, 8};
+  return s;
+}
+
+TEST(Attention, MatrixUnits) {
+  Predicate device;
+  device.api = Api::Cuda;
+  device.cuda_arch = "sm_80";
+  device.subgroup_size = 32;
+  device.workgroup_invocations = 1024;
+  device.shared_bytes = 99U << 10U;
+  device.matrices = {{16, 16, 16, kHalfMma}};
+  for (const int head : {16, 32, 40, 64, 96, 128, 192, 256}) {
+    const auto tiles = attention_tiles(narrow_size(512, 512, head), device);
+    EXPECT_TRUE(tiles.front().describe().starts_with("attention, matrices ")) << head;
+    for (const AttentionTile& t : tiles) {
+      if (!t.matrix) continue;
+      EXPECT_EQ(t.columns % 16, 0);
+      EXPECT_GE(t.columns, head);
+      EXPECT_EQ(t.subgroup_size, 32U);
+      EXPECT_EQ(t.rows % 16, 0);
+    }
+  }
+  const auto none = [&](const AttentionSize& size, const Predicate& p) {
+    for (const AttentionTile& t : attention_tiles(size, p)) EXPECT_FALSE(t.matrix);
+  };
+  none(attention_size(512, 512, 64), device);  // of fp32
+  AttentionSize apart = narrow_size(512, 512, 64);
+  apart.copied[1] = 0;
+  none(apart, device);
+  none(narrow_size(512, 512, 320), device);
+  Predicate vulkan = device;
+  vulkan.api = Api::Vulkan;
+  vulkan.cuda_arch.clear();
+  none(narrow_size(512, 512, 64), vulkan);
+  Predicate old = device;
+  old.matrices.clear();
+  none(narrow_size(512, 512, 64), old);
+}
+
 /// Separate kernels are faster for little work only, and only where that was measured.
 TEST(Attention, PriceOfSeparateKernels) {
   const auto separate = [](double heads, AttentionSize size, const Predicate& device) {

@@ -1,5 +1,6 @@
 #include "codegen/emit/cuda/cuda.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <utility>
@@ -47,6 +48,8 @@ Result<std::string> CudaEmitter::run() {
           "(const __grid_constant__ " + entry_ + "_block block) {\n";
   declarations();
   begin_signals();
+  overlaps_ = std::ranges::any_of(
+      k_.insts, [](const Inst& i) { return i.op == Op::MatrixAwait && i.imm != 0; });
   RP_TRY(block(0));
   out_ += "}\n";
   out_.insert(function, before_);
@@ -122,11 +125,16 @@ void CudaEmitter::declarations() {
     if (i.op == Op::Param && i.args.empty()) scalars.insert(i.imm);
     if (i.op == Op::LocalLoad || i.op == Op::LocalStore) locals.insert(i.imm);
     if (i.op == Op::SharedLoad || i.op == Op::SharedStore) shared.insert(i.imm);
-    if (i.op == Op::MatrixZero) matrices.insert(i.imm);
+    if (i.op == Op::MatrixZero || i.op == Op::MatrixGet || i.op == Op::MatrixSet)
+      matrices.insert(kernel::matrix_of(i));
     if (i.op == Op::MatrixLoad || i.op == Op::MatrixStore) {
       const auto a = kernel::MatrixAccess::of(i.imm);
       shared.insert(a.shared);
       matrices.insert(a.matrix);
+    }
+    if (i.op == Op::MatrixConvert) {
+      const auto c = kernel::MatrixConversion::of(i.imm);
+      matrices.insert({c.left, c.sum});
     }
     if (i.op == Op::MatrixMulAdd) {
       const auto p = kernel::MatrixOperands::of(i.imm);
@@ -136,7 +144,8 @@ void CudaEmitter::declarations() {
       shared.insert(kernel::BoxAccess::of(i.imm).shared);
     if (i.op == Op::TeamMulAdd) {
       const auto p = kernel::TeamOperands::of(i.imm);
-      shared.insert({p.left.shared, p.right.shared});
+      (p.held ? matrices : shared).insert(p.left.shared);
+      shared.insert(p.right.shared);
       for (uint64_t n = 0; n < p.count; ++n) matrices.insert(p.sum + n);
     }
   });
@@ -155,7 +164,8 @@ void CudaEmitter::declarations() {
     const kernel::MatrixVar& m = k_.matrices[n];
     const std::string of = "<" + cuda_type({m.type, 1}) + ">";
     const std::string columns = std::to_string(m.columns);
-    const std::string type = m.scope == MmaScope::Team   ? "rp_team_sum<" + columns + ">"
+    const bool team_sum = m.scope == MmaScope::Team && m.use == MatrixUse::Sum;
+    const std::string type = team_sum                    ? "rp_team_sum<" + columns + ">"
                              : m.use == MatrixUse::Left  ? "rp_matrix_left" + of
                              : m.use == MatrixUse::Right ? "rp_matrix_right" + of
                                                          : "rp_matrix_sum";
@@ -231,14 +241,24 @@ Status CudaEmitter::roles(const Inst& i) {
   return {};
 }
 
-/// Of all products of teams.
-void CudaEmitter::hold_sums() {
-  std::set<size_t> sums;
+/// Of all products of teams, and left operands that these hold.
+void CudaEmitter::hold_matrices() {
+  std::set<size_t> all;
   for_each_inst(k_, 0, [&](const Inst& i) {
+    if (i.op != Op::TeamMulAdd) return;
     const auto p = kernel::TeamOperands::of(i.imm);
-    for (size_t n = 0; n < p.count && i.op == Op::TeamMulAdd; ++n) sums.insert(p.sum + n);
+    for (size_t n = 0; n < p.count; ++n) all.insert(p.sum + n);
+    if (p.held) all.insert(p.left.shared);
   });
-  for (const size_t n : sums) line("rp_hold(" + matrix_name(n) + ");");
+  for (const size_t n : all) line("rp_hold(" + matrix_name(n) + ");");
+  held_ = std::move(all);
+}
+
+/// Of a team, before an instruction uses it: products of others may be unfinished, so the wait for
+/// its own has not held it.
+void CudaEmitter::hold(size_t matrix) {
+  if (overlaps_ && k_.matrices[matrix].scope == MmaScope::Team && held_.insert(matrix).second)
+    line("rp_hold(" + matrix_name(matrix) + ");");
 }
 
 std::string CudaEmitter::signal(size_t n, const Inst& i, size_t index_arg) const {
@@ -267,8 +287,12 @@ void CudaEmitter::box_copy(const Inst& i) {
 
 void CudaEmitter::team_product(const Inst& i) {
   const auto p = kernel::TeamOperands::of(i.imm);
-  const TeamProduct product{k_.matrices[p.sum].columns, p.count, k_.shared[p.left.shared].type,
-                            p.left.along_k, p.right.along_k};
+  const TeamProduct product{k_.matrices[p.sum].columns,
+                            p.count,
+                            k_.shared[p.right.shared].type,
+                            p.left.along_k,
+                            p.right.along_k,
+                            p.held};
   const std::string name = entry_ + "_" + product.name();
   if (products_.insert(name).second) before_ += product.function(name);
   std::string call = name + "(";
@@ -277,7 +301,8 @@ void CudaEmitter::team_product(const Inst& i) {
     return "rp_operand(" + shared_name(o.shared) + " + " + arg(i, n) + ", " +
            std::to_string(o.group) + "u)";
   };
-  line(call + operand(p.left, 0) + ", " + operand(p.right, 1) + ");");
+  line(call + (p.held ? matrix_name(p.left.shared) : operand(p.left, 0)) + ", " +
+       operand(p.right, i.args.size() - 1) + ");");
 }
 
 /// Declares local copies of the pointers to these buffers, which are members of `from`.
@@ -307,19 +332,22 @@ void CudaEmitter::define_lanes(int32_t index, const std::vector<std::string>& la
 }
 
 Status CudaEmitter::block(int32_t index) {
+  held_.clear();
   for (const int32_t n : k_.blocks[static_cast<size_t>(index)].insts) {
     // Registers of sums that other instructions wrote must be visible to the first multiplication
     // of a group.
     const Op op = k_.insts[static_cast<size_t>(n)].op;
     if (op == Op::TeamMulAdd && !multiplying_) {
-      hold_sums();
+      hold_matrices();
       line("rp_team_fence();");
     }
     if (!is_value(op)) multiplying_ = op == Op::TeamMulAdd;
     if (fences_.contains(n)) line("rp_async_fence();");
+    if (op == Op::TeamMulAdd || op == Op::MatrixAwait) held_.clear();
     RP_TRY(inst(n));
   }
   multiplying_ = false;
+  held_.clear();
   return {};
 }
 
@@ -355,6 +383,8 @@ Status CudaEmitter::inst(int32_t index) {
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMulAdd:
+    case Op::MatrixSet:
+    case Op::MatrixConvert:
       matrix(i);
       return {};
     case Op::SelectItem:
@@ -400,7 +430,7 @@ Status CudaEmitter::inst_of_role(const Inst& i) {
       return {};
     case Op::MatrixAwait:
       line("rp_team_await<" + std::to_string(i.imm) + ">();");
-      if (i.imm == 0) hold_sums();
+      if (i.imm == 0) hold_matrices();
       return {};
     default:
       return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
@@ -452,6 +482,10 @@ Status CudaEmitter::value(int32_t index) {
       return {};
     case Op::SharedLoad:
       load(index, shared_name(i.imm), k_.shared[i.imm].type);
+      return {};
+    case Op::MatrixGet:
+      hold(kernel::matrix_of(i));
+      define(index, held_element(i));
       return {};
     case Op::Subgroup:
       for (int n = 0; n < i.type.lanes; ++n) lanes.push_back(subgroup(i, n));
@@ -669,7 +703,19 @@ std::string CudaEmitter::matrix_name(size_t n) const {
   return cuda_name('x', n, k_.matrices[n].name);
 }
 
+std::string CudaEmitter::held_element(const Inst& i) const {
+  const auto e = kernel::HeldElement::of(i.imm);
+  return matrix_name(e.matrix) + ".r[" + std::to_string(e.slot) + "]";
+}
+
 void CudaEmitter::matrix(const Inst& i) {
+  if (i.op != Op::MatrixZero) hold(kernel::matrix_of(i));
+  if (i.op == Op::MatrixSet) return line(held_element(i) + " = " + arg(i, 0) + ";");
+  if (i.op == Op::MatrixConvert) {
+    const auto c = kernel::MatrixConversion::of(i.imm);
+    return line("rp_matrix_convert<" + std::to_string(c.column) + ">(" + matrix_name(c.left) +
+                ", " + matrix_name(c.sum) + ");");
+  }
   if (i.op == Op::MatrixZero) return line("rp_matrix_zero(" + matrix_name(i.imm) + ");");
   if (i.op == Op::MatrixMulAdd) {
     const auto p = kernel::MatrixOperands::of(i.imm);
@@ -680,12 +726,16 @@ void CudaEmitter::matrix(const Inst& i) {
   // Operands are loaded by lines of 16 bytes if these are aligned.
   const bool lines =
       i.op == Op::MatrixLoad && k_.matrices[a.matrix].use != MatrixUse::Sum && i.align % 8 == 0;
-  const bool pairs =
-      k_.matrices[a.matrix].scope == MmaScope::Team && !a.by_columns && i.align % 2 == 0;
-  const char* function = pairs                    ? "rp_matrix_store_pairs("
-                         : lines                  ? "rp_matrix_load_lines("
-                         : i.op == Op::MatrixLoad ? "rp_matrix_load("
-                                                  : "rp_matrix_store(";
+  const bool store = i.op == Op::MatrixStore;
+  const bool rounds = store && k_.shared[a.shared].type != Ty::F32;
+  const bool pairs = (rounds || k_.matrices[a.matrix].scope == MmaScope::Team) && store &&
+                     !a.by_columns && i.align % 2 == 0;
+  const char* function = pairs && rounds ? "rp_matrix_round_pairs("
+                         : rounds        ? "rp_matrix_round("
+                         : pairs         ? "rp_matrix_store_pairs("
+                         : lines         ? "rp_matrix_load_lines("
+                         : store         ? "rp_matrix_store("
+                                         : "rp_matrix_load(";
   const std::string stride = std::to_string(a.stride);
   line(function + matrix_name(a.matrix) + ", " + shared_name(a.shared) +
        (lines ? ", (unsigned)" : " + ") + arg(i, 0) + ", " +

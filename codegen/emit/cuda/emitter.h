@@ -48,7 +48,9 @@ class CudaEmitter {
   std::string matrix_name(size_t n) const;
   void async_copy(const kernel::Inst& i);
   void begin_signals();
-  void hold_sums();
+  void hold_matrices();
+  void hold(size_t matrix);
+  std::string held_element(const Inst& i) const;
   Status roles(const Inst& i);
   void box_copy(const Inst& i);
   std::string box(const Inst& i) const;
@@ -86,6 +88,8 @@ class CudaEmitter {
   std::string before_;                  // functions that precede the kernel's
   std::set<std::string> products_;      // names of those that multiply matrices of teams
   bool multiplying_ = false;            // the last statement of the block multiplied such
+  bool overlaps_ = false;               // some products may be unfinished after a wait
+  std::set<size_t> held_;               // matrices of teams that the compiler keeps in place
   std::string active_ = "0xffffffffu";  // mask of the warp's lanes that execute the current block
 };
 

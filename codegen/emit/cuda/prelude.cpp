@@ -370,6 +370,44 @@ RP_FN void rp_matrix_load(rp_matrix_sum& m, const float* at, unsigned row, unsig
 RP_FN void rp_matrix_store(const rp_matrix_sum& m, float* at, unsigned row, unsigned column) {
   for (unsigned i = 0; i < 8; ++i) at[rp_matrix_place(i, row, column)] = m.r[i];
 }
+// Elements of sums, rounded to nearest even. Neighbours in a row are in neighbouring registers.
+#if defined(__CUDACC__)
+#define RP_ROUND_PAIR(type, name) \
+  RP_FN unsigned rp_round_pair(type, float low, float high) { \
+    unsigned r; \
+    asm("cvt.rn." name "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low)); \
+    return r; \
+  }
+#else
+#define RP_ROUND_PAIR(type, name) \
+  RP_FN unsigned rp_round_pair(type, float low, float high) { \
+    return rp_rounded(low, type{}).bits | (unsigned)rp_rounded(high, type{}).bits << 16; \
+  }
+#endif
+RP_FN rp_f16 rp_rounded(float v, rp_f16) { return rp_to_f16(v); }
+RP_FN rp_bf16 rp_rounded(float v, rp_bf16) { return rp_to_bf16(v); }
+RP_ROUND_PAIR(rp_f16, "f16")
+RP_ROUND_PAIR(rp_bf16, "bf16")
+// 16 columns from `first` on lie in the registers of a sum as in those of a left operand.
+template <unsigned first, typename T, typename S>
+RP_FN void rp_matrix_convert(rp_matrix_left<T>& left, const S& sum) {
+  for (unsigned i = 0; i < 4; ++i)
+    left.r[i] = rp_round_pair(T{}, sum.r[first / 2u + 2u * i], sum.r[first / 2u + 2u * i + 1u]);
+}
+RP_FN unsigned rp_first_row(const rp_matrix_sum&) { return (threadIdx.x & 31u) >> 2; }
+template <typename S, typename T>
+RP_FN void rp_matrix_round(const S& m, T* at, unsigned row, unsigned column) {
+  const unsigned first = rp_first_row(m), next = 2u * (threadIdx.x & 3u);
+  for (unsigned i = 0; i < sizeof(m.r) / 4u; ++i)
+    at[(first + 4u * (i & 2u)) * row + (next + (i & 1u) + 2u * (i & ~3u)) * column] = rp_rounded(m.r[i], T{});
+}
+// The same where rows are contiguous and pairs of elements aligned.
+template <typename S, typename T>
+RP_FN void rp_matrix_round_pairs(const S& m, T* at, unsigned row, unsigned) {
+  T* const first = at + rp_first_row(m) * row + 2u * (threadIdx.x & 3u);
+  for (unsigned i = 0; i < sizeof(m.r) / 4u; i += 2u)
+    rp_store_words(first + 4u * (i & 2u) * row + 2u * (i & ~3u), rp_round_pair(T{}, m.r[i], m.r[i + 1u]));
+}
 #if defined(__CUDACC__)
 #define RP_MATRIX_MUL_ADD(type, name) \
   RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<type>& a, const rp_matrix_right<type>& b) { \

@@ -9,6 +9,7 @@ constexpr const char* kSums = R"(
 struct __align__(128) rp_tensor_map { unsigned long long words[16]; };
 template <int columns> struct rp_team_sum { float r[columns / 2]; };
 RP_FN unsigned rp_team_row() { return 16u * (threadIdx.x >> 5 & 3u) + (threadIdx.x >> 2 & 7u); }
+template <int columns> RP_FN unsigned rp_first_row(const rp_team_sum<columns>&) { return rp_team_row(); }
 template <int columns>
 RP_FN void rp_matrix_store(const rp_team_sum<columns>& m, float* at, unsigned row, unsigned column) {
   const unsigned first = rp_team_row(), next = 2u * (threadIdx.x & 3u);
@@ -108,6 +109,10 @@ template <int columns> RP_FN void rp_hold(rp_team_sum<columns>& m) {
 #pragma unroll
   for (int i = 0; i < columns / 2; ++i) asm volatile("" : "+f"(m.r[i]) :: "memory");
 }
+template <typename T> RP_FN void rp_hold(rp_matrix_left<T>& m) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) asm volatile("" : "+r"(m.r[i]) :: "memory");
+}
 // Barrier 0 is that of the workgroup.
 RP_FN void rp_team_barrier() { asm volatile("bar.sync %0, 128;" :: "r"(1u + (threadIdx.x >> 7)) : "memory"); }
 // The descriptor of an operand: its address, the distance of groups of lines (`group` times 1,024
@@ -132,7 +137,10 @@ std::string team_prelude() {
 
 std::string TeamProduct::name() const {
   return "multiply_" + std::to_string(count) + "x" + std::to_string(columns) +
-         (left_along_k ? "k" : "m") + (right_along_k ? "k" : "n");
+         (left_held      ? "h"
+          : left_along_k ? "k"
+                         : "m") +
+         (right_along_k ? "k" : "n");
 }
 
 std::string TeamProduct::function(const std::string& name) const {
@@ -151,15 +159,24 @@ std::string TeamProduct::function(const std::string& name) const {
     }
   }
   const uint32_t all = count * each;
+  const auto place = [&](uint32_t n) { return "%" + std::to_string(all + n); };
   const auto transposed = [](bool along_k) { return along_k ? ", 0" : ", 1"; };
-  return "RP_FN void " + name + "(" + parameters +
-         "unsigned long long left, unsigned long long right) {\n" +
+  const std::string left_type =
+      left_held ? "const rp_matrix_left<rp_" + element + ">& " : "unsigned long long ";
+  const std::string left =
+      left_held ? "{" + place(0) + ", " + place(1) + ", " + place(2) + ", " + place(3) + "}"
+                : place(0);
+  const std::string right = place(left_held ? 4 : 1);
+  const std::string left_operands =
+      left_held ? "\"r\"(left.r[0]), \"r\"(left.r[1]), \"r\"(left.r[2]), \"r\"(left.r[3])"
+                : "\"l\"(left)";
+  return "RP_FN void " + name + "(" + parameters + left_type +
+         "left, unsigned long long right) {\n" +
          "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, 1, 0;\\n\"\n" +
          "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns * count) + "k16.f32." +
-         element + "." + element + " {" + places + "}, %" + std::to_string(all) + ", %" +
-         std::to_string(all + 1) + ", p, 1, 1" + transposed(left_along_k) +
-         transposed(right_along_k) + ";\\n}\"\n    : " + operands +
-         " : \"l\"(left), \"l\"(right));\n}\n";
+         element + "." + element + " {" + places + "}, " + left + ", " + right + ", p, 1, 1" +
+         (left_held ? "" : transposed(left_along_k)) + transposed(right_along_k) +
+         ";\\n}\"\n    : " + operands + " : " + left_operands + ", \"l\"(right));\n}\n";
 }
 
 }  // namespace reprise::emit

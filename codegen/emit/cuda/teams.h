@@ -16,6 +16,7 @@ struct TeamProduct {
   uint32_t columns = 0, count = 0;
   kernel::Ty type = kernel::Ty::F16;  // of the operands
   bool left_along_k = true, right_along_k = true;
+  bool left_held = false;  // by the team, not in a shared array
 
   std::string name() const;
   /// A function of this name, which takes the sums and the two operands.

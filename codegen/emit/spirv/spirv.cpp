@@ -16,6 +16,10 @@ Result<Words> SpirvEmitter::run() {
   }
   if (k_.items != 1 && options_.descriptors)
     return unsupported("SPIR-V emitter: kernels of several items need buffer addresses");
+  if (kernel::requirements(k_).matrix_elements)
+    return unsupported("SPIR-V emitter: kernel " + k_.name +
+                       " names elements of matrices, or rounds them; only CUDA says which "
+                       "invocation holds which; choose another schedule");
   m_.capability(spv::CapabilityShader);
   if (!options_.descriptors) m_.use_physical_addresses();
   declare_matrix_model();

@@ -169,8 +169,14 @@ class Builder {
                     uint32_t align = 1);
   /// sum += left * right
   void matrix_mul_add(int sum, int left, int right);
-  /// The same of a team, with operands in shared arrays from `left_at` and `right_at` on. It is
-  /// finished after a matrix_await() that covers its group, which a matrix_commit() closes.
+  /// The element of a sum that this invocation holds in a slot (HeldPlaces).
+  Value matrix_get(int matrix, uint32_t slot);
+  void matrix_set(int matrix, uint32_t slot, Val value);
+  /// left = the columns of a sum from `column` on, rounded.
+  void matrix_convert(int left, int sum, uint32_t column = 0);
+  /// The same as matrix_mul_add() of a team, with operands in shared arrays from `left_at` (none if
+  /// a matrix holds it) and `right_at` on. It is finished after a matrix_await() that covers its
+  /// group, which a matrix_commit() closes.
   void team_mul_add(const TeamOperands& operands, Val left_at, Val right_at);
   void matrix_commit();
   void matrix_await(uint32_t unfinished);
@@ -193,6 +199,7 @@ class Builder {
     return v.id >= 0 && static_cast<size_t>(v.id) < k_.insts.size() ? inst(v).type : Type{};
   }
   Ty shared_type(int shared) const { return k_.shared[static_cast<size_t>(shared)].type; }
+  const MatrixVar& matrix_var(int matrix) const { return k_.matrices[static_cast<size_t>(matrix)]; }
   /// The value of v if it is an integer constant.
   std::optional<int64_t> as_const(Val v) const;
   /// The value of v if it is a floating-point constant.

@@ -216,10 +216,33 @@ void Builder::matrix_mul_add(int sum, int left, int right) {
   emit({Op::MatrixMulAdd, {}, operands.imm(), {}, {}, 1});
 }
 
+Value Builder::matrix_get(int matrix, uint32_t slot) {
+  if (!check_matrix(matrix, "matrix_get")) return {};
+  const HeldElement e{static_cast<uint16_t>(matrix), static_cast<uint16_t>(slot)};
+  return bound(emit({Op::MatrixGet, kF32, e.imm(), {}, {}, 1}));
+}
+
+void Builder::matrix_set(int matrix, uint32_t slot, Val value) {
+  if (!check_matrix(matrix, "matrix_set") || !usable(value, "matrix_set")) return;
+  const HeldElement e{static_cast<uint16_t>(matrix), static_cast<uint16_t>(slot)};
+  emit({Op::MatrixSet, {}, e.imm(), {value}, {}, 1});
+}
+
+void Builder::matrix_convert(int left, int sum, uint32_t column) {
+  if (!check_matrix(left, "matrix_convert") || !check_matrix(sum, "matrix_convert")) return;
+  const MatrixConversion c{static_cast<uint16_t>(left), static_cast<uint16_t>(sum),
+                           static_cast<uint16_t>(column)};
+  emit({Op::MatrixConvert, {}, c.imm(), {}, {}, 1});
+}
+
 void Builder::team_mul_add(const TeamOperands& operands, Val left_at, Val right_at) {
   if (!check_matrix(operands.sum, "team_mul_add")) return;
-  if (!integer_index(left_at, "team_mul_add") || !integer_index(right_at, "team_mul_add")) return;
-  emit({Op::TeamMulAdd, {}, operands.imm(), {left_at, right_at}, {}, 1});
+  Inst inst{Op::TeamMulAdd, {}, operands.imm(), {}, {}, 1};
+  if (!operands.held) inst.args.push_back(left_at);
+  inst.args.push_back(right_at);
+  for (const Val at : inst.args)
+    if (!integer_index(at, "team_mul_add")) return;
+  emit(inst);
 }
 
 void Builder::matrix_commit() {

@@ -90,6 +90,8 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::SharedStore:
       to_.shared_store(index, args[0], args[1]);
       return {};
+    case Op::MatrixGet:
+      return to_.matrix_get(HeldElement::of(i.imm).matrix, HeldElement::of(i.imm).slot);
     case Op::Subgroup:
       return to_.subgroup(static_cast<SubgroupOp>(i.imm), args[0], second);
     case Op::SetError:
@@ -122,7 +124,7 @@ void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
   } else if (i.op == Op::Await) {
     to_.await(static_cast<int>(i.imm), args[0], args[1]);
   } else if (i.op == Op::TeamMulAdd) {
-    to_.team_mul_add(TeamOperands::of(i.imm), args[0], args[1]);
+    to_.team_mul_add(TeamOperands::of(i.imm), args[0], args.back());
   } else if (i.op == Op::MatrixCommit) {
     to_.matrix_commit();
   } else if (i.op == Op::MatrixAwait) {
@@ -141,6 +143,12 @@ void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
   } else if (i.op == Op::MatrixMulAdd) {
     const MatrixOperands m = MatrixOperands::of(i.imm);
     to_.matrix_mul_add(m.sum, m.left, m.right);
+  } else if (i.op == Op::MatrixSet) {
+    const HeldElement e = HeldElement::of(i.imm);
+    to_.matrix_set(e.matrix, e.slot, args[0]);
+  } else if (i.op == Op::MatrixConvert) {
+    const MatrixConversion c = MatrixConversion::of(i.imm);
+    to_.matrix_convert(c.left, c.sum, c.column);
   } else {
     const MatrixAccess a = MatrixAccess::of(i.imm);
     const auto write = i.op == Op::MatrixLoad ? &Builder::matrix_load : &Builder::matrix_store;

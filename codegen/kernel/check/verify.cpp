@@ -1,6 +1,7 @@
 // Verifies structure, types, visibility, ranges, claims about constants, and uniform barriers.
 #include <algorithm>
 
+#include "codegen/kernel/check/verify_elements.h"
 #include "codegen/kernel/check/verify_roles.h"
 #include "codegen/kernel/check/verify_uniformity.h"
 #include "codegen/kernel/ir/kernel.h"
@@ -109,7 +110,7 @@ class Verifier {
     for (const MatrixVar& m : k_.matrices) {
       const bool is_sum = m.use == MatrixUse::Sum;
       if (m.scope == MmaScope::Team) {
-        if (!is_identifier(m.name) || !RoleRules::is_sum(m))
+        if (!is_identifier(m.name) || !(RoleRules::is_sum(m) || is_left_of_team(m)))
           return error("matrix '" + m.name + "' of a team");
         continue;
       }
@@ -251,6 +252,10 @@ class Verifier {
         return matrix_access(i);
       case Op::MatrixMulAdd:
         return matrix_product(i);
+      case Op::MatrixGet:
+      case Op::MatrixSet:
+      case Op::MatrixConvert:
+        return element_fault(k_, i);
       case Op::Subgroup:
         return subgroup(i);
       case Op::SelectItem:
@@ -494,7 +499,9 @@ class Verifier {
       return "shared array '" + k_.shared[a.shared].name + "' is swizzled";
     if (m.scope == MmaScope::Team && i.op == Op::MatrixLoad) return "the sums of a team are stored";
     if (i.op == Op::MatrixStore && m.use != MatrixUse::Sum) return "only sums are stored";
-    if (m.type != k_.shared[a.shared].type) return "matrix '" + m.name + "': types differ";
+    const Ty array = k_.shared[a.shared].type;
+    if (i.op == Op::MatrixLoad ? m.type != array : !stores_sum_to(array))
+      return "matrix '" + m.name + "': types differ";
     if (a.stride < (a.by_columns ? m.rows : m.columns)) {
       return "matrix '" + m.name + "': lines overlap with a stride of " + std::to_string(a.stride);
     }

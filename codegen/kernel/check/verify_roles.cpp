@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/kernel/check/verify_elements.h"
+
 namespace reprise::kernel {
 namespace {
 
@@ -165,22 +167,30 @@ std::string RoleRules::team_operand(const TeamOperand& o) const {
   return o.along_k || apart ? "" : "'" + s.name + "': its groups of lines overlap";
 }
 
+std::string RoleRules::held_operand(const TeamOperand& o) const {
+  if (o.shared >= k_.matrices.size()) return "no such matrix";
+  const MatrixVar& m = k_.matrices[o.shared];
+  const bool left = m.scope == MmaScope::Team && is_left_of_team(m);
+  return left ? "" : "'" + m.name + "' is no left operand of a team";
+}
+
 std::string RoleRules::team_product(const Inst& i) const {
   const TeamOperands p = TeamOperands::of(i.imm);
-  if (i.args.size() != 2 || !is_index(i.args[0]) || !is_index(i.args[1]))
+  if (i.args.size() != (p.held ? 1U : 2U) || !is_index(i.args[0]) || !is_index(i.args.back()))
     return "malformed multiplication of a team";
   if (p.count == 0 || size_t{p.sum} + p.count > k_.matrices.size()) return "no such matrix";
   const MatrixVar& first = k_.matrices[p.sum];
   for (uint32_t n = p.sum; n < uint32_t{p.sum} + p.count; ++n) {
     const MatrixVar& m = k_.matrices[n];
-    if (m.scope != MmaScope::Team || m.columns != first.columns)
+    if (m.scope != MmaScope::Team || m.use != MatrixUse::Sum || m.columns != first.columns)
       return "'" + m.name + "' is no sum like those beside it";
   }
   if (first.columns * p.count > 256) return "the sums have more than 256 columns";
-  for (const TeamOperand& o : {p.left, p.right})
-    if (std::string problem = team_operand(o); !problem.empty()) return problem;
-  const bool same = k_.shared[p.left.shared].type == k_.shared[p.right.shared].type;
-  return same ? "" : "the operands have different types";
+  if (std::string problem = team_operand(p.right); !problem.empty()) return problem;
+  if (std::string problem = p.held ? held_operand(p.left) : team_operand(p.left); !problem.empty())
+    return problem;
+  const Ty left = p.held ? k_.matrices[p.left.shared].type : k_.shared[p.left.shared].type;
+  return left == k_.shared[p.right.shared].type ? "" : "the operands have different types";
 }
 
 std::string RoleRules::place(const Inst& i, const Role* role) const {
@@ -196,16 +206,17 @@ std::string RoleRules::place(const Inst& i, const Role* role) const {
     case Op::MatrixCommit:
     case Op::MatrixAwait:
       return whole ? "" : "is in no role of whole teams";
+    case Op::MatrixStore:
+      if (copied_to(MatrixAccess::of(i.imm).shared))
+        return "stores to an array that boxes are copied to";
+      [[fallthrough]];
     case Op::MatrixZero:
-      return whole || k_.matrices[i.imm].scope != MmaScope::Team ? ""
-                                                                 : "is in no role of whole teams";
-    case Op::MatrixStore: {
-      const MatrixAccess a = MatrixAccess::of(i.imm);
-      if (copied_to(a.shared)) return "stores to an array that boxes are copied to";
-      return whole || k_.matrices[a.matrix].scope != MmaScope::Team
+    case Op::MatrixGet:
+    case Op::MatrixSet:
+    case Op::MatrixConvert:
+      return whole || k_.matrices[matrix_of(i)].scope != MmaScope::Team
                  ? ""
                  : "is in no role of whole teams";
-    }
     case Op::Barrier: {
       const bool team = i.imm == static_cast<uint64_t>(BarrierScope::Team);
       if (team) return whole ? "" : "is in no role of whole teams";

@@ -30,6 +30,7 @@ class RoleRules {
   bool copied_to(uint64_t shared) const;
   std::string team_product(const Inst& i) const;
   std::string team_operand(const TeamOperand& o) const;
+  std::string held_operand(const TeamOperand& o) const;
   Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
   bool is_index(Val v) const { return type(v) == kI32 || type(v) == kU32; }
 

@@ -80,7 +80,7 @@ class Uniformity {
         return of_team;
       case Within::Subgroup:
         return of_signal || of_store || i.op == Op::MatrixZero || i.op == Op::MatrixLoad ||
-               i.op == Op::MatrixStore || i.op == Op::MatrixMulAdd;
+               i.op == Op::MatrixStore || i.op == Op::MatrixMulAdd || i.op == Op::MatrixConvert;
     }
     return false;
   }
@@ -89,9 +89,9 @@ class Uniformity {
     return i.op == Op::Barrier && i.imm == static_cast<uint64_t>(BarrierScope::Team);
   }
   bool is_team_matrix(const Inst& i) const {
-    if (i.op != Op::MatrixZero && i.op != Op::MatrixStore) return false;
-    const uint64_t m = i.op == Op::MatrixZero ? i.imm : MatrixAccess::of(i.imm).matrix;
-    return k_.matrices[m].scope == MmaScope::Team;
+    if (i.op != Op::MatrixZero && i.op != Op::MatrixStore && i.op != Op::MatrixConvert)
+      return false;
+    return k_.matrices[matrix_of(i)].scope == MmaScope::Team;
   }
 
   bool varies(const Inst& i) const {
@@ -100,7 +100,7 @@ class Uniformity {
     if (i.op == Op::Builtin) return varies(static_cast<Builtin>(i.imm & 0xffU));
     if (i.op == Op::Load) return operands || k_.buffers[i.imm].access != Access::Read;
     if (i.op == Op::LocalLoad) return operands || varying_local_[i.imm];
-    return operands || i.op == Op::Subgroup;
+    return operands || i.op == Op::Subgroup || i.op == Op::MatrixGet;
   }
 
   bool varies(Builtin b) const {

@@ -138,14 +138,22 @@ constexpr uint32_t kSignalBytes = 8;
 
 /// Sums side by side are one matrix to the device.
 void require_product(Requirements& r, const Kernel& k, const TeamOperands& p) {
-  if (p.sum >= k.matrices.size() || p.left.shared >= k.shared.size() ||
-      p.right.shared >= k.shared.size())
+  const size_t lefts = p.held ? k.matrices.size() : k.shared.size();
+  if (p.sum >= k.matrices.size() || p.left.shared >= lefts || p.right.shared >= k.shared.size())
     return;  // the verifier refuses it
+  const Ty left = p.held ? k.matrices[p.left.shared].type : k.shared[p.left.shared].type;
   r.matrix.n = k.matrices[p.sum].columns * p.count;
-  r.matrix.types.a = mma_type(k.shared[p.left.shared].type);
+  r.matrix.types.a = mma_type(left);
   r.matrix.types.b = mma_type(k.shared[p.right.shared].type);
-  const auto element = static_cast<uint32_t>(byte_size(k.shared[p.left.shared].type));
+  const auto element = static_cast<uint32_t>(byte_size(left));
   r.matrix.k = TeamOperands::kBytes / std::max(element, 1U);
+}
+
+/// Whether it stores a sum to an array of narrower elements.
+bool rounds_sum(const Kernel& k, const Inst& i) {
+  if (i.op != Op::MatrixStore) return false;
+  const uint16_t array = MatrixAccess::of(i.imm).shared;
+  return array < k.shared.size() && k.shared[array].type != Ty::F32;
 }
 
 }  // namespace
@@ -200,6 +208,8 @@ Requirements requirements(const Kernel& k) {
   for (const Inst& i : k.insts) {
     require_type(r, i.type.ty);
     r.async_copies |= i.op == Op::AsyncCopy;
+    r.matrix_elements |= i.op == Op::MatrixGet || i.op == Op::MatrixSet ||
+                         i.op == Op::MatrixConvert || rounds_sum(k, i);
     if (i.op == Op::TeamMulAdd) require_product(r, k, TeamOperands::of(i.imm));
     if (i.op != Op::Subgroup) continue;
     r.subgroup_extended_types |=

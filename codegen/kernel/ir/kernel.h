@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "codegen/kernel/ir/inline_list.h"
+#include "codegen/kernel/ir/matrix_types.h"
 #include "codegen/kernel/ir/scalar_ops.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/mma_config.h"
@@ -162,10 +163,13 @@ enum class Op : uint8_t {
                // parity has completed, and the next one has not
   MatrixZero,  // imm: matrix. Every element becomes 0
   MatrixLoad,  // imm: MatrixAccess; args[0]: index of element (0, 0) in the shared array
-  MatrixStore,   // imm: MatrixAccess; args[0]: the same
-  MatrixMulAdd,  // imm: MatrixOperands. sum += left * right
-  TeamMulAdd,  // imm: TeamOperands; args: indices of the first elements of left and right in their
-               // shared arrays. sums += left * right, asynchronously
+  MatrixStore,    // imm: MatrixAccess; args[0]: the same
+  MatrixMulAdd,   // imm: MatrixOperands. sum += left * right
+  MatrixGet,      // imm: HeldElement, of this invocation. F32
+  MatrixSet,      // imm: HeldElement; args[0]: its new value
+  MatrixConvert,  // imm: MatrixConversion. left = columns of sum, rounded to nearest even
+  TeamMulAdd,     // imm: TeamOperands; args: indices of the first elements of left (unless a matrix
+               // holds it) and right in their shared arrays. sums += left * right, asynchronously
   MatrixCommit,  // closes a group of the team's asynchronous multiplications
   MatrixAwait,   // imm: waits until at most so many groups of the team are unfinished
   Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
@@ -218,6 +222,7 @@ inline OpKind kind_of(Op op) {
     case Op::Load:
     case Op::LocalLoad:
     case Op::SharedLoad:
+    case Op::MatrixGet:
     case Op::Subgroup:
     case Op::NoError:
       return OpKind::Read;
@@ -232,6 +237,8 @@ inline OpKind kind_of(Op op) {
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMulAdd:
+    case Op::MatrixSet:
+    case Op::MatrixConvert:
     case Op::TeamMulAdd:
     case Op::MatrixCommit:
     case Op::MatrixAwait:
@@ -325,8 +332,8 @@ struct Role {
 enum class BarrierScope : uint8_t { Workgroup, Team };
 
 /// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
-/// MatrixMulAdd, or its sum; or those of a team: sums of TeamMulAdd. The device decides which
-/// invocation holds which element.
+/// MatrixMulAdd, or its sum; or those of a team: sums and left operands of TeamMulAdd. The device
+/// decides which invocation holds which element, unless the kernel names elements (HeldPlaces).
 enum class MatrixUse : uint8_t { Left, Right, Sum };
 
 struct MatrixVar {
@@ -404,11 +411,12 @@ struct TeamOperand {
 };
 
 /// The matrices of a TeamMulAdd, packed into Inst::imm: `count` sums from `sum` on lie side by
-/// side.
+/// side. If `held`, left is the matrix of that number instead of a shared array.
 struct TeamOperands {
   uint16_t sum = 0;   // below 2^12
   uint8_t count = 1;  // below 2^6
   TeamOperand left, right;
+  bool held = false;
 
   static constexpr uint32_t kRows = 64;   // of the sums
   static constexpr uint32_t kBytes = 32;  // along k: so many bytes of each line are multiplied
@@ -416,7 +424,8 @@ struct TeamOperands {
     const auto pack = [](const TeamOperand& o) {
       return uint64_t{o.shared} | uint64_t{o.along_k} << 10U | uint64_t{o.group} << 11U;
     };
-    return uint64_t{sum} | uint64_t{count} << 12U | pack(left) << 20U | pack(right) << 42U;
+    return uint64_t{sum} | uint64_t{count} << 12U | uint64_t{held} << 18U | pack(left) << 20U |
+           pack(right) << 42U;
   }
   static TeamOperands of(uint64_t imm) {
     const auto unpack = [](uint64_t bits) {
@@ -424,7 +433,7 @@ struct TeamOperands {
                          static_cast<uint16_t>(bits >> 11U & 0x1ffU)};
     };
     return {static_cast<uint16_t>(imm & 0xfffU), static_cast<uint8_t>(imm >> 12U & 0x3fU),
-            unpack(imm >> 20U), unpack(imm >> 42U)};
+            unpack(imm >> 20U), unpack(imm >> 42U), (imm >> 18U & 1U) != 0};
   }
 };
 
@@ -433,6 +442,24 @@ struct TeamOperands {
 struct Units {
   uint32_t end = 0, groups = 0;
 };
+
+/// The matrix that an instruction reads or writes: the sum of products and conversions.
+inline size_t matrix_of(const Inst& i) {
+  switch (i.op) {
+    case Op::MatrixMulAdd:
+      return MatrixOperands::of(i.imm).sum;
+    case Op::MatrixGet:
+    case Op::MatrixSet:
+      return HeldElement::of(i.imm).matrix;
+    case Op::MatrixConvert:
+      return MatrixConversion::of(i.imm).sum;
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+      return MatrixAccess::of(i.imm).matrix;
+    default:  // MatrixZero
+      return i.imm;
+  }
+}
 
 struct Kernel {
   std::string name;  // an identifier: [a-z_][a-z0-9_]*
@@ -467,6 +494,7 @@ struct Requirements {
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on I64, U64, F16
   bool async_copies = false;
+  bool matrix_elements = false;  // named, converted or stored as narrower ones
   uint32_t subgroup_size = 0;
   MmaConfig matrix;  // all matrices of a kernel are of one
   uint32_t views = 0;

@@ -297,11 +297,21 @@ class Printer {
     const TeamOperands p = TeamOperands::of(i.imm);
     std::string s = matrix(p.sum);
     for (uint32_t n = 1; n < p.count; ++n) s += " " + matrix(p.sum + n);
-    return s + ", " + team_operand(p.left, i.args[0]) + ", " + team_operand(p.right, i.args[1]);
+    const std::string left = p.held ? matrix(p.left.shared) : team_operand(p.left, i.args[0]);
+    return s + ", " + left + ", " + team_operand(p.right, i.args.back());
   }
   std::string matrix_product(const Inst& i) const {
     const MatrixOperands p = MatrixOperands::of(i.imm);
     return matrix(p.sum) + ", " + matrix(p.left) + ", " + matrix(p.right);
+  }
+
+  std::string held(const Inst& i) const {
+    const HeldElement e = HeldElement::of(i.imm);
+    return matrix(e.matrix) + "." + std::to_string(e.slot);
+  }
+  std::string conversion(const Inst& i) const {
+    const MatrixConversion c = MatrixConversion::of(i.imm);
+    return matrix(c.left) + ", " + matrix(c.sum) + " from column " + std::to_string(c.column);
   }
 
   std::string body_of(const Inst& i) const {
@@ -366,7 +376,7 @@ class Printer {
     }
   }
 
-  /// Of instructions for parts of a workgroup.
+  /// Of instructions for parts of a workgroup, and for elements of matrices.
   std::string body_of_role(const Inst& i) const {
     switch (i.op) {
       case Op::Barrier:
@@ -381,6 +391,12 @@ class Printer {
         return "arrive " + signal(i.imm, i.args[0]);
       case Op::Await:
         return "await " + signal(i.imm, i.args[0]) + " parity " + operand(i.args[1]);
+      case Op::MatrixGet:
+        return "matrix_get " + held(i);
+      case Op::MatrixSet:
+        return "matrix_set " + held(i) + ", " + operands(i);
+      case Op::MatrixConvert:
+        return "matrix_convert " + conversion(i);
       case Op::TeamMulAdd:
         return "team_mul_add " + team_product(i);
       case Op::MatrixCommit:

@@ -1,5 +1,6 @@
 #include "codegen/lower/problems/attention.h"
 
+#include <array>
 #include <cmath>
 
 #include "codegen/lower/problems/attention_operands.h"
@@ -58,12 +59,41 @@ Result<Lowered> build(const graph::Graph& g, const Group& group, const TargetFac
   });
 }
 
+/// Finds whether matrix units can multiply the operands, and asynchronous copies bring their heads
+/// to shared memory. Asks the operands of a kernel that is not used.
+void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                 const AttentionProblem& problem, shaders::AttentionSize& size) {
+  if (target.cpu_type() || !target.async_copies()) return;
+  const DType type = g.value(problem.queries).dtype;
+  const bool same = g.value(problem.keys).dtype == type && g.value(problem.values).dtype == type;
+  if (!same || (type != DType::F16 && type != DType::BF16)) return;
+  ResultKernel kernel(g, group, target, problem.result);
+  WorkUnit unit;
+  // Not a constant, of which every stride of the batch would be a divisor.
+  unit.batch_at = shaders::local_index(kernel.builder());
+  unit.batch = kernel.evaluator().symbol(unit.batch_at, element_count(problem.result.batch));
+  AttentionOperands operands(problem, kernel, unit);
+  const std::array<shaders::Operand, 3> all{operands.queries(), operands.keys(), operands.values()};
+  for (size_t n = 0; n < all.size(); ++n) {
+    const bool of_values = n == 2;
+    const auto& plain = all[n].plain;
+    if (!plain || all[n].dtype != type ||
+        !(of_values ? plain->contiguous_across : plain->contiguous_along))
+      return;
+    size.copied[n] = shaders::elements_of_copy(all[n]);
+    if (size.copied[n] == 0) return;
+  }
+  size.mma = type == DType::F16 ? kHalfMma : kBfloatMma;
+}
+
 }  // namespace
 
 Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice) {
   const AttentionProblem problem(g, group);
-  const auto tiles = shaders::attention_tiles(problem.size(g, group), target);
+  shaders::AttentionSize size = problem.size(g, group);
+  find_copies(g, group, target, problem, size);
+  const auto tiles = shaders::attention_tiles(size, target);
   return lower_choice(tiles, choice, [&](const shaders::AttentionTile& tile) {
     return build(g, group, target, problem, tile);
   });

@@ -1,0 +1,66 @@
+#include "tests/ptx/executors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/compile/compiler.h"
+#include "codegen/emit/cuda/cuda.h"
+#include "runtime/session/session.h"
+
+namespace reprise::test {
+namespace {
+
+Result<CudaOnCpu> on_cpu(const std::vector<kernel::Kernel>& kernels) {
+  std::vector<CudaSource> sources;
+  for (const kernel::Kernel& k : kernels) {
+    RP_ASSIGN(std::string text, emit::cuda(k));
+    sources.push_back({k.name, std::move(text), k.workgroup});
+  }
+  return CudaOnCpu::load(sources);
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> on_host(const graph::Graph& g,
+                                        const std::vector<HostTensor>& inputs) {
+  CompileOptions options;
+  options.targets = {};
+  RP_ASSIGN(package::Package package, compile(g.clone(), options));
+  RP_ASSIGN(const auto session,
+            Session::create(std::make_shared<package::Package>(std::move(package)), nullptr));
+  std::vector<Binding> bindings(inputs.size());
+  for (size_t n = 0; n < inputs.size(); ++n) {
+    bindings[n].name = g.value(g.inputs[n]).name;
+    bindings[n].host = &inputs[n];
+  }
+  return session->run(bindings);
+}
+
+Result<Executors> Executors::load(const std::vector<kernel::Kernel>& kernels,
+                                  ptx::Completion copies, CudaArch arch) {
+  RP_ASSIGN(PtxModule loaded, PtxModule::load(kernels, {}, {true, arch.number, arch.specific}));
+  loaded.options.copies = copies;
+  const auto module = std::make_shared<const PtxModule>(std::move(loaded));
+  const Execute as_ptx = [module](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                                  std::vector<std::span<std::byte>> buffers,
+                                  std::vector<uint32_t> scalars) -> Status {
+    uint32_t error = 0;
+    RP_TRY(module->run(k, grid, buffers, scalars, 1, error));
+    return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
+  };
+  Executors out;
+  out.all_ = {{"the interpreter", interpret}, {"PTX", as_ptx}};
+  const auto has_roles = [](const kernel::Kernel& k) { return !k.roles.empty(); };
+  if (std::ranges::any_of(kernels, has_roles)) return out;
+  RP_ASSIGN(CudaOnCpu compiled, on_cpu(kernels));
+  const auto cpu = std::make_shared<const CudaOnCpu>(std::move(compiled));
+  const Execute as_text = [cpu](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                                std::vector<std::span<std::byte>> buffers,
+                                std::vector<uint32_t> scalars) -> Status {
+    return cuda_on_cpu(*cpu)(k, grid, std::move(buffers), std::move(scalars));
+  };
+  out.all_.push_back({"CUDA text", as_text});
+  return out;
+}
+
+}  // namespace reprise::test
