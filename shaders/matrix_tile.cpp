@@ -77,10 +77,11 @@ void MatrixTile::multiply(const MatrixBlock& block, Value buffer) {
 Status MatrixTile::store_row(int matrix_row, int sums) {
   const Tile& t = w_.tile;
   const int line = t.columns + kSumPad, rows = part_.stored_rows;
+  const uint32_t align = t.matrix.n % 4 == 0 ? 4 : 1;
   for (size_t c = 0; c < right_.size(); ++c) {
     const Value column = column_ + static_cast<int64_t>(c) * t.matrix.n;
     b_.matrix_store(sums_[static_cast<size_t>(matrix_row) * right_.size() + c], sums,
-                    row_ * line + column, static_cast<uint32_t>(line));
+                    row_ * line + column, static_cast<uint32_t>(line), false, align);
   }
   b_.barrier();
   const int width = t.columns / 4;

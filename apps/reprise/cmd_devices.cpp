@@ -14,6 +14,7 @@ Json matrices_json(const DeviceFacts& f) {
 Json facts_json(const DeviceFacts& f) {
   return {{"int64", f.int64},
           {"float16", f.float16},
+          {"exact_halves", f.exact_halves},
           {"float64", f.float64},
           {"storage8", f.storage8},
           {"storage16", f.storage16},
@@ -26,6 +27,8 @@ Json facts_json(const DeviceFacts& f) {
           {"slow_loads", f.driver.slow_loads},
           {"max_loop_iterations", f.driver.max_loop_iterations},
           {"subgroup_size", f.subgroup_size},
+          {"least_subgroup_size", f.least_subgroup_size},
+          {"largest_subgroup_size", f.largest_subgroup_size},
           {"max_workgroup_invocations", f.max_workgroup_invocations},
           {"max_shared_bytes", f.max_shared_bytes},
           {"max_grid", {f.max_grid[0], f.max_grid[1], f.max_grid[2]}},

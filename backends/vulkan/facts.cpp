@@ -206,10 +206,7 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
     link(tail, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   instance.fn().properties2(handle, &p2);
-  if (!miscompiles_preserved_floats(driver_)) {
-    preserved = {floats.shaderSignedZeroInfNanPreserveFloat16 == VK_TRUE,
-                 floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
-  }
+  fill_float_modes(floats);
 
   DeviceFacts& f = info.facts;
   const VkPhysicalDeviceLimits& l = properties.limits;
@@ -231,9 +228,38 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   if (maintenance4.maxBufferSize > 0)
     f.max_buffer_bytes = std::min(f.max_buffer_bytes, maintenance4.maxBufferSize);
   if ((control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
-    min_subgroup_size = control.minSubgroupSize;
-    max_subgroup_size = control.maxSubgroupSize;
+    f.least_subgroup_size = control.minSubgroupSize;
+    f.largest_subgroup_size = control.maxSubgroupSize;
   }
+}
+
+void PhysicalDevice::fill_float_modes(const VkPhysicalDeviceFloatControlsProperties& floats) {
+  const auto widths = [](VkBool32 f16, VkBool32 f32, VkBool32 f64) {
+    return FloatWidths{f16 != VK_FALSE, f32 != VK_FALSE, f64 != VK_FALSE};
+  };
+  if (!miscompiles_preserved_floats(driver_)) {
+    float_modes.special_values = widths(floats.shaderSignedZeroInfNanPreserveFloat16,
+                                        floats.shaderSignedZeroInfNanPreserveFloat32, VK_FALSE);
+  }
+  const auto together = [](VkShaderFloatControlsIndependence independence) {
+    return independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+  };
+  // Modules set these modes for halves and doubles, but never for floats of 32 bits.
+  if (together(floats.denormBehaviorIndependence) || together(floats.roundingModeIndependence))
+    return;
+  float_modes.subnormals =
+      widths(floats.shaderDenormPreserveFloat16, VK_FALSE, floats.shaderDenormPreserveFloat64);
+  float_modes.nearest =
+      widths(floats.shaderRoundingModeRTEFloat16, VK_FALSE, floats.shaderRoundingModeRTEFloat64);
+  const bool keeps = float_modes.subnormals.f16 || keeps_subnormal_halves(driver_);
+  if (!keeps || !float_modes.nearest.f16) return;
+  const auto separate = [](VkShaderFloatControlsIndependence independence, bool f64) {
+    return independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL || f64;
+  };
+  const bool with_doubles =
+      separate(floats.denormBehaviorIndependence, float_modes.subnormals.f64) &&
+      separate(floats.roundingModeIndependence, float_modes.nearest.f64);
+  exact_halves_ = with_doubles ? ExactHalves::Always : ExactHalves::WithoutFloat64;
 }
 
 // A descriptor covers a part of the memory only, and begins at a multiple of up to 256 bytes.
@@ -254,6 +280,8 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   f.float64 = chain.core.features.shaderFloat64 != VK_FALSE;
   f.storage8 = chain.storage8.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = chain.storage16.storageBuffer16BitAccess != VK_FALSE;
+  f.exact_halves = f.float16 && (exact_halves_ == ExactHalves::Always ||
+                                 (exact_halves_ == ExactHalves::WithoutFloat64 && !f.float64));
   f.subgroup_extended_types = chain.subgroup_types.shaderSubgroupExtendedTypes != VK_FALSE;
   f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE && !hidden.buffer_address;
   update_after_bind = chain.indexing.descriptorBindingStorageBufferUpdateAfterBind != VK_FALSE &&
@@ -266,8 +294,9 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
     queues.transfer_queues = 0;
   if (!f.buffer_address) use_descriptors();
   if (chain.subgroup_size.subgroupSizeControl == VK_FALSE)
-    min_subgroup_size = max_subgroup_size = 0;
-  full_subgroups = max_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
+    f.least_subgroup_size = f.largest_subgroup_size = 0;
+  full_subgroups =
+      f.largest_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
 }
 
 void PhysicalDevice::fill_matrices(const Instance& instance, bool bfloat16) {

@@ -28,6 +28,8 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
       {need.subgroup_shuffle, p.needs_subgroup_shuffle, "subgroup shuffles"},
       {need.subgroup_extended_types, p.needs_subgroup_extended_types,
        "subgroup operations on 64-bit integers and fp16"},
+      {need.exact_halves, p.api == Api::Cuda || p.needs_exact_halves,
+       "fp16 conversions that round to nearest"},
       {need.async_copies, shaders::TargetFacts::has_async_copies(p), "asynchronous copies"},
       {need.views != 0, shaders::TargetFacts(p).has_teams(), "copies of boxes"},
       {bool(need.matrix), contains(p.matrices, need.matrix), "cooperative matrices"},
@@ -54,6 +56,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   out.storage8 = target.predicate.needs_storage8;
   out.storage16 = target.predicate.needs_storage16;
   out.exact = target.predicate.api == Api::Cuda;
+  out.exact_halves = out.exact || target.predicate.needs_exact_halves;
   out.long_vectors = target.predicate.api == Api::Cuda;
   out.joins_accesses = !target.cpu_type();
   return out;

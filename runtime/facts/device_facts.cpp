@@ -35,6 +35,8 @@ const Feature kFeatures[] = {
      "shader_int64 (loads of 64 bits)"},
     {&Predicate::needs_float16, &DeviceFacts::float16, "fp16 arithmetic",
      "shader_float16 (arithmetic in fp16)"},
+    {&Predicate::needs_exact_halves, &DeviceFacts::exact_halves,
+     "fp16 conversions that round to nearest", nullptr},
     {&Predicate::needs_float64, &DeviceFacts::float64, "fp64 arithmetic",
      "shader_float64 (operators on doubles, which the host computes otherwise)"},
     {&Predicate::needs_storage8, &DeviceFacts::storage8, "8-bit storage",
@@ -89,7 +91,7 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
   for (const Feature& f : kFeatures)
     if (this->*f.needed && !(facts.*f.present)) missing += (missing.empty() ? "" : ", ") + f.name;
   if (!missing.empty()) return "needs " + missing;
-  if (subgroup_size != 0 && subgroup_size != facts.subgroup_size) {
+  if (subgroup_size != 0 && !facts.has_subgroups_of(subgroup_size)) {
     return "needs subgroups of " + std::to_string(subgroup_size) + ", the device has " +
            std::to_string(facts.subgroup_size);
   }

@@ -20,9 +20,10 @@ struct DeviceFacts {
   DeviceKind kind = DeviceKind::Other;
   // Features.
   bool int64 = false;
-  bool float16 = false;   // fp16 arithmetic
-  bool float64 = false;   // fp64 arithmetic
-  bool storage8 = false;  // 8-bit loads and stores in buffers
+  bool float16 = false;       // fp16 arithmetic
+  bool exact_halves = false;  // fp16 conversions round to nearest even and keep subnormal numbers
+  bool float64 = false;       // fp64 arithmetic
+  bool storage8 = false;      // 8-bit loads and stores in buffers
   bool storage16 = false;
   bool buffer_address = false;  // else kernels take descriptors
   bool subgroup_arithmetic = false;
@@ -30,6 +31,8 @@ struct DeviceFacts {
   bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
   std::vector<MmaConfig> matrices;       // what matrix units multiply
   uint32_t subgroup_size = 1;            // invocations
+  // The subgroup sizes that a kernel may require instead; 0: it may not.
+  uint32_t least_subgroup_size = 0, largest_subgroup_size = 0;
   // Limits.
   uint32_t max_workgroup_invocations = 128;
   uint32_t max_shared_bytes = 16384;
@@ -39,6 +42,10 @@ struct DeviceFacts {
   uint32_t max_storage_buffers = 4;  // descriptors of a kernel; without buffer addresses
   uint32_t cuda_arch = 0;            // compute capability, 10 * major + minor; CUDA devices only
   DriverTraits driver;
+
+  bool has_subgroups_of(uint32_t size) const {
+    return size == subgroup_size || (size >= least_subgroup_size && size <= largest_subgroup_size);
+  }
 
   friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
 };
@@ -69,6 +76,7 @@ struct Predicate {
   Api api = Api::Vulkan;
   bool needs_int64 = false;
   bool needs_float16 = false;
+  bool needs_exact_halves = false;
   bool needs_float64 = false;
   bool needs_storage8 = false;
   bool needs_storage16 = false;

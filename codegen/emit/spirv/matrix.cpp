@@ -70,12 +70,15 @@ void SpirvEmitter::matrix(const Inst& i) {
   }
   const MatrixAccess a = MatrixAccess::of(i.imm);
   const MatrixVar& v = k_.matrices[a.matrix];
-  const Id element = shared_type(v.type, 1);
+  const Memory& array = shared_[a.shared];
+  const Id element = shared_type(v.type, array.width);
+  const Id first = element_path(i, array.width, array.width, 0).front();
   const Id pointer =
       m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassWorkgroup, element),
-               {shared_[a.shared].base, arg(i, 0)});
+               {array.base, first});
   const Id layout = m_.constant_u32(a.by_columns ? matrix::kColumnMajor : matrix::kRowMajor);
-  const Id stride = m_.constant_u32(a.stride);
+  // Lines are counted in elements of the array, which may be vectors.
+  const Id stride = m_.constant_u32(a.stride / array.width);
   constexpr uint32_t kShared = spv::MemoryAccessNonPrivatePointerMask;
   if (i.op == Op::MatrixLoad) {
     const Id value = m_.value(matrix::kOpLoad, matrix_type(v), {pointer, layout, stride, kShared});

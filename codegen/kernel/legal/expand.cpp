@@ -120,7 +120,6 @@ Val FloatMath::to_f32_odd(Val x) {
 }
 
 Val FloatMath::to_half(Val x) {
-  if (exact_) return b_.convert(x, Ty::F16);
   return b_.convert(round_to_half(x), Ty::F16, true);
 }
 
@@ -385,7 +384,10 @@ bool native_for_halves(ScalarOp o) {
 
 class Expander : public Rebuilder {
  public:
-  Expander(const Kernel& k, bool exact) : Rebuilder(k, Builder::like(k)), exact_(exact) {}
+  Expander(const Kernel& k, const LegalizeFor& target)
+      : Rebuilder(k, Builder::like(k)),
+        exact_(target.exact),
+        exact_halves_(target.exact || target.exact_halves) {}
 
  protected:
   Val rewrite(const Inst& i, std::span<const Val> args) override {
@@ -414,7 +416,11 @@ class Expander : public Rebuilder {
     for (Val v : args) wide.push_back(to_.convert(v, Ty::F32));
     FloatMath math(to_, {Ty::F32, t.lanes}, exact_);
     const Val r = math.expand(o, wide);
-    return row(o).result == ResultKind::Boolean ? r : math.to_half(r);
+    return row(o).result == ResultKind::Boolean ? r : to_half(math, r);
+  }
+
+  Val to_half(FloatMath& math, Val x) {
+    return exact_halves_ ? to_.convert(x, Ty::F16) : math.to_half(x);
   }
 
   Val shift(const Inst& i, std::span<const Val> args, Type t) {
@@ -442,10 +448,10 @@ class Expander : public Rebuilder {
     }
     if (from.ty == Ty::F16) v = to_.convert(v, Ty::F32);
     FloatMath math(to_, {Ty::F32, from.lanes}, exact_);
-    return to_int ? math.to_integer(v, i.type.ty) : math.to_half(v);
+    return to_int ? math.to_integer(v, i.type.ty) : to_half(math, v);
   }
 
-  const bool exact_;
+  const bool exact_, exact_halves_;
 };
 
 bool is_wide_power(const Inst& i) {
@@ -482,11 +488,15 @@ Status expand_wide_powers(Kernel& k) {
   return {};
 }
 
-Status expand(Kernel& k, bool exact) {
+Status expand(Kernel& k) {
+  return expand(k, {});
+}
+
+Status expand(Kernel& k, const LegalizeFor& target) {
   RP_TRY(verify_in_debug(k));
   const auto rewritten = [&](const Inst& i) { return may_expand(k, i); };
   if (std::none_of(k.insts.begin(), k.insts.end(), rewritten)) return {};
-  RP_ASSIGN(Kernel out, Expander(k, exact).run());
+  RP_ASSIGN(Kernel out, Expander(k, target).run());
   k = std::move(out);
   return {};
 }
