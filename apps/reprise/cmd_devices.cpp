@@ -5,9 +5,9 @@ namespace reprise::app {
 namespace {
 
 /// What matrix units multiply: "16x16x16 in fp16 with fp32 sums".
-Json matrices_json(const DeviceFacts& f) {
+Json matrices_json(const std::vector<MmaConfig>& matrices) {
   Json out = Json::array();
-  for (const MmaConfig& m : f.matrices) out.push_back(m.str());
+  for (const MmaConfig& m : matrices) out.push_back(m.str());
   return out;
 }
 
@@ -23,7 +23,8 @@ Json facts_json(const DeviceFacts& f) {
           {"subgroup_shuffle", f.subgroup_shuffle},
           {"subgroup_extended_types", f.subgroup_extended_types},
           {"cooperative_matrix", !f.matrices.empty()},
-          {"matrices", matrices_json(f)},
+          {"matrices", matrices_json(f.matrices)},
+          {"flexible_matrices", matrices_json(f.flexible_matrices)},
           {"slow_loads", f.driver.slow_loads},
           {"max_loop_iterations", f.driver.max_loop_iterations},
           {"subgroup_size", f.subgroup_size},

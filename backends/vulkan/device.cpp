@@ -79,7 +79,9 @@ Status adopt_device(Driver& d, const BorrowedVulkan& b) {
   d.lock_queue = b.lock_queue;
   d.unlock_queue = b.unlock_queue;
   DeviceFacts& f = d.physical.info.facts;
-  f.matrices.clear();  // it is unknown whether the application enabled them
+  // It is unknown whether the application enabled them.
+  f.matrices.clear();
+  f.flexible_matrices.clear();
   f.least_subgroup_size = f.largest_subgroup_size = 0;  // nor whether it enabled their control
   const DeviceFacts offered = f;
   if (b.no_buffer_address && f.buffer_address) d.physical.use_descriptors();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace reprise::vulkan {
 namespace {
@@ -57,6 +58,18 @@ void link(void**& tail, T& s, VkStructureType type) {
   tail = &s.pNext;
 }
 
+/// What a driver lists, if the features that it needs are there.
+std::optional<MmaConfig> usable_matrix(const std::optional<MmaConfig>& matrix,
+                                       const FeatureChain& chain) {
+  if (!matrix) return matrix;
+  const bool bfloats = matrix->types.a == MmaType::BF16 || matrix->types.b == MmaType::BF16;
+  const bool has_bfloats = chain.bfloat16.shaderBFloat16CooperativeMatrix != VK_FALSE;
+  const bool has_workgroups = chain.matrix2.cooperativeMatrixWorkgroupScope != VK_FALSE;
+  const bool usable =
+      (!bfloats || has_bfloats) && (matrix->scope != MmaScope::Workgroup || has_workgroups);
+  return usable ? matrix : std::nullopt;
+}
+
 }  // namespace
 
 bool PhysicalDevice::has(const char* extension) const {
@@ -102,6 +115,8 @@ void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chai
   }
   if (has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME))
     link(tail, chain.bfloat16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
+  if (has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME))
+    link(tail, chain.matrix2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
   instance.fn().features2(handle, &chain.core);
 }
 
@@ -121,6 +136,11 @@ void PhysicalDevice::keep_used(FeatureChain& chain) const {
   chain.timeline.timelineSemaphore = queues.transfer_queues > 0 ? VK_TRUE : VK_FALSE;
   chain.matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
   chain.bfloat16.shaderBFloat16DotProduct = VK_FALSE;
+  chain.matrix2.cooperativeMatrixReductions = VK_FALSE;
+  chain.matrix2.cooperativeMatrixConversions = VK_FALSE;
+  chain.matrix2.cooperativeMatrixPerElementOperations = VK_FALSE;
+  chain.matrix2.cooperativeMatrixTensorAddressing = VK_FALSE;
+  chain.matrix2.cooperativeMatrixBlockLoads = VK_FALSE;
   VkPhysicalDeviceDescriptorIndexingFeatures none{};
   none.sType = chain.indexing.sType;
   none.pNext = chain.indexing.pNext;
@@ -269,6 +289,7 @@ void PhysicalDevice::use_descriptors() {
   f.max_buffer_bytes = std::min<uint64_t>(
       f.max_buffer_bytes, properties.limits.maxStorageBufferRange - kMaxOffsetAlignment);
   f.matrices.clear();
+  f.flexible_matrices.clear();
 }
 
 void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeatures& hidden) {
@@ -289,7 +310,7 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   // Modules with cooperative matrices use the Vulkan memory model.
   if (chain.matrix.cooperativeMatrix != VK_FALSE &&
       chain.memory_model.vulkanMemoryModel != VK_FALSE)
-    fill_matrices(instance, chain.bfloat16.shaderBFloat16CooperativeMatrix != VK_FALSE);
+    fill_matrices(instance, chain);
   if (chain.timeline.timelineSemaphore == VK_FALSE || hidden.transfer_queues)
     queues.transfer_queues = 0;
   if (!f.buffer_address) use_descriptors();
@@ -299,7 +320,7 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
       f.largest_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
 }
 
-void PhysicalDevice::fill_matrices(const Instance& instance, bool bfloat16) {
+void PhysicalDevice::fill_matrices(const Instance& instance, const FeatureChain& chain) {
   const auto query = instance.fn().matrix_properties;
   uint32_t n = 0;
   if (!query || query(handle, &n, nullptr) != VK_SUCCESS) return;
@@ -308,12 +329,33 @@ void PhysicalDevice::fill_matrices(const Instance& instance, bool bfloat16) {
   std::vector<VkCooperativeMatrixPropertiesKHR> all(n, blank);
   if (query(handle, &n, all.data()) < 0) return;
   all.resize(std::min<size_t>(n, all.size()));
-  for (const auto& p : all) {
-    const std::optional<MmaConfig> matrix = matrix_of(p);
-    const bool uses_bfloat16 =
-        matrix && (matrix->types.a == MmaType::BF16 || matrix->types.b == MmaType::BF16);
-    if (matrix && (bfloat16 || !uses_bfloat16)) info.facts.matrices.push_back(*matrix);
-  }
+  for (const auto& p : all)
+    if (const auto matrix = usable_matrix(matrix_of(p), chain))
+      info.facts.matrices.push_back(*matrix);
+  fill_flexible_matrices(instance, chain);
+}
+
+void PhysicalDevice::fill_flexible_matrices(const Instance& instance, const FeatureChain& chain) {
+  const auto query = instance.fn().flexible_properties;
+  uint32_t n = 0;
+  if (chain.matrix2.cooperativeMatrixFlexibleDimensions == VK_FALSE || !query ||
+      query(handle, &n, nullptr) != VK_SUCCESS)
+    return;
+  VkCooperativeMatrixFlexibleDimensionsPropertiesNV blank{};
+  blank.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV;
+  std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> all(n, blank);
+  if (query(handle, &n, all.data()) < 0) return;
+  all.resize(std::min<size_t>(n, all.size()));
+  for (const auto& p : all)
+    if (const auto matrix = usable_matrix(matrix_of(p), chain))
+      info.facts.flexible_matrices.push_back(*matrix);
+  VkPhysicalDeviceProperties2 p2{};
+  p2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  void** tail = &p2.pNext;
+  VkPhysicalDeviceCooperativeMatrix2PropertiesNV reserved{};
+  link(tail, reserved, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV);
+  instance.fn().properties2(handle, &p2);
+  info.facts.reserved_shared_bytes = reserved.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
 }
 
 void PhysicalDevice::choose_extensions() {
@@ -336,6 +378,8 @@ void PhysicalDevice::choose_extensions() {
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   if (has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME))
     extensions.push_back(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
+  if (has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME))
+    extensions.push_back(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
   // For imported memory.
   for (const char* name : kExternalMemoryExtensions)
     if (has(name)) extensions.push_back(name);

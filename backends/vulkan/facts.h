@@ -29,6 +29,7 @@ struct FeatureChain {
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{};
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
   VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{};
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{};
 };
 
 /// The families of queues that a device is opened with.
@@ -79,7 +80,8 @@ struct PhysicalDevice {
   void fill_features(const Instance& instance, const HiddenFeatures& hidden);
   void fill_limits(const Instance& instance);
   void fill_float_modes(const VkPhysicalDeviceFloatControlsProperties& floats);
-  void fill_matrices(const Instance& instance, bool bfloat16);
+  void fill_matrices(const Instance& instance, const FeatureChain& chain);
+  void fill_flexible_matrices(const Instance& instance, const FeatureChain& chain);
   void choose_extensions();
   void choose_queues(const Instance& instance);
   std::vector<std::string> available_;  // extensions of the device

@@ -33,7 +33,7 @@ bool miscompiles_preserved_floats(VkDriverId driver) {
 }
 
 bool keeps_subnormal_halves(VkDriverId driver) {
-  return driver == VK_DRIVER_ID_MESA_LLVMPIPE;
+  return driver == VK_DRIVER_ID_MESA_LLVMPIPE || driver == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
 }
 
 }  // namespace reprise::vulkan

@@ -184,8 +184,10 @@ Status KernelTable::emit(const kernel::Kernel& k, const std::string& structure,
 Status KernelTable::show(const kernel::Kernel& k, const plan::KernelCode& code) {
   if (context_.options.on_kernel_ir) context_.options.on_kernel_ir(target_.name, k);
   if (!context_.options.on_kernel) return {};
-  // CUDA never gets a schedule for another subgroup size, so such a kernel has no CUDA text.
-  const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
+  // CUDA never gets a schedule for another subgroup size, or with matrices of a workgroup, so such
+  // a kernel has no CUDA text.
+  const bool shown = (k.required_subgroup_size == 0 || k.required_subgroup_size == 32) &&
+                     kernel::requirements(k).matrix.scope != MmaScope::Workgroup;
   std::string text = code.cuda;
   if (target_.predicate.api != Api::Cuda && shown) {
     RP_ASSIGN(text, emit::cuda(k));

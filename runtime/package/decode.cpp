@@ -435,7 +435,8 @@ class Decoder : private MetadataReader {
           from.n(),
           from.k(),
           {type(0), type(1), type(2)},
-          static_cast<MmaScope>(from.scope())};
+          static_cast<MmaScope>(from.scope()),
+          from.invocations()};
     return {};
   }
 

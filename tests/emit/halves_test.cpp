@@ -46,8 +46,9 @@ std::vector<float> neighbourhoods() {
   return out;
 }
 
-/// Converts 8 floats in each invocation, `lanes` at a time. Each half is also stored as a float.
-Kernel conversion(int lanes) {
+/// Converts 8 floats in each invocation, `lanes` at a time. The halves are stored; or, if they are
+/// `used_on`, so are the floats that they become.
+Kernel conversion(int lanes, bool used_on) {
   Builder b("halves" + std::to_string(lanes));
   b.set_workgroup(kWorkgroup);
   const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F16, Access::Write),
@@ -58,7 +59,7 @@ Kernel conversion(int lanes) {
     const auto align = static_cast<uint32_t>(lanes);
     const Val half = b.convert(b.load(x, at, lanes, align), Ty::F16);
     b.store(y, at, half, align);
-    b.store(back, at, b.convert(half, Ty::F32), align);
+    if (used_on) b.store(back, at, b.convert(half, Ty::F32), align);
   }
   auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
@@ -74,16 +75,17 @@ Launch launch_of(const std::vector<float>& values) {
   return l;
 }
 
-void expect_nearest(const std::vector<float>& values, const Launch& got) {
+void expect_nearest(const std::vector<float>& values, const Launch& got, bool used_on) {
   size_t wrong = 0;
   for (size_t n = 0; n < values.size() && wrong < 10; ++n) {
     const auto half = static_cast<uint16_t>(element(got.buffers[1], Ty::F16, n));
     const auto back = static_cast<uint32_t>(element(got.buffers[2], Ty::F32, n));
     const uint16_t nearest = float_to_f16(values[n]);
-    const bool nan = std::isnan(values[n]);
+    const float widened = f16_to_float(nearest);
     const bool right =
-        nan ? std::isnan(f16_to_float(half)) && std::isnan(std::bit_cast<float>(back))
-            : half == nearest && back == std::bit_cast<uint32_t>(f16_to_float(nearest));
+        std::isnan(values[n])
+            ? std::isnan(f16_to_float(half)) && (!used_on || std::isnan(std::bit_cast<float>(back)))
+            : half == nearest && (!used_on || back == std::bit_cast<uint32_t>(widened));
     if (right) continue;
     ++wrong;
     ADD_FAILURE() << values[n] << " (" << std::bit_cast<uint32_t>(values[n]) << ") became " << half
@@ -91,9 +93,31 @@ void expect_nearest(const std::vector<float>& values, const Launch& got) {
   }
 }
 
-TEST(Halves, AreTheNearestAroundEachOfThem) {
+/// Runs the kernel on all devices that have what it needs, and returns on how many.
+size_t runs(const Kernel& k, const std::vector<float>& values, bool used_on) {
+  const auto words = emit_valid(k);
+  EXPECT_TRUE(words.ok()) << words.status().message();
   const auto runners = vulkan_runners();
-  ASSERT_TRUE(runners.ok()) << runners.status().message();
+  EXPECT_TRUE(runners.ok()) << runners.status().message();
+  if (!words.ok() || !runners.ok()) return 0;
+  const bool native = kernel::requirements(k).exact_halves;
+  const std::string text = disassemble(*words);
+  for (const char* mode : {"RoundingModeRTE 16", "DenormPreserve 16"})
+    EXPECT_EQ(text.find(mode) != std::string::npos, native) << text;
+  size_t count = 0;
+  for (VulkanRunner* runner : *runners) {
+    if (!runner->supports(kernel::requirements(k))) continue;
+    SCOPED_TRACE(runner->facts().name + (native ? ", native" : ", computed"));
+    Launch l = launch_of(values);
+    const Status ran = runner->run(*words, l);
+    EXPECT_TRUE(ran.ok()) << ran.message();
+    expect_nearest(values, l, used_on);
+    ++count;
+  }
+  return count;
+}
+
+TEST(Halves, AreTheNearestAroundEachOfThem) {
   const std::vector<float> values = neighbourhoods();
   const LegalizeFor computed{.long_vectors = false, .joins_accesses = true};
   LegalizeFor native = computed;
@@ -101,26 +125,32 @@ TEST(Halves, AreTheNearestAroundEachOfThem) {
   size_t native_runs = 0;
   for (const int lanes : {1, 4}) {
     for (const LegalizeFor& target : {computed, native}) {
-      Kernel k = conversion(lanes);
-      ASSERT_TRUE(legalize(k, target).ok());
-      EXPECT_EQ(kernel::requirements(k).exact_halves, target.exact_halves);
-      const auto words = emit_valid(k);
-      ASSERT_TRUE(words.ok()) << words.status().message();
-      const std::string text = disassemble(*words);
-      for (const char* mode : {"RoundingModeRTE 16", "DenormPreserve 16"})
-        EXPECT_EQ(text.find(mode) != std::string::npos, target.exact_halves) << text;
-      for (VulkanRunner* runner : *runners) {
-        if (!runner->supports(kernel::requirements(k))) continue;
-        SCOPED_TRACE(runner->facts().name + (target.exact_halves ? ", native" : ", computed"));
-        Launch l = launch_of(values);
-        const Status ran = runner->run(*words, l);
-        ASSERT_TRUE(ran.ok()) << ran.message();
-        expect_nearest(values, l);
-        native_runs += target.exact_halves ? 1 : 0;
+      for (const bool used_on : {false, true}) {
+        SCOPED_TRACE(std::to_string(lanes) + (used_on ? " lanes, used on" : " lanes"));
+        Kernel k = conversion(lanes, used_on);
+        ASSERT_TRUE(legalize(k, target).ok());
+        EXPECT_EQ(kernel::requirements(k).exact_halves, target.exact_halves && !used_on);
+        const size_t count = runs(k, values, used_on);
+        native_runs += kernel::requirements(k).exact_halves ? count : 0;
       }
     }
   }
   if (native_runs == 0) GTEST_SKIP() << "no device rounds halves natively";
+}
+
+/// The values of rows that are computed in F32 are rounded as conversions are.
+TEST(Halves, OfRowsAreRoundedByTheDeviceIfTheyAreOnlyStored) {
+  for (const bool used_on : {false, true}) {
+    Builder b("row");
+    b.set_workgroup(1);
+    const int x = b.buffer("x", Ty::F16, Access::Read), y = b.buffer("y", Ty::F16, Access::Write);
+    const Val root = b.scalar_op(kernel::ScalarOp::Exp, {b.load(x, b.i32(0))});
+    b.store(y, b.i32(0), used_on ? b.add(root, root) : root);
+    auto k = b.finish();
+    ASSERT_TRUE(k.ok()) << k.status().message();
+    ASSERT_TRUE(legalize(*k, {.exact_halves = true, .long_vectors = false}).ok());
+    EXPECT_EQ(kernel::requirements(*k).exact_halves, !used_on) << kernel::print(*k);
+  }
 }
 
 }  // namespace

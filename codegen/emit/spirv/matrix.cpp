@@ -1,4 +1,6 @@
-// Emits the cooperative matrices of subgroups (SPV_KHR_cooperative_matrix).
+// Emits the cooperative matrices of subgroups and workgroups (SPV_KHR_cooperative_matrix). Those of
+// workgroups, and of sizes that the driver lists as multiples, need VK_NV_cooperative_matrix2, but
+// nothing more in the module.
 #include "codegen/emit/access.h"
 #include "codegen/emit/spirv/cooperative_matrix.h"
 #include "codegen/emit/spirv/emitter.h"
@@ -38,7 +40,9 @@ void SpirvEmitter::declare_matrix_model() {
 
 Id SpirvEmitter::matrix_type(const MatrixVar& v) {
   if (v.type == Ty::BF16) m_.capability(matrix::kMatricesOfBfloat16);
-  return m_.matrix_type(shared_type(v.type, 1), v.rows, v.columns, use_of(v.use));
+  const spv::Scope scope =
+      v.scope == MmaScope::Workgroup ? spv::ScopeWorkgroup : spv::ScopeSubgroup;
+  return m_.matrix_type(shared_type(v.type, 1), scope, v.rows, v.columns, use_of(v.use));
 }
 
 void SpirvEmitter::declare_matrices() {

@@ -113,10 +113,11 @@ Id SpirvModule::array_type(Id element, uint32_t count) {
   return unique(spv::OpTypeArray, 0, {element, constant_u32(count)});
 }
 
-Id SpirvModule::matrix_type(Id element, uint32_t rows, uint32_t columns, uint32_t use) {
-  return unique(matrix::kOpType, 0,
-                {element, constant_u32(spv::ScopeSubgroup), constant_u32(rows),
-                 constant_u32(columns), constant_u32(use)});
+Id SpirvModule::matrix_type(Id element, spv::Scope scope, uint32_t rows, uint32_t columns,
+                            uint32_t use) {
+  return unique(
+      matrix::kOpType, 0,
+      {element, constant_u32(scope), constant_u32(rows), constant_u32(columns), constant_u32(use)});
 }
 
 Id SpirvModule::runtime_array(Id element, uint32_t stride) {

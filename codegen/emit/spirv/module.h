@@ -52,8 +52,8 @@ class SpirvModule {
   Id forward_pointer(spv::StorageClass storage);
   void define_pointer(Id id, spv::StorageClass storage, Id type);
   Id array_type(Id element, uint32_t count);
-  /// A cooperative matrix of a subgroup.
-  Id matrix_type(Id element, uint32_t rows, uint32_t columns, uint32_t use);
+  /// A cooperative matrix of a subgroup or a workgroup.
+  Id matrix_type(Id element, spv::Scope scope, uint32_t rows, uint32_t columns, uint32_t use);
   Id function_type(Id result) { return unique(spv::OpTypeFunction, 0, {result}); }
   /// An array without a length, decorated with the stride. Equal ones share an id.
   Id runtime_array(Id element, uint32_t stride);

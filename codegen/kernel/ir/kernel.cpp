@@ -188,6 +188,7 @@ Requirements requirements(const Kernel& k) {
   for (const MatrixVar& m : k.matrices) {
     require_type(r, m.type);
     r.matrix.scope = m.scope;
+    r.matrix.invocations = m.scope == MmaScope::Workgroup ? r.workgroup_invocations : 0;
     MmaTypes& types = r.matrix.types;
     MmaType& type = m.use == MatrixUse::Left    ? types.a
                     : m.use == MatrixUse::Right ? types.b

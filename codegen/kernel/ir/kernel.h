@@ -317,8 +317,8 @@ struct Role {
 enum class BarrierScope : uint8_t { Workgroup, Team };
 
 /// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
-/// MatrixMulAdd, or its sum; or those of a team: sums of TeamMulAdd. The device decides which
-/// invocation holds which element.
+/// MatrixMulAdd, or its sum; or those of a workgroup, the same; or those of a team: sums of
+/// TeamMulAdd. The device decides which invocation holds which element.
 enum class MatrixUse : uint8_t { Left, Right, Sum };
 
 struct MatrixVar {
@@ -504,8 +504,8 @@ struct LegalizeFor {
   /// The arithmetic of F32 is that of IEEE 754: conversions round to nearest even, FusedFma rounds
   /// once, and rows that CUDA has a function for need no expansion.
   bool exact = false;
-  /// With `float16`: conversions to F16 round to nearest even and keep subnormal numbers. Others
-  /// are computed from the bits of the F32.
+  /// With `float16`: conversions to F16 round to nearest even and keep subnormal numbers, and are
+  /// used for halves that are only stored. Others are computed from the bits of the F32.
   bool exact_halves = false;
   /// The emitter has long vectors. Without them, buffers that are accessed in whole words become
   /// buffers of words, and other accesses are split into parts.
