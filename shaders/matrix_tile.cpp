@@ -13,12 +13,14 @@ Tile matrix_tile(const MatrixArrangement& shape, const MmaConfig& matrix,
                  const TargetFacts& device) {
   Tile t;
   t.matrix = matrix;
-  t.rows = kSideRows * shape.rows * static_cast<int>(matrix.m);
+  const bool whole = matrix.scope == MmaScope::Workgroup;
+  t.rows = (whole ? 1 : kSideRows) * shape.rows * static_cast<int>(matrix.m);
   t.columns = shape.side_columns * shape.columns * static_cast<int>(matrix.n);
   t.per_invocation = shape.rows;
   t.unit = Unit::Workgroup;
   t.subgroup_size = device.subgroup_size();
-  t.workgroup = static_cast<uint32_t>(kSideRows * shape.side_columns) * device.subgroup_size();
+  t.workgroup = whole ? matrix.invocations
+                      : static_cast<uint32_t>(kSideRows * shape.side_columns) * t.subgroup_size;
   t.step = std::max(shape.step, static_cast<int>(matrix.k));
   return t;
 }
@@ -34,17 +36,21 @@ double matrix_work(const Tile& t) {
 
 MatrixTile::MatrixTile(const TileWork& work) : w_(work), b_(work.gemm.builder()), part_(work.tile) {
   const MmaConfig& matrix = w_.tile.matrix;
-  const Value subgroup = b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32);
+  const Value subgroup =
+      part_.whole ? b_.i32(0) : b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32);
   row_ = subgroup / part_.side_columns * static_cast<int64_t>(matrix.m);
   column_ = subgroup % part_.side_columns * (part_.columns * static_cast<int64_t>(matrix.n));
   const Ty type = operand_type(w_.tile);
-  const auto named = [](const char* name, int i) { return name + std::to_string(i); };
+  const auto add = [&](const char* name, int i, MatrixUse use, Ty of, uint32_t rows,
+                       uint32_t columns) {
+    return b_.matrix(name + std::to_string(i), use, of, rows, columns, matrix.scope);
+  };
   for (int i = 0; i < part_.rows; ++i)
-    left_.push_back(b_.matrix(named("left", i), MatrixUse::Left, type, matrix.m, matrix.k));
+    left_.push_back(add("left", i, MatrixUse::Left, type, matrix.m, matrix.k));
   for (int i = 0; i < part_.columns; ++i)
-    right_.push_back(b_.matrix(named("right", i), MatrixUse::Right, type, matrix.k, matrix.n));
+    right_.push_back(add("right", i, MatrixUse::Right, type, matrix.k, matrix.n));
   for (int i = 0; i < part_.rows * part_.columns; ++i) {
-    sums_.push_back(b_.matrix(named("sum", i), MatrixUse::Sum, Ty::F32, matrix.m, matrix.n));
+    sums_.push_back(add("sum", i, MatrixUse::Sum, Ty::F32, matrix.m, matrix.n));
     b_.matrix_zero(sums_.back());
   }
 }
@@ -78,10 +84,11 @@ void MatrixTile::multiply(const MatrixBlock& block, Value a_buffer, Value b_buff
 Status MatrixTile::store_row(int matrix_row, int sums) {
   const Tile& t = w_.tile;
   const int line = t.columns + kSumPad, rows = part_.stored_rows;
+  const uint32_t align = t.matrix.n % 4 == 0 ? 4 : 1;
   for (size_t c = 0; c < right_.size(); ++c) {
     const Value column = column_ + static_cast<int64_t>(c) * t.matrix.n;
     b_.matrix_store(sums_[static_cast<size_t>(matrix_row) * right_.size() + c], sums,
-                    row_ * line + column, static_cast<uint32_t>(line));
+                    row_ * line + column, static_cast<uint32_t>(line), false, align);
   }
   b_.barrier();
   const int width = t.columns / 4;

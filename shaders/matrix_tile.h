@@ -3,7 +3,8 @@
 // come to shared memory.
 //
 // A workgroup of 2 rows of subgroups computes Tile::rows x Tile::columns elements of C. A subgroup
-// has several rows and columns of matrices as accumulators.
+// has several rows and columns of matrices as accumulators. If the whole workgroup holds matrices
+// together (MmaScope::Workgroup), it counts as one subgroup here.
 #pragma once
 
 #include <vector>
@@ -12,17 +13,20 @@
 
 namespace reprise::shaders {
 
-inline constexpr int kSideRows = 2;  // subgroups of a workgroup along M
+inline constexpr int kSideRows = 2;  // subgroups of a workgroup along M, if they hold matrices
 
 /// How a workgroup's tile is divided.
 struct MatrixDivision {
   explicit MatrixDivision(const Tile& t)
-      : side_columns(static_cast<int>(t.workgroup / t.subgroup_size) / kSideRows),
-        rows(t.rows / kSideRows / static_cast<int>(t.matrix.m)),
+      : whole(t.matrix.scope == MmaScope::Workgroup),
+        side_rows(whole ? 1 : kSideRows),
+        side_columns(whole ? 1 : static_cast<int>(t.workgroup / t.subgroup_size) / kSideRows),
+        rows(t.rows / side_rows / static_cast<int>(t.matrix.m)),
         columns(t.columns / side_columns / static_cast<int>(t.matrix.n)),
-        stored_rows(kSideRows * static_cast<int>(t.matrix.m)) {}
+        stored_rows(side_rows * static_cast<int>(t.matrix.m)) {}
 
-  int side_columns;
+  bool whole;  // the workgroup holds matrices together
+  int side_rows, side_columns;
   int rows, columns;  // matrices of a subgroup
   int stored_rows;    // of C that go through shared memory at once
 };
@@ -31,8 +35,8 @@ struct MatrixDivision {
 inline constexpr int kFragmentPad = 8;  // of 16 bits
 inline constexpr int kSumPad = 4;       // fp32 sums
 
-/// How the matrices of a workgroup are arranged: its subgroups along N, the matrices of a subgroup
-/// along M and N, and the values of k of a step.
+/// How the matrices of a workgroup are arranged: its subgroups along N (1 for the workgroup
+/// itself), the matrices of a subgroup along M and N, and the values of k of a step.
 struct MatrixArrangement {
   int side_columns, rows, columns, step;
 };

@@ -142,6 +142,7 @@ std::string Tile::describe() const {
   std::string s(schedule->name());
   s += " " + std::to_string(rows) + "x" + std::to_string(columns);
   if (matrix) s += "x" + std::to_string(step);
+  if (matrix.scope == MmaScope::Workgroup) s += " of a workgroup";
   if (stages > 0) s += ", " + std::to_string(stages) + " stages";
   if (slices > 1) s += " in " + std::to_string(slices) + " slices";
   if (splits > 1) s += ", K split in " + std::to_string(splits);

@@ -5,15 +5,16 @@ namespace reprise::app {
 namespace {
 
 /// What matrix units multiply: "16x16x16 in fp16 with fp32 sums".
-Json matrices_json(const DeviceFacts& f) {
+Json matrices_json(const std::vector<MmaConfig>& matrices) {
   Json out = Json::array();
-  for (const MmaConfig& m : f.matrices) out.push_back(m.str());
+  for (const MmaConfig& m : matrices) out.push_back(m.str());
   return out;
 }
 
 Json facts_json(const DeviceFacts& f) {
   return {{"int64", f.int64},
           {"float16", f.float16},
+          {"exact_halves", f.exact_halves},
           {"float64", f.float64},
           {"storage8", f.storage8},
           {"storage16", f.storage16},
@@ -22,10 +23,13 @@ Json facts_json(const DeviceFacts& f) {
           {"subgroup_shuffle", f.subgroup_shuffle},
           {"subgroup_extended_types", f.subgroup_extended_types},
           {"cooperative_matrix", !f.matrices.empty()},
-          {"matrices", matrices_json(f)},
+          {"matrices", matrices_json(f.matrices)},
+          {"flexible_matrices", matrices_json(f.flexible_matrices)},
           {"slow_loads", f.driver.slow_loads},
           {"max_loop_iterations", f.driver.max_loop_iterations},
           {"subgroup_size", f.subgroup_size},
+          {"least_subgroup_size", f.least_subgroup_size},
+          {"largest_subgroup_size", f.largest_subgroup_size},
           {"max_workgroup_invocations", f.max_workgroup_invocations},
           {"max_shared_bytes", f.max_shared_bytes},
           {"max_grid", {f.max_grid[0], f.max_grid[1], f.max_grid[2]}},

@@ -39,4 +39,21 @@ std::optional<MmaConfig> matrix_of(const VkCooperativeMatrixPropertiesKHR& row) 
                    subgroup ? MmaScope::Subgroup : MmaScope::Workgroup};
 }
 
+std::optional<MmaConfig> matrix_of(const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& row) {
+  VkCooperativeMatrixPropertiesKHR sized{};
+  sized.MSize = row.MGranularity;
+  sized.NSize = row.NGranularity;
+  sized.KSize = row.KGranularity;
+  sized.AType = row.AType;
+  sized.BType = row.BType;
+  sized.CType = row.CType;
+  sized.ResultType = row.ResultType;
+  sized.saturatingAccumulation = row.saturatingAccumulation;
+  sized.scope = row.scope;
+  std::optional<MmaConfig> matrix = matrix_of(sized);
+  if (matrix && matrix->scope == MmaScope::Workgroup)
+    matrix->invocations = row.workgroupInvocations;
+  return matrix;
+}
+
 }  // namespace reprise::vulkan

@@ -1,5 +1,6 @@
-// Declares VK_KHR_cooperative_matrix and VK_KHR_shader_bfloat16 for Vulkan headers that are older
-// than the extensions, such as those of Debian 12 (1.3.239), and translates properties of matrices.
+// Declares VK_KHR_cooperative_matrix, VK_KHR_shader_bfloat16 and VK_NV_cooperative_matrix2 for
+// Vulkan headers that are older than the extensions, such as those of Debian 12 (1.3.239), and
+// translates properties of matrices.
 #pragma once
 
 #include <optional>
@@ -69,6 +70,51 @@ struct VkPhysicalDeviceShaderBfloat16FeaturesKHR {
 };
 #endif
 
+#ifndef VK_NV_cooperative_matrix2
+#define VK_NV_cooperative_matrix2 1
+#define VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME "VK_NV_cooperative_matrix2"
+
+inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV =
+    static_cast<VkStructureType>(1000593000);
+inline constexpr auto VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV =
+    static_cast<VkStructureType>(1000593001);
+inline constexpr auto VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV =
+    static_cast<VkStructureType>(1000593002);
+
+struct VkPhysicalDeviceCooperativeMatrix2FeaturesNV {
+  VkStructureType sType;
+  void* pNext;
+  VkBool32 cooperativeMatrixWorkgroupScope;
+  VkBool32 cooperativeMatrixFlexibleDimensions;
+  VkBool32 cooperativeMatrixReductions;
+  VkBool32 cooperativeMatrixConversions;
+  VkBool32 cooperativeMatrixPerElementOperations;
+  VkBool32 cooperativeMatrixTensorAddressing;
+  VkBool32 cooperativeMatrixBlockLoads;
+};
+
+struct VkPhysicalDeviceCooperativeMatrix2PropertiesNV {
+  VkStructureType sType;
+  void* pNext;
+  uint32_t cooperativeMatrixWorkgroupScopeMaxWorkgroupSize;
+  uint32_t cooperativeMatrixFlexibleDimensionsMaxDimension;
+  uint32_t cooperativeMatrixWorkgroupScopeReservedSharedMemory;
+};
+
+struct VkCooperativeMatrixFlexibleDimensionsPropertiesNV {
+  VkStructureType sType;
+  void* pNext;
+  uint32_t MGranularity, NGranularity, KGranularity;
+  VkComponentTypeKHR AType, BType, CType, ResultType;
+  VkBool32 saturatingAccumulation;
+  VkScopeKHR scope;
+  uint32_t workgroupInvocations;
+};
+
+using PFN_vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV = VkResult(VKAPI_PTR*)(
+    VkPhysicalDevice, uint32_t*, VkCooperativeMatrixFlexibleDimensionsPropertiesNV*);
+#endif
+
 namespace reprise::vulkan {
 
 // Component types of extensions that are newer than most headers: VK_KHR_shader_bfloat16 and
@@ -79,5 +125,7 @@ inline constexpr auto kE5M2Component = static_cast<VkComponentTypeKHR>(100049100
 
 /// What a row of the driver says, or nothing if it has types or a scope that we do not know.
 std::optional<MmaConfig> matrix_of(const VkCooperativeMatrixPropertiesKHR& row);
+/// The same of a row that lists the least sizes.
+std::optional<MmaConfig> matrix_of(const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& row);
 
 }  // namespace reprise::vulkan

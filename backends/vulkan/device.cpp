@@ -79,7 +79,10 @@ Status adopt_device(Driver& d, const BorrowedVulkan& b) {
   d.lock_queue = b.lock_queue;
   d.unlock_queue = b.unlock_queue;
   DeviceFacts& f = d.physical.info.facts;
-  f.matrices.clear();  // it is unknown whether the application enabled them
+  // It is unknown whether the application enabled them.
+  f.matrices.clear();
+  f.flexible_matrices.clear();
+  f.least_subgroup_size = f.largest_subgroup_size = 0;  // nor whether it enabled their control
   const DeviceFacts offered = f;
   if (b.no_buffer_address && f.buffer_address) d.physical.use_descriptors();
   d.physical.update_after_bind = d.physical.update_after_bind && b.update_after_bind;
@@ -88,8 +91,8 @@ Status adopt_device(Driver& d, const BorrowedVulkan& b) {
   f.float64 = f.float64 && b.float64;
   f.storage8 = f.storage8 && b.storage8;
   f.storage16 = f.storage16 && b.storage16;
+  f.exact_halves = f.exact_halves && f.float16;
   if (f != offered) d.physical.info.offered = offered;
-  d.physical.min_subgroup_size = d.physical.max_subgroup_size = 0;
   d.physical.full_subgroups = false;
   return {};
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace reprise::vulkan {
 namespace {
@@ -57,6 +58,18 @@ void link(void**& tail, T& s, VkStructureType type) {
   tail = &s.pNext;
 }
 
+/// What a driver lists, if the features that it needs are there.
+std::optional<MmaConfig> usable_matrix(const std::optional<MmaConfig>& matrix,
+                                       const FeatureChain& chain) {
+  if (!matrix) return matrix;
+  const bool bfloats = matrix->types.a == MmaType::BF16 || matrix->types.b == MmaType::BF16;
+  const bool has_bfloats = chain.bfloat16.shaderBFloat16CooperativeMatrix != VK_FALSE;
+  const bool has_workgroups = chain.matrix2.cooperativeMatrixWorkgroupScope != VK_FALSE;
+  const bool usable =
+      (!bfloats || has_bfloats) && (matrix->scope != MmaScope::Workgroup || has_workgroups);
+  return usable ? matrix : std::nullopt;
+}
+
 }  // namespace
 
 bool PhysicalDevice::has(const char* extension) const {
@@ -102,6 +115,8 @@ void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chai
   }
   if (has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME))
     link(tail, chain.bfloat16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
+  if (has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME))
+    link(tail, chain.matrix2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
   instance.fn().features2(handle, &chain.core);
 }
 
@@ -121,6 +136,11 @@ void PhysicalDevice::keep_used(FeatureChain& chain) const {
   chain.timeline.timelineSemaphore = queues.transfer_queues > 0 ? VK_TRUE : VK_FALSE;
   chain.matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
   chain.bfloat16.shaderBFloat16DotProduct = VK_FALSE;
+  chain.matrix2.cooperativeMatrixReductions = VK_FALSE;
+  chain.matrix2.cooperativeMatrixConversions = VK_FALSE;
+  chain.matrix2.cooperativeMatrixPerElementOperations = VK_FALSE;
+  chain.matrix2.cooperativeMatrixTensorAddressing = VK_FALSE;
+  chain.matrix2.cooperativeMatrixBlockLoads = VK_FALSE;
   VkPhysicalDeviceDescriptorIndexingFeatures none{};
   none.sType = chain.indexing.sType;
   none.pNext = chain.indexing.pNext;
@@ -206,10 +226,7 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
     link(tail, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   instance.fn().properties2(handle, &p2);
-  if (!miscompiles_preserved_floats(driver_)) {
-    preserved = {floats.shaderSignedZeroInfNanPreserveFloat16 == VK_TRUE,
-                 floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
-  }
+  fill_float_modes(floats);
 
   DeviceFacts& f = info.facts;
   const VkPhysicalDeviceLimits& l = properties.limits;
@@ -231,9 +248,38 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   if (maintenance4.maxBufferSize > 0)
     f.max_buffer_bytes = std::min(f.max_buffer_bytes, maintenance4.maxBufferSize);
   if ((control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
-    min_subgroup_size = control.minSubgroupSize;
-    max_subgroup_size = control.maxSubgroupSize;
+    f.least_subgroup_size = control.minSubgroupSize;
+    f.largest_subgroup_size = control.maxSubgroupSize;
   }
+}
+
+void PhysicalDevice::fill_float_modes(const VkPhysicalDeviceFloatControlsProperties& floats) {
+  const auto widths = [](VkBool32 f16, VkBool32 f32, VkBool32 f64) {
+    return FloatWidths{f16 != VK_FALSE, f32 != VK_FALSE, f64 != VK_FALSE};
+  };
+  if (!miscompiles_preserved_floats(driver_)) {
+    float_modes.special_values = widths(floats.shaderSignedZeroInfNanPreserveFloat16,
+                                        floats.shaderSignedZeroInfNanPreserveFloat32, VK_FALSE);
+  }
+  const auto together = [](VkShaderFloatControlsIndependence independence) {
+    return independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+  };
+  // Modules set these modes for halves and doubles, but never for floats of 32 bits.
+  if (together(floats.denormBehaviorIndependence) || together(floats.roundingModeIndependence))
+    return;
+  float_modes.subnormals =
+      widths(floats.shaderDenormPreserveFloat16, VK_FALSE, floats.shaderDenormPreserveFloat64);
+  float_modes.nearest =
+      widths(floats.shaderRoundingModeRTEFloat16, VK_FALSE, floats.shaderRoundingModeRTEFloat64);
+  const bool keeps = float_modes.subnormals.f16 || keeps_subnormal_halves(driver_);
+  if (!keeps || !float_modes.nearest.f16) return;
+  const auto separate = [](VkShaderFloatControlsIndependence independence, bool f64) {
+    return independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL || f64;
+  };
+  const bool with_doubles =
+      separate(floats.denormBehaviorIndependence, float_modes.subnormals.f64) &&
+      separate(floats.roundingModeIndependence, float_modes.nearest.f64);
+  exact_halves_ = with_doubles ? ExactHalves::Always : ExactHalves::WithoutFloat64;
 }
 
 // A descriptor covers a part of the memory only, and begins at a multiple of up to 256 bytes.
@@ -243,6 +289,7 @@ void PhysicalDevice::use_descriptors() {
   f.max_buffer_bytes = std::min<uint64_t>(
       f.max_buffer_bytes, properties.limits.maxStorageBufferRange - kMaxOffsetAlignment);
   f.matrices.clear();
+  f.flexible_matrices.clear();
 }
 
 void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeatures& hidden) {
@@ -254,6 +301,8 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   f.float64 = chain.core.features.shaderFloat64 != VK_FALSE;
   f.storage8 = chain.storage8.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = chain.storage16.storageBuffer16BitAccess != VK_FALSE;
+  f.exact_halves = f.float16 && (exact_halves_ == ExactHalves::Always ||
+                                 (exact_halves_ == ExactHalves::WithoutFloat64 && !f.float64));
   f.subgroup_extended_types = chain.subgroup_types.shaderSubgroupExtendedTypes != VK_FALSE;
   f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE && !hidden.buffer_address;
   update_after_bind = chain.indexing.descriptorBindingStorageBufferUpdateAfterBind != VK_FALSE &&
@@ -261,16 +310,17 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   // Modules with cooperative matrices use the Vulkan memory model.
   if (chain.matrix.cooperativeMatrix != VK_FALSE &&
       chain.memory_model.vulkanMemoryModel != VK_FALSE)
-    fill_matrices(instance, chain.bfloat16.shaderBFloat16CooperativeMatrix != VK_FALSE);
+    fill_matrices(instance, chain);
   if (chain.timeline.timelineSemaphore == VK_FALSE || hidden.transfer_queues)
     queues.transfer_queues = 0;
   if (!f.buffer_address) use_descriptors();
   if (chain.subgroup_size.subgroupSizeControl == VK_FALSE)
-    min_subgroup_size = max_subgroup_size = 0;
-  full_subgroups = max_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
+    f.least_subgroup_size = f.largest_subgroup_size = 0;
+  full_subgroups =
+      f.largest_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
 }
 
-void PhysicalDevice::fill_matrices(const Instance& instance, bool bfloat16) {
+void PhysicalDevice::fill_matrices(const Instance& instance, const FeatureChain& chain) {
   const auto query = instance.fn().matrix_properties;
   uint32_t n = 0;
   if (!query || query(handle, &n, nullptr) != VK_SUCCESS) return;
@@ -279,12 +329,33 @@ void PhysicalDevice::fill_matrices(const Instance& instance, bool bfloat16) {
   std::vector<VkCooperativeMatrixPropertiesKHR> all(n, blank);
   if (query(handle, &n, all.data()) < 0) return;
   all.resize(std::min<size_t>(n, all.size()));
-  for (const auto& p : all) {
-    const std::optional<MmaConfig> matrix = matrix_of(p);
-    const bool uses_bfloat16 =
-        matrix && (matrix->types.a == MmaType::BF16 || matrix->types.b == MmaType::BF16);
-    if (matrix && (bfloat16 || !uses_bfloat16)) info.facts.matrices.push_back(*matrix);
-  }
+  for (const auto& p : all)
+    if (const auto matrix = usable_matrix(matrix_of(p), chain))
+      info.facts.matrices.push_back(*matrix);
+  fill_flexible_matrices(instance, chain);
+}
+
+void PhysicalDevice::fill_flexible_matrices(const Instance& instance, const FeatureChain& chain) {
+  const auto query = instance.fn().flexible_properties;
+  uint32_t n = 0;
+  if (chain.matrix2.cooperativeMatrixFlexibleDimensions == VK_FALSE || !query ||
+      query(handle, &n, nullptr) != VK_SUCCESS)
+    return;
+  VkCooperativeMatrixFlexibleDimensionsPropertiesNV blank{};
+  blank.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV;
+  std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> all(n, blank);
+  if (query(handle, &n, all.data()) < 0) return;
+  all.resize(std::min<size_t>(n, all.size()));
+  for (const auto& p : all)
+    if (const auto matrix = usable_matrix(matrix_of(p), chain))
+      info.facts.flexible_matrices.push_back(*matrix);
+  VkPhysicalDeviceProperties2 p2{};
+  p2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  void** tail = &p2.pNext;
+  VkPhysicalDeviceCooperativeMatrix2PropertiesNV reserved{};
+  link(tail, reserved, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV);
+  instance.fn().properties2(handle, &p2);
+  info.facts.reserved_shared_bytes = reserved.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
 }
 
 void PhysicalDevice::choose_extensions() {
@@ -307,6 +378,8 @@ void PhysicalDevice::choose_extensions() {
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   if (has(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME))
     extensions.push_back(VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME);
+  if (has(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME))
+    extensions.push_back(VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
   // For imported memory.
   for (const char* name : kExternalMemoryExtensions)
     if (has(name)) extensions.push_back(name);

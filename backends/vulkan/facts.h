@@ -1,6 +1,7 @@
 // The facts of a physical device, and the features to enable when it is opened.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@ struct FeatureChain {
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{};
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
   VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{};
+  VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{};
 };
 
 /// The families of queues that a device is opened with.
@@ -54,9 +56,7 @@ struct PhysicalDevice {
   QueueFamilies queues;
   std::vector<VkQueueFlags> families;  // what the queues of each family can do
   uint32_t timestamp_bits = 0;
-  // The subgroup sizes that a pipeline may require; both 0 if the device has no such control.
-  uint32_t min_subgroup_size = 0, max_subgroup_size = 0;
-  PreservedFloats preserved;    // the float modes that modules may use
+  FloatModes float_modes;       // that modules may use
   bool full_subgroups = false;  // a pipeline may require full subgroups
   // Whether descriptors of storage buffers may change after they were recorded. Used only if there
   // are no buffer addresses.
@@ -79,11 +79,16 @@ struct PhysicalDevice {
   void fill_identity(const Instance& instance);
   void fill_features(const Instance& instance, const HiddenFeatures& hidden);
   void fill_limits(const Instance& instance);
-  void fill_matrices(const Instance& instance, bool bfloat16);
+  void fill_float_modes(const VkPhysicalDeviceFloatControlsProperties& floats);
+  void fill_matrices(const Instance& instance, const FeatureChain& chain);
+  void fill_flexible_matrices(const Instance& instance, const FeatureChain& chain);
   void choose_extensions();
   void choose_queues(const Instance& instance);
   std::vector<std::string> available_;  // extensions of the device
   VkDriverId driver_ = VK_DRIVER_ID_MAX_ENUM;
+  /// On which devices conversions to fp16 round to nearest even and keep subnormal numbers.
+  enum class ExactHalves : uint8_t { Never, WithoutFloat64, Always };
+  ExactHalves exact_halves_ = ExactHalves::Never;
 };
 
 }  // namespace reprise::vulkan

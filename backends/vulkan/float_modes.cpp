@@ -1,45 +1,88 @@
 #include "backends/vulkan/float_modes.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <utility>
 
 #include "backends/vulkan/spirv_words.h"
 
 namespace reprise::vulkan {
 namespace {
 
-// From the tables of instructions, execution modes and capabilities in SPIR-V 1.6, section 3.
 constexpr uint32_t kOpExecutionMode = 16;
-constexpr uint32_t kSignedZeroInfNanPreserve = 4461;            // mode
-constexpr uint32_t kSignedZeroInfNanPreserveCapability = 4466;  // capability
+
+/// A mode and its capability, from the tables of SPIR-V 1.6, section 3.
+struct Mode {
+  uint32_t number, capability;
+  FloatWidths FloatModes::*supported;
+};
+constexpr std::array kModes{Mode{4459, 4464, &FloatModes::subnormals},
+                            Mode{4461, 4466, &FloatModes::special_values},
+                            Mode{4462, 4467, &FloatModes::nearest}};
+
+class ModeFilter {
+ public:
+  explicit ModeFilter(const FloatModes& supported) : supported_(supported) {}
+
+  void take(std::span<const uint32_t> instruction) {
+    const uint32_t op = instruction[0] & 0xffffU;
+    if (op == kOpExecutionMode && instruction.size() == 4) {
+      const size_t n = find(instruction[2], &Mode::number);
+      if (n != kModes.size()) {
+        if (!(supported_.*kModes[n].supported).supports(instruction[3])) return;
+        kept_modes_[n] = true;
+      }
+    }
+    if (op == kOpCapability && instruction.size() == 2) {
+      const size_t n = find(instruction[1], &Mode::capability);
+      if (n != kModes.size()) places_[n] = words_.size();
+    }
+    words_.insert(words_.end(), instruction.begin(), instruction.end());
+  }
+
+  std::vector<uint32_t> finish() {
+    std::vector<size_t> unused;
+    for (size_t n = 0; n < kModes.size(); ++n)
+      if (places_[n] != 0 && !kept_modes_[n]) unused.push_back(places_[n]);
+    std::sort(unused.rbegin(), unused.rend());
+    for (const size_t place : unused) {
+      const auto first = words_.begin() + static_cast<std::ptrdiff_t>(place);
+      words_.erase(first, first + 2);
+    }
+    return std::move(words_);
+  }
+
+  std::vector<uint32_t>& words() { return words_; }
+
+ private:
+  static size_t find(uint32_t number, uint32_t Mode::*of) {
+    const auto it = std::ranges::find(kModes, number, of);
+    return static_cast<size_t>(it - kModes.begin());
+  }
+
+  const FloatModes& supported_;
+  std::vector<uint32_t> words_;
+  std::array<size_t, kModes.size()> places_{};  // of the capabilities; 0: there is none
+  std::array<bool, kModes.size()> kept_modes_{};
+};
 
 }  // namespace
 
 std::vector<uint32_t> with_supported_modes(std::span<const uint32_t> module,
-                                           const PreservedFloats& preserved) {
+                                           const FloatModes& supported) {
   const auto as_it_is = [&] { return std::vector<uint32_t>(module.begin(), module.end()); };
   if (module.size() < kModuleHeaderWords) return as_it_is();
-  std::vector<uint32_t> kept(module.begin(), module.begin() + kModuleHeaderWords);
-  kept.reserve(module.size());
-  size_t capability = 0, modes = 0;
+  ModeFilter filter(supported);
+  filter.words().reserve(module.size());
+  filter.words().assign(module.begin(), module.begin() + kModuleHeaderWords);
   for (size_t at = kModuleHeaderWords; at < module.size();) {
-    const uint32_t op = module[at] & 0xffffU;
     const size_t words = module[at] >> 16U;
     if (words == 0 || words > module.size() - at) return as_it_is();
-    const auto instruction = module.subspan(at, words);
+    filter.take(module.subspan(at, words));
     at += words;
-    const bool mode =
-        op == kOpExecutionMode && words == 4 && instruction[2] == kSignedZeroInfNanPreserve;
-    if (op == kOpCapability && words == 2 && instruction[1] == kSignedZeroInfNanPreserveCapability)
-      capability = kept.size();
-    if (mode && !preserved.supports(instruction[3])) continue;
-    kept.insert(kept.end(), instruction.begin(), instruction.end());
-    modes += mode ? 1 : 0;
   }
-  if (capability != 0 && modes == 0) {
-    const auto first = kept.begin() + static_cast<std::ptrdiff_t>(capability);
-    kept.erase(first, first + 2);
-  }
-  return kept;
+  return filter.finish();
 }
 
 }  // namespace reprise::vulkan

@@ -131,6 +131,8 @@ Status Instance::load_functions(PFN_vkGetInstanceProcAddr get) {
   load(fn_.create_device, "vkCreateDevice");
   load(fn_.get_device_proc_addr, "vkGetDeviceProcAddr");
   load(fn_.matrix_properties, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR", false);
+  load(fn_.flexible_properties,
+       "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV", false);
   load(fn_.create_messenger, "vkCreateDebugUtilsMessengerEXT", false);
   load(fn_.destroy_messenger, "vkDestroyDebugUtilsMessengerEXT", false);
   if (complete) return {};

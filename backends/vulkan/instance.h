@@ -32,6 +32,8 @@ struct InstanceTable {
   PFN_vkGetDeviceProcAddr get_device_proc_addr = nullptr;
   // Null without their extensions.
   PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR matrix_properties = nullptr;
+  PFN_vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV flexible_properties =
+      nullptr;
   PFN_vkCreateDebugUtilsMessengerEXT create_messenger = nullptr;
   PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger = nullptr;
 };

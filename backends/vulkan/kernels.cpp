@@ -105,9 +105,7 @@ Status Kernels::check_code(const plan::KernelCode& code) const {
                        " bytes of shared memory, " + driver_->physical.info.id + " has " +
                        std::to_string(f.max_shared_bytes));
   }
-  const bool can_require = code.subgroup_size >= driver_->physical.min_subgroup_size &&
-                           code.subgroup_size <= driver_->physical.max_subgroup_size;
-  if (code.subgroup_size != 0 && !can_require && code.subgroup_size != f.subgroup_size) {
+  if (code.subgroup_size != 0 && !f.has_subgroups_of(code.subgroup_size)) {
     return unsupported(subject + " needs subgroups of " + std::to_string(code.subgroup_size) +
                        ", " + driver_->physical.info.id + " has " +
                        std::to_string(f.subgroup_size));
@@ -162,7 +160,7 @@ Result<OwnedPipeline> Kernels::create_pipeline(const plan::KernelCode& code,
   Driver& d = *driver_;
   VkShaderModuleCreateInfo module_info{};
   module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-  const std::vector<uint32_t> words = with_supported_modes(code.spirv, d.physical.preserved);
+  const std::vector<uint32_t> words = with_supported_modes(code.spirv, d.physical.float_modes);
   module_info.codeSize = words.size() * sizeof(uint32_t);
   module_info.pCode = words.data();
   VkShaderModule module_handle = VK_NULL_HANDLE;
@@ -177,7 +175,8 @@ Result<OwnedPipeline> Kernels::create_pipeline(const plan::KernelCode& code,
   VkComputePipelineCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-  if (code.subgroup_size != 0 && d.physical.max_subgroup_size != 0) info.stage.pNext = &subgroup;
+  if (code.subgroup_size != 0 && d.physical.info.facts.largest_subgroup_size != 0)
+    info.stage.pNext = &subgroup;
   if (info.stage.pNext != nullptr && d.physical.full_subgroups &&
       code.workgroup[0] % code.subgroup_size == 0)
     info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;

@@ -32,4 +32,8 @@ bool miscompiles_preserved_floats(VkDriverId driver) {
   return driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
 }
 
+bool keeps_subnormal_halves(VkDriverId driver) {
+  return driver == VK_DRIVER_ID_MESA_LLVMPIPE || driver == VK_DRIVER_ID_NVIDIA_PROPRIETARY;
+}
+
 }  // namespace reprise::vulkan

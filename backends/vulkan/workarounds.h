@@ -13,5 +13,9 @@ namespace reprise::vulkan {
 DriverTraits driver_traits(VkDriverId driver, std::string_view info);
 /// workarounds::kPreservedFloats: the driver reports support for the mode but miscompiles it.
 bool miscompiles_preserved_floats(VkDriverId driver);
+/// Whether conversions to fp16 keep subnormal numbers although the driver does not offer to
+/// (DenormPreserve). llvmpipe converts by instructions of the CPU that keep them:
+/// tests/emit/halves_test.cpp proves it. NVIDIA's instructions to fp16 cannot flush (PTX ISA, cvt).
+bool keeps_subnormal_halves(VkDriverId driver);
 
 }  // namespace reprise::vulkan

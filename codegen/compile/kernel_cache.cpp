@@ -40,7 +40,7 @@ Result<KernelCache::Known> KernelCache::legal_form(const kernel::Kernel& k,
   const kernel::LegalizeFor needed = kernel::relevant(target, k);
   const auto with_flags = [&](const std::string& kernel) {
     return key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads,
-                needed.exact, needed.long_vectors, needed.joins_accesses},
+                needed.exact, needed.exact_halves, needed.long_vectors, needed.joins_accesses},
                kernel);
   };
   std::string numbered;

@@ -28,6 +28,8 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
       {need.subgroup_shuffle, p.needs_subgroup_shuffle, "subgroup shuffles"},
       {need.subgroup_extended_types, p.needs_subgroup_extended_types,
        "subgroup operations on 64-bit integers and fp16"},
+      {need.exact_halves, p.api == Api::Cuda || p.needs_exact_halves,
+       "fp16 conversions that round to nearest"},
       {need.async_copies, shaders::TargetFacts::has_async_copies(p), "asynchronous copies"},
       {need.matrix_elements, shaders::TargetFacts::has_matrix_elements(p), "elements of matrices"},
       {need.views != 0, shaders::TargetFacts(p).has_teams(), "copies of boxes"},
@@ -55,6 +57,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   out.storage8 = target.predicate.needs_storage8;
   out.storage16 = target.predicate.needs_storage16;
   out.exact = target.predicate.api == Api::Cuda;
+  out.exact_halves = out.exact || target.predicate.needs_exact_halves;
   out.long_vectors = target.predicate.api == Api::Cuda;
   out.joins_accesses = !target.cpu_type();
   return out;
@@ -182,8 +185,10 @@ Status KernelTable::emit(const kernel::Kernel& k, const std::string& structure,
 Status KernelTable::show(const kernel::Kernel& k, const plan::KernelCode& code) {
   if (context_.options.on_kernel_ir) context_.options.on_kernel_ir(target_.name, k);
   if (!context_.options.on_kernel) return {};
-  // CUDA never gets a schedule for another subgroup size, so such a kernel has no CUDA text.
-  const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
+  // CUDA never gets a schedule for another subgroup size, or with matrices of a workgroup, so such
+  // a kernel has no CUDA text.
+  const bool shown = (k.required_subgroup_size == 0 || k.required_subgroup_size == 32) &&
+                     kernel::requirements(k).matrix.scope != MmaScope::Workgroup;
   std::string text = code.cuda;
   if (target_.predicate.api != Api::Cuda && shown) {
     RP_ASSIGN(text, emit::cuda(k));

@@ -11,13 +11,17 @@ std::vector<lower::Target> vulkan_targets() {
   full.predicate.needs_int64 = true;
   full.predicate.needs_storage8 = true;
   full.predicate.needs_storage16 = true;
+  // Of models that have halves; else it equals the one above.
+  lower::Target halves = full;
+  halves.name = "vulkan-float16";
+  halves.predicate.needs_float16 = true;
+  halves.predicate.needs_exact_halves = true;
   lower::Target small;
   small.name = "vulkan-baseline";
-  // Most GPUs have matrices of this shape. matrix_sg8 has lavapipe's, which are slower than its
-  // subgroup tiles.
-  lower::Target matrix = full;
+  // NVIDIA's and AMD's GPUs have matrices of this shape. matrix_sg8 has lavapipe's, which are
+  // slower than its subgroup tiles.
+  lower::Target matrix = halves;
   matrix.name = "vulkan-matrix";
-  matrix.predicate.needs_float16 = true;
   matrix.predicate.needs_subgroup_shuffle = true;
   matrix.predicate.subgroup_size = 32;
   matrix.predicate.matrices = {{16, 16, 16, kHalfMma}};
@@ -25,13 +29,24 @@ std::vector<lower::Target> vulkan_targets() {
   matrix.predicate.workgroup_invocations = 256;  // the largest cooperative tiles
   lower::Target matrix_bf16 = matrix;
   matrix_bf16.name = "vulkan-matrix-bf16";
-  matrix_bf16.predicate.needs_float16 = false;
+  matrix_bf16.predicate.needs_float16 = matrix_bf16.predicate.needs_exact_halves = false;
   matrix_bf16.predicate.matrices = {{16, 16, 16, kBfloatMma}};
   lower::Target matrix_sg8 = matrix;
   matrix_sg8.name = "vulkan-matrix-sg8";
   matrix_sg8.predicate.subgroup_size = 8;
   matrix_sg8.predicate.matrices = {{8, 8, 8, kHalfMma}};
   matrix_sg8.on_request = true;
+  lower::Target matrix_sg16 = matrix;  // of Intel GPUs since Xe2
+  matrix_sg16.name = "vulkan-matrix-sg16";
+  matrix_sg16.predicate.subgroup_size = 16;
+  matrix_sg16.predicate.matrices = {{8, 16, 16, kHalfMma}};
+  // Matrices that a workgroup of 256 holds together (VK_NV_cooperative_matrix2). No device has run
+  // these kernels yet.
+  lower::Target matrix_workgroup = matrix;
+  matrix_workgroup.name = "vulkan-matrix-workgroup";
+  matrix_workgroup.predicate.matrices = {{32, 128, 16, kHalfMma, MmaScope::Workgroup, 256}};
+  matrix_workgroup.predicate.shared_bytes = 44U << 10U;  // and what such devices reserve
+  matrix_workgroup.on_request = true;
   lower::Target cpu = full;
   cpu.name = "vulkan-cpu-int64";
   cpu.predicate.cpu_type = true;
@@ -55,8 +70,8 @@ std::vector<lower::Target> vulkan_targets() {
   descriptors.name = "vulkan-descriptors";
   descriptors.predicate.storage_buffers = 16;
   descriptors.on_request = true;
-  return {cpu_slow,    cpu_sg8,    cpu,  cpu_small, matrix,
-          matrix_bf16, matrix_sg8, full, small,     descriptors};
+  return {cpu_slow,   cpu_sg8, cpu,  cpu_small, matrix_workgroup, matrix, matrix_sg16, matrix_bf16,
+          matrix_sg8, halves,  full, small,     descriptors};
 }
 
 lower::Target with_float64(lower::Target t) {

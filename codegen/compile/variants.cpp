@@ -38,6 +38,18 @@ void add_mma_types(const graph::Graph& g, const lower::Fusion& fusion, std::vect
     if (const auto types = lower::mma_types(g, group)) out.push_back(*types);
 }
 
+bool has_halves(const graph::Graph& g) {
+  return std::ranges::any_of(g.values(),
+                             [](const graph::Value& v) { return v.dtype == DType::F16; });
+}
+
+/// Whether a model, or a body in it, has tensors of fp16.
+bool has_halves(const CompileContext& context) {
+  return has_halves(context.model) ||
+         std::ranges::any_of(context.device_bodies.entries(),
+                             [](const auto& body) { return has_halves(*body->graph); });
+}
+
 /// The targets, each after its form with fp64 arithmetic, but for those that the user named.
 std::vector<lower::Target> float64_before(const std::vector<lower::Target>& all,
                                           const std::vector<std::string>& named) {
@@ -63,11 +75,15 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   const auto uses = [&](const MmaConfig& matrix) {
     return std::ranges::find(products, matrix.types) != products.end();
   };
-  // Without a GEMM for its matrices, a matrix variant of Vulkan would equal another variant.
+  // Without a GEMM for its matrices, or without halves, such a variant of Vulkan would equal
+  // another one.
+  const bool halves = has_halves(context);
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
-    return t.predicate.api == Api::Vulkan && !t.predicate.matrices.empty() && !named &&
-           std::ranges::none_of(t.predicate.matrices, uses);
+    if (t.predicate.api != Api::Vulkan || named) return false;
+    const auto& matrices = t.predicate.matrices;
+    return matrices.empty() ? t.predicate.needs_exact_halves && !halves
+                            : std::ranges::none_of(matrices, uses);
   });
   if (uses_float64(context, fusion)) {
     all = float64_before(all, o.targets);

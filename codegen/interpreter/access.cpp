@@ -393,12 +393,17 @@ void Interpreter::matrix(const Step& s, const Active& all) {
   const Inst& i = *s.inst;
   if (k_.matrices[matrix_of(i)].scope == MmaScope::Team) return team_matrix(s, all);
   const std::span<const uint32_t> active = all.list;
-  for (size_t first = 0; first < active.size() && !failed_; first += subgroup_size_) {
+  const uint32_t holders = holders_of(k_.matrices[first_matrix]);
+  for (size_t first = 0; first < active.size() && !failed_; first += holders) {
     const uint32_t n = active[first];
-    const size_t last = first + subgroup_size_ - 1;
-    const bool whole =
-        n % subgroup_size_ == 0 && last < active.size() && active[last] == n + subgroup_size_ - 1;
-    if (!whole) return violate(s.id, n, "uses a matrix that only some of its subgroup use");
+    const size_t last = first + holders - 1;
+    const bool whole = n % holders == 0 && last < active.size() && active[last] == n + holders - 1;
+    if (!whole) {
+      return violate(s.id, n,
+                     holders == subgroup_size_
+                         ? "uses a matrix that only some of its subgroup use"
+                         : "uses a matrix that only some of its workgroup use");
+    }
     if (i.op == Op::MatrixMulAdd) {
       if (!matrices_.multiply(MatrixOperands::of(i.imm), n / subgroup_size_, options_at(n)))
         violate(s.id, n, "multiplies a matrix before it is written");
@@ -422,9 +427,9 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
   const bool load = i.op == Op::MatrixLoad;
   const uint64_t lines = a.by_columns ? m.columns : m.rows;
   const uint64_t span = (lines - 1) * a.stride + (a.by_columns ? m.rows : m.columns);
-  for (uint32_t l = n; l < n + subgroup_size_; ++l) {
+  for (uint32_t l = n; l < n + holders_of(m); ++l) {
     if (s.in[0].u32[l] != s.in[0].u32[n])
-      return violate(s.id, l, "has another index of a matrix than others of its subgroup");
+      return violate(s.id, l, "has another index of a matrix than others that hold it");
   }
   if (!indices_fit(s, {i.args[0], span, array.count, i.align, array.name}, {{&n, 1}, false, 1}))
     return;
@@ -435,8 +440,8 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
   } else if (values.empty()) {
     return violate(s.id, n, "stores matrix " + m.name + " before it is written");
   }
-  // The device decides which invocation accesses an element, so the subgroup counts as an
-  // invocation of its own.
+  // The device decides which invocation accesses an element, so the subgroup or workgroup counts as
+  // an invocation of its own.
   const uint32_t invocation = static_cast<uint32_t>(all_.size()) + 1 + n / subgroup_size_;
   for (uint32_t r = 0; r < m.rows; ++r) {
     for (uint32_t c = 0; c < m.columns; ++c) {

@@ -248,6 +248,10 @@ class Interpreter {
 
   // --- Matrices
   void matrix(const Step& s, const Active& active);
+  /// How many invocations hold a matrix together, a workgroup or a subgroup.
+  uint32_t holders_of(const MatrixVar& m) const {
+    return m.scope == MmaScope::Workgroup ? k_.workgroup[0] : subgroup_size_;
+  }
 
   /// `n` is the first invocation of the subgroup.
   void matrix_access(const Step& s, uint32_t n);

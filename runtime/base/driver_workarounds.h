@@ -37,6 +37,10 @@ inline constexpr DriverWorkaround kOrderedInt64{
     "ordered comparisons of a sign-extended integer with a 64-bit constant are wrong, also where "
     "only unrolling shows the constant, or the integer was converted to a float",
     "tests/agreement/argmax_of_sizes.txt"};
+inline constexpr DriverWorkaround kWidenedHalves{
+    "Mesa llvmpipe", "26.2.6, not 22.3.6", "2026-12-01",
+    "a conversion to fp16 and back is dropped, and with it the rounding",
+    "tests/emit/halves_test.cpp"};
 inline constexpr DriverWorkaround kRoundedDoubles{
     "Mesa llvmpipe", "22.3.6, on processors without AVX-512", "2026-11-28",
     "RoundEven of the double 1.5 is 1, and from 2^24 on, doubles are not rounded at all: nor by "

@@ -26,6 +26,7 @@ std::string MmaConfig::str() const {
   out.append(" with ").append(name_of(types.sum)).append(" sums");
   if (scope == MmaScope::Team) out += " of four subgroups";
   if (scope == MmaScope::Workgroup) out += " of a workgroup";
+  if (invocations != 0) out += " of " + std::to_string(invocations);
   return out;
 }
 

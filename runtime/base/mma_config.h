@@ -44,6 +44,7 @@ struct MmaConfig {
   uint32_t m = 0, n = 0, k = 0;
   MmaTypes types = {};
   MmaScope scope = MmaScope::Subgroup;
+  uint32_t invocations = 0;  // of the workgroup that holds the matrices; 0 for other scopes
 
   explicit operator bool() const { return m != 0; }
   /// For people: "16x16x16 in fp16 with fp32 sums".

@@ -1,5 +1,6 @@
 #include "runtime/facts/device_facts.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "runtime/facts/cuda_arch.h"
@@ -35,6 +36,8 @@ const Feature kFeatures[] = {
      "shader_int64 (loads of 64 bits)"},
     {&Predicate::needs_float16, &DeviceFacts::float16, "fp16 arithmetic",
      "shader_float16 (arithmetic in fp16)"},
+    {&Predicate::needs_exact_halves, &DeviceFacts::exact_halves,
+     "fp16 conversions that round to nearest", nullptr},
     {&Predicate::needs_float64, &DeviceFacts::float64, "fp64 arithmetic",
      "shader_float64 (operators on doubles, which the host computes otherwise)"},
     {&Predicate::needs_storage8, &DeviceFacts::storage8, "8-bit storage",
@@ -50,6 +53,16 @@ const Feature kFeatures[] = {
 };
 
 }  // namespace
+
+bool DeviceFacts::multiplies(const MmaConfig& matrix) const {
+  const auto has_multiple = [&](const MmaConfig& least) {
+    MmaConfig sized = least;
+    sized.m = matrix.m, sized.n = matrix.n, sized.k = matrix.k;
+    return sized == matrix && matrix.m % least.m == 0 && matrix.n % least.n == 0 &&
+           matrix.k % least.k == 0;
+  };
+  return contains(matrices, matrix) || std::ranges::any_of(flexible_matrices, has_multiple);
+}
 
 std::string Predicate::missing_of_lent(const DeviceFacts& facts) const {
   std::string missing;
@@ -89,18 +102,20 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
   for (const Feature& f : kFeatures)
     if (this->*f.needed && !(facts.*f.present)) missing += (missing.empty() ? "" : ", ") + f.name;
   if (!missing.empty()) return "needs " + missing;
-  if (subgroup_size != 0 && subgroup_size != facts.subgroup_size) {
+  if (subgroup_size != 0 && !facts.has_subgroups_of(subgroup_size)) {
     return "needs subgroups of " + std::to_string(subgroup_size) + ", the device has " +
            std::to_string(facts.subgroup_size);
   }
+  uint32_t reserved = 0;
   for (const MmaConfig& matrix : matrices) {
-    if (!contains(facts.matrices, matrix)) return "needs cooperative matrices of " + matrix.str();
+    if (!facts.multiplies(matrix)) return "needs cooperative matrices of " + matrix.str();
+    if (matrix.scope == MmaScope::Workgroup) reserved = facts.reserved_shared_bytes;
   }
   if (workgroup_invocations > facts.max_workgroup_invocations) {
     return too_small("workgroups", workgroup_invocations, facts.max_workgroup_invocations);
   }
-  if (shared_bytes > facts.max_shared_bytes) {
-    return too_small("shared memory (bytes)", shared_bytes, facts.max_shared_bytes);
+  if (shared_bytes + reserved > facts.max_shared_bytes) {
+    return too_small("shared memory (bytes)", shared_bytes + reserved, facts.max_shared_bytes);
   }
   return {};
 }

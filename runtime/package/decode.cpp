@@ -442,7 +442,8 @@ class Decoder : private MetadataReader {
           from.n(),
           from.k(),
           {type(0), type(1), type(2)},
-          static_cast<MmaScope>(from.scope())};
+          static_cast<MmaScope>(from.scope()),
+          from.invocations()};
     return {};
   }
 
@@ -455,6 +456,7 @@ class Decoder : private MetadataReader {
     to.predicate.api = static_cast<Api>(p.api());
     to.predicate.needs_int64 = p.needs_int64();
     to.predicate.needs_float16 = p.needs_float16();
+    to.predicate.needs_exact_halves = p.needs_exact_halves();
     to.predicate.needs_float64 = p.needs_float64();
     to.predicate.needs_storage8 = p.needs_storage8();
     to.predicate.needs_storage16 = p.needs_storage16();

@@ -375,13 +375,15 @@ class Serializer {
       const auto types = b_.CreateVector(std::vector{static_cast<uint8_t>(m.types.a),
                                                      static_cast<uint8_t>(m.types.b),
                                                      static_cast<uint8_t>(m.types.sum)});
-      return fb::CreateMatrix(b_, m.m, m.n, m.k, types, static_cast<uint8_t>(m.scope));
+      return fb::CreateMatrix(b_, m.m, m.n, m.k, types, static_cast<uint8_t>(m.scope),
+                              m.invocations);
     });
-    return fb::CreatePredicate(
-        b_, static_cast<uint8_t>(p.api), p.needs_int64, p.needs_float16, p.needs_storage8,
-        p.needs_storage16, p.needs_subgroup_arithmetic, p.needs_subgroup_shuffle, p.cpu_type,
-        p.subgroup_size, p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads,
-        p.needs_subgroup_extended_types, matrices, p.needs_float64, p.storage_buffers);
+    return fb::CreatePredicate(b_, static_cast<uint8_t>(p.api), p.needs_int64, p.needs_float16,
+                               p.needs_storage8, p.needs_storage16, p.needs_subgroup_arithmetic,
+                               p.needs_subgroup_shuffle, p.cpu_type, p.subgroup_size,
+                               p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads,
+                               p.needs_subgroup_extended_types, matrices, p.needs_float64,
+                               p.storage_buffers, p.needs_exact_halves);
   }
 
   Offset<fb::Explanation> explanation(const Explanation& e) {

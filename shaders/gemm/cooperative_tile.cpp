@@ -2,7 +2,8 @@
 // sums.
 //
 // A workgroup of 2 x 2 or 2 x 4 subgroups computes a tile of rows x columns of C. A subgroup has
-// several rows and columns of cooperative matrices as accumulators (Division). K is walked in steps
+// several rows and columns of cooperative matrices as accumulators (MatrixDivision); or else the
+// workgroup itself has them (VK_NV_cooperative_matrix2). K is walked in steps
 // of `step` values through two shared buffers (block_operands.h):
 //   1. All invocations together load the next step of A and B from global memory into registers.
 //   2. Each subgroup loads its matrices of A and B from the current buffer and multiplies them,
@@ -18,6 +19,7 @@
 // Shared memory: see shared_bytes().
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "codegen/target/device_costs.h"
 #include "shaders/matrix_tile.h"
@@ -31,6 +33,8 @@ namespace {
 /// The more values of k, the fewer steps wait for memory.
 constexpr MatrixArrangement kCooperativeShapes[] = {{4, 4, 2, 16}, {2, 4, 2, 32}, {2, 4, 2, 16},
                                                     {2, 2, 2, 32}, {2, 2, 2, 16}, {2, 1, 1, 16}};
+/// Of matrices that a workgroup holds: one of the operands is as wide as the tile.
+constexpr MatrixArrangement kWorkgroupShapes[] = {{1, 4, 1, 16}, {1, 2, 1, 32}, {1, 2, 1, 16}};
 
 /// An upper bound of a tile's shared memory: two buffers of both operands, and sums.
 int shared_bytes(const Tile& t) {
@@ -53,7 +57,9 @@ double time_of(const GemmSize& size, const Tile& t, int splits) {
 /// The tiles of one operation of matrix units.
 void add_cooperative_tiles(std::vector<Tile>& out, const MmaConfig& matrix, const GemmSize& size,
                            const TargetFacts& device) {
-  for (const MatrixArrangement& shape : kCooperativeShapes) {
+  const bool whole = matrix.scope == MmaScope::Workgroup;
+  for (const MatrixArrangement& shape : whole ? std::span<const MatrixArrangement>(kWorkgroupShapes)
+                                              : std::span(kCooperativeShapes)) {
     const Tile t = matrix_tile(shape, matrix, device);
     const int vectors = 4 * static_cast<int>(t.workgroup);
     const bool even = t.rows * t.step % vectors == 0 && t.columns * t.step % vectors == 0 &&
@@ -74,7 +80,7 @@ class CooperativeSchedule final : public Schedule {
     std::vector<Tile> out;
     if (!size.mma) return out;
     for (const MmaConfig& matrix : device.matrices(*size.mma)) {
-      if (matrix.scope == MmaScope::Subgroup) add_cooperative_tiles(out, matrix, size, device);
+      if (matrix.scope != MmaScope::Team) add_cooperative_tiles(out, matrix, size, device);
     }
     return out;
   }

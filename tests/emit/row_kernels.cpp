@@ -214,7 +214,7 @@ RowKernel make(const ScalarRow& r, Ty t, Form form) {
   if (k.ok()) out.kernel = *std::move(k);
   if (form != Form::Native) {
     out.value = -1;
-    if (!kernel::expand(out.kernel, form == Form::Exact).ok()) out.kernel = {};
+    if (!kernel::expand(out.kernel, {.exact = form == Form::Exact}).ok()) out.kernel = {};
   }
   const auto inputs = tuples(r, t, form != Form::Native);
   out.count = inputs.size();

@@ -185,8 +185,9 @@ Status Runner::open_commands() {
 
 Status Runner::make_pipeline(std::span<const uint32_t> spirv, VkPipelineLayout layout) {
   auto code = make<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-  code.codeSize = spirv.size_bytes();
-  code.pCode = spirv.data();
+  const std::vector<uint32_t> words = vulkan::with_supported_modes(spirv, facts_.float_modes);
+  code.codeSize = words.size() * sizeof(uint32_t);
+  code.pCode = words.data();
   VkShaderModule module = VK_NULL_HANDLE;
   RP_TRY(check(vk_.vkCreateShaderModule(device_, &code, nullptr, &module), "vkCreateShaderModule"));
   auto info = make<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
@@ -372,11 +373,23 @@ Status Runner::run(std::span<const uint32_t> spirv, Launch& launch, bool descrip
 }
 
 /// Nothing when the device lacks buffer addresses or Vulkan 1.2.
+void read_float_modes(const VkPhysicalDeviceFloatControlsProperties& p, VulkanFacts& f) {
+  f.float_modes.special_values.f16 = p.shaderSignedZeroInfNanPreserveFloat16 != VK_FALSE;
+  f.float_modes.special_values.f32 = p.shaderSignedZeroInfNanPreserveFloat32 != VK_FALSE;
+  f.float_modes.subnormals.f16 = p.shaderDenormPreserveFloat16 != VK_FALSE;
+  f.float_modes.subnormals.f64 = p.shaderDenormPreserveFloat64 != VK_FALSE;
+  f.float_modes.nearest.f16 = p.shaderRoundingModeRTEFloat16 != VK_FALSE;
+  f.float_modes.nearest.f64 = p.shaderRoundingModeRTEFloat64 != VK_FALSE;
+  f.exact_halves = f.float16 && f.float_modes.nearest.f16;
+}
+
 bool read_facts(VkPhysicalDevice physical, VulkanFacts& f) {
   auto subgroup = make<VkPhysicalDeviceSubgroupProperties>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+  auto floats = make<VkPhysicalDeviceFloatControlsProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES, &subgroup);
   auto p =
-      make<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &subgroup);
+      make<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &floats);
   vkGetPhysicalDeviceProperties2(physical, &p);
   if (p.properties.apiVersion < VK_API_VERSION_1_2) return false;
   auto v12 =
@@ -397,6 +410,7 @@ bool read_facts(VkPhysicalDevice physical, VulkanFacts& f) {
   f.storage8 = v12.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = v11.storageBuffer16BitAccess != VK_FALSE;
   f.subgroup_size = subgroup.subgroupSize;
+  read_float_modes(floats, f);
   if ((subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
     f.subgroup_arithmetic =
         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
@@ -468,7 +482,7 @@ bool VulkanRunner::supports(const kernel::Requirements& r) const {
   const VulkanFacts& f = facts();
   const bool types = (!r.int64 || f.int64) && (!r.float16 || f.float16) &&
                      (!r.float64 || f.float64) && (!r.storage8 || f.storage8) &&
-                     (!r.storage16 || f.storage16);
+                     (!r.storage16 || f.storage16) && (!r.exact_halves || f.exact_halves);
   const bool subgroups = (!r.subgroup_arithmetic || f.subgroup_arithmetic) &&
                          (!r.subgroup_shuffle || f.subgroup_shuffle) &&
                          (!r.subgroup_extended_types || f.subgroup_extended_types) &&

@@ -1,5 +1,6 @@
 // Runs one SPIR-V module on each Vulkan device of the machine. Independent of the Vulkan backend,
-// so that the emitter's tests do not test the emitter and the backend at once.
+// so that the emitter's tests do not test the emitter and the backend at once; but modules lose the
+// float modes that a device lacks, as they do there.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/vulkan/float_modes.h"
 #include "codegen/kernel/ir/kernel.h"
 #include "runtime/base/status.h"
 #include "tests/emit/launch.h"
@@ -18,8 +20,10 @@ struct VulkanFacts {
   uint32_t api_version = 0;
   bool int64 = false, int8 = false, int16 = false, float16 = false, float64 = false;
   bool storage8 = false, storage16 = false;
+  bool exact_halves = false;  // conversions to fp16 can be asked to round to nearest even
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
   bool subgroup_extended_types = false;
+  vulkan::FloatModes float_modes;
   uint32_t subgroup_size = 0, workgroup_invocations = 0, shared_bytes = 0;
 };
 

@@ -242,6 +242,114 @@ TEST(Matrix, VerifierNamesWhatIsWrong) {
   }
 }
 
+/// A workgroup of two subgroups holds matrices together and computes y = a * b + 1, where a has 8
+/// lines of 8 and b, stored by columns, has 16.
+struct WorkgroupProduct {
+  static constexpr uint32_t kColumns = 16;
+  Builder b{"product"};
+  int y = 0, halves = 0, sums = 0, left = 0, right = 0, sum = 0;
+  Val local;
+
+  WorkgroupProduct() {
+    b.set_workgroup(2 * kLanes);
+    b.require_subgroup_size(kLanes);
+    const int a = b.buffer("a", Ty::F16, Access::Read), w = b.buffer("w", Ty::F16, Access::Read);
+    y = b.buffer("y", Ty::F32, Access::Write);
+    halves = b.shared("halves", Ty::F16, (kSize + kColumns) * kLine);
+    sums = b.shared("sums", Ty::F32, kSize * kColumns);
+    const auto matrix = [&](const char* name, MatrixUse use, Ty type, uint32_t rows,
+                            uint32_t columns) {
+      return b.matrix(name, use, type, rows, columns, MmaScope::Workgroup);
+    };
+    left = matrix("left", MatrixUse::Left, Ty::F16, kSize, kSize);
+    right = matrix("right", MatrixUse::Right, Ty::F16, kSize, kColumns);
+    sum = matrix("sum", MatrixUse::Sum, Ty::F32, kSize, kColumns);
+    local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+    b.for_loop(b.i32(0), b.i32(kSize), b.i32(1), [&](Val c) {
+      const Val from = b.add(b.mul(local, b.i32(kSize)), c);
+      const Val to = b.add(b.mul(local, b.i32(kLine)), c);
+      b.if_then(b.lt(local, b.i32(kSize)), [&] { b.shared_store(halves, to, b.load(a, from)); });
+      b.shared_store(halves, b.add(to, b.i32(kSize * kLine)), b.load(w, from));
+      b.shared_store(sums, from, b.f32(1));
+    });
+  }
+  void multiply() {
+    b.matrix_load(sum, sums, b.i32(0), kColumns);
+    b.matrix_load(left, halves, b.i32(0), kLine);
+    b.matrix_load(right, halves, b.i32(kSize * kLine), kLine, true);
+    b.matrix_mul_add(sum, left, right);
+    b.matrix_store(sum, sums, b.i32(0), kColumns);
+  }
+  void read_back() {
+    b.for_loop(b.i32(0), b.i32(kSize), b.i32(1), [&](Val c) {
+      const Val at = b.add(b.mul(local, b.i32(kSize)), c);
+      b.store(y, at, b.shared_load(sums, at));
+    });
+  }
+};
+
+TEST(Matrix, OfAWorkgroupMultiply) {
+  WorkgroupProduct p;
+  p.b.barrier();
+  p.multiply();
+  p.b.barrier();
+  p.read_back();
+  const auto k = p.b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  const MmaConfig matrix{kSize,    WorkgroupProduct::kColumns, kSize,
+                         kHalfMma, MmaScope::Workgroup,        2 * kLanes};
+  EXPECT_EQ(requirements(*k).matrix, matrix);
+  EXPECT_EQ(matrix.str(), "8x16x8 in fp16 with fp32 sums of a workgroup of 16");
+  EXPECT_NE(print(*k).find("matrix sum: sum f32 8x16 of a workgroup\n"), std::string::npos)
+      << print(*k);
+  const auto y = run(*k);
+  ASSERT_TRUE(y.ok()) << y.status().message();
+  for (size_t i = 0; i < y->size(); ++i) {
+    const size_t r = i / WorkgroupProduct::kColumns, c = i % WorkgroupProduct::kColumns;
+    float expected = 1;
+    for (size_t d = 0; d < kSize; ++d)
+      expected += number_at(r * kSize + d, 5) * number_at(c * kSize + d, 3);
+    EXPECT_EQ((*y)[i], expected) << i;
+  }
+}
+
+TEST(Matrix, OfAWorkgroupNeedAllOfIt) {
+  const struct {
+    const char* message;
+    std::function<void(WorkgroupProduct&)> write;
+  } cases[] = {
+      {"a matrix that may differ within a workgroup",
+       [](WorkgroupProduct& p) {
+         const Val subgroup = p.b.convert(p.b.builtin(Builtin::SubgroupIndex), Ty::I32);
+         p.b.if_then(p.b.lt(subgroup, p.b.i32(1)), [&] { p.b.matrix_zero(p.sum); });
+       }},
+      {"a matrix that may differ within a workgroup",
+       [](WorkgroupProduct& p) {
+         p.b.matrix_load(p.sum, p.sums, p.b.convert(p.b.builtin(Builtin::SubgroupIndex), Ty::I32),
+                         WorkgroupProduct::kColumns);
+       }},
+      {"matrix 'other' of another scope",
+       [](WorkgroupProduct& p) { p.b.matrix("other", MatrixUse::Left, Ty::F16, kSize, kSize); }},
+  };
+  for (const auto& c : cases) {
+    WorkgroupProduct p;
+    c.write(p);
+    const auto k = verified(p.b);
+    ASSERT_FALSE(k.ok()) << c.message;
+    EXPECT_NE(k.status().message().find(c.message), std::string::npos) << k.status().message();
+  }
+  // Without a barrier, the workgroup reads what its invocations have just written.
+  WorkgroupProduct p;
+  p.multiply();
+  const auto k = p.b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  const auto y = run(*k);
+  ASSERT_FALSE(y.ok());
+  EXPECT_NE(y.status().message().find("races with another invocation on sums[0]"),
+            std::string::npos)
+      << y.status().message();
+}
+
 TEST(Matrix, ControlFlowMayDifferBetweenSubgroups) {
   Products p;
   p.b.if_then(p.b.lt(p.subgroup, p.b.i32(1)), [&] { p.b.matrix_zero(p.sum); });

@@ -111,7 +111,7 @@ Kernel row_kernel(ScalarOp op, Ty operand, Ty result, bool exact) {
   b.store(y, i, result == Ty::U32 ? b.convert(r, Ty::U32) : r);
   auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
-  const Status s = expand(*k, exact);
+  const Status s = expand(*k, {.exact = exact});
   EXPECT_TRUE(s.ok()) << s.message();
   for (const Inst& inst : k->insts) {
     if (inst.op != Op::Scalar) continue;

@@ -2,16 +2,8 @@
 // compute what the host does.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-
-#include "codegen/compile/compiler.h"
 #include "codegen/compile/targets.h"
-#include "codegen/graph/text/text.h"
-#include "codegen/lower/fuse/fuse.h"
-#include "codegen/passes/pass.h"
-#include "runtime/session/session.h"
-#include "tests/support/kernel_runner.h"
+#include "tests/lower/group_on_interpreter.h"
 
 namespace reprise {
 namespace {
@@ -39,83 +31,13 @@ LongAccesses long_accesses(const lower::Lowered& l) {
   return n;
 }
 
-/// Small whole numbers of which sums are exact in 16 bits.
-HostTensor small_numbers(DType t, const std::vector<int64_t>& dims, uint64_t step) {
-  HostTensor x(t, dims);
-  for (int64_t i = 0; i < x.count(); ++i) {
-    const auto v = static_cast<int>(static_cast<uint64_t>(i) * step % 5) - (t == DType::U8 ? 0 : 2);
-    if (t == DType::U8) x.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(v);
-    if (t == DType::F16) x.mutable_data<uint16_t>()[i] = float_to_f16(static_cast<float>(v));
-  }
-  return x;
+/// What the first candidate of the schedule accesses.
+LongAccesses accesses_of(test::GroupOnInterpreter& model, const lower::Target& target,
+                         const std::string& schedule) {
+  std::vector<LongAccesses> all;
+  model.run(target, schedule, [&](const auto& l) { all.push_back(long_accesses(l)); });
+  return all.empty() ? LongAccesses{} : all.front();
 }
-
-class LongAccessesOf {
- public:
-  LongAccessesOf(const std::string& text, DType t) {
-    auto parsed = graph::parse(text);
-    EXPECT_TRUE(parsed.ok()) << parsed.status().message();
-    if (!parsed.ok()) return;
-    g_ = std::move(*parsed);
-    for (size_t i = 0; i < g_->inputs.size(); ++i) {
-      const std::vector<int64_t> dims = test::dims_of(g_->value(g_->inputs[i]).shape, {});
-      inputs_.push_back(small_numbers(t, dims, i + 2));
-    }
-    run_on_host();
-    for (const passes::Pass& p : passes::pipeline()) EXPECT_TRUE(passes::run(p, *g_).ok());
-  }
-
-  /// Runs every schedule of the only group whose name begins so on the interpreter. Returns what
-  /// the first of them accesses.
-  LongAccesses run(const lower::Target& target, const std::string& schedule) {
-    const auto fusion = lower::fuse(*g_, {.device = target.predicate});
-    EXPECT_TRUE(fusion.ok() && fusion->groups.size() == 1);
-    if (!fusion.ok()) return {};
-    const lower::Group& group = fusion->groups[0];
-    const auto first = lower::lower(*g_, group, target);
-    EXPECT_TRUE(first.ok()) << first.status().message();
-    if (!first.ok()) return {};
-    std::optional<LongAccesses> found;
-    for (size_t c = 0; c < first->choices.size(); ++c) {
-      if (!first->choices[c].schedule.starts_with(schedule)) continue;
-      auto l = lower::lower(*g_, group, target, c);
-      EXPECT_TRUE(l.ok()) << l.status().message();
-      if (!l.ok() || l->launches.size() > 1) continue;
-      const Status s = test::legalize_for(*l, target);
-      EXPECT_TRUE(s.ok()) << s.message();
-      if (!found) found = long_accesses(*l);
-      test::KernelRunner runner(*g_, {}, inputs_);
-      const Status ran = runner.run(*l, test::interpret);
-      EXPECT_TRUE(ran.ok()) << first->choices[c].schedule << ": " << ran.message();
-      const std::vector<std::byte>& got = runner.memory_of(g_->outputs[0]);
-      EXPECT_EQ(std::memcmp(got.data(), expected_.bytes().data(), expected_.bytes().size()), 0)
-          << first->choices[c].schedule;
-    }
-    EXPECT_TRUE(found) << "no " << schedule;
-    return found.value_or(LongAccesses{});
-  }
-
- private:
-  void run_on_host() {
-    CompileOptions options;
-    options.targets = {};
-    auto package = compile(g_->clone(), options);
-    ASSERT_TRUE(package.ok()) << package.status().message();
-    auto session =
-        Session::create(std::make_shared<package::Package>(std::move(*package)), nullptr);
-    ASSERT_TRUE(session.ok()) << session.status().message();
-    std::vector<Binding> bindings;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      bindings.push_back({.name = g_->value(g_->inputs[i]).name, .host = &inputs_[i]});
-    auto outputs = (*session)->run(bindings);
-    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
-    expected_ = std::move((*outputs)[0]);
-  }
-
-  std::unique_ptr<graph::Graph> g_;
-  std::vector<HostTensor> inputs_;
-  HostTensor expected_;
-};
 
 lower::Target target_of(const std::string& name) {
   const auto found = parse_targets({name});
@@ -126,18 +48,20 @@ lower::Target target_of(const std::string& name) {
 constexpr const char* kGpus[] = {"cuda:sm_80", "vulkan-matrix"};
 
 TEST(LongAccesses, OfPointwiseKernels) {
-  LongAccessesOf halves(
+  test::GroupOnInterpreter halves(
       "graph g\ninput x: float16[32,1024]\ninput y: float16[32,1024]\n"
       "z = Add(x, y) @14\noutput z\n",
       DType::F16);
-  LongAccessesOf bytes("graph g\ninput x: uint8[64,1024]\nz = Sub(x, x) @14\noutput z\n",
-                       DType::U8);
+  test::GroupOnInterpreter bytes("graph g\ninput x: uint8[64,1024]\nz = Sub(x, x) @14\noutput z\n",
+                                 DType::U8);
   for (const char* name : kGpus) {
     SCOPED_TRACE(name);
-    const LongAccesses h = halves.run(target_of(name), "pointwise v4 x8 strided, 2 joined");
+    const LongAccesses h =
+        accesses_of(halves, target_of(name), "pointwise v4 x8 strided, 2 joined");
     EXPECT_EQ(h.loads, 8);
     EXPECT_EQ(h.stores, 4);
-    const LongAccesses b = bytes.run(target_of(name), "pointwise v4 x16 strided, 4 joined");
+    const LongAccesses b =
+        accesses_of(bytes, target_of(name), "pointwise v4 x16 strided, 4 joined");
     EXPECT_EQ(b.stores, 4);
   }
 }
@@ -149,14 +73,14 @@ std::string product(const std::string& b) {
 }
 
 TEST(LongAccesses, OfCooperativeTiles) {
-  LongAccessesOf rows(product("input b: float16[64,128]\n"), DType::F16);
-  LongAccessesOf columns(product("input c: float16[128,64]\nb = Transpose<perm=[1, 0]>(c) @13\n"),
-                         DType::F16);
+  test::GroupOnInterpreter rows(product("input b: float16[64,128]\n"), DType::F16);
+  test::GroupOnInterpreter columns(
+      product("input c: float16[128,64]\nb = Transpose<perm=[1, 0]>(c) @13\n"), DType::F16);
   for (const char* name : kGpus) {
     SCOPED_TRACE(name);
     const bool splits = std::string(name).starts_with("vulkan");
-    for (LongAccessesOf* of : {&rows, &columns}) {
-      const LongAccesses n = of->run(target_of(name), "cooperative matrix tile");
+    for (test::GroupOnInterpreter* of : {&rows, &columns}) {
+      const LongAccesses n = accesses_of(*of, target_of(name), "cooperative matrix tile");
       EXPECT_GT(n.loads, 1);
       EXPECT_EQ(n.shared_stores > 0, !splits);
     }
@@ -164,9 +88,9 @@ TEST(LongAccesses, OfCooperativeTiles) {
 }
 
 TEST(LongAccesses, NotOnDevicesOfTheCpuType) {
-  LongAccessesOf halves("graph g\ninput x: float16[32,1024]\nz = Add(x, x) @14\noutput z\n",
-                        DType::F16);
-  EXPECT_EQ(halves.run(target_of("vulkan-cpu-sg8"), "pointwise").stores, 0);
+  test::GroupOnInterpreter halves(
+      "graph g\ninput x: float16[32,1024]\nz = Add(x, x) @14\noutput z\n", DType::F16);
+  EXPECT_EQ(accesses_of(halves, target_of("vulkan-cpu-sg8"), "pointwise").stores, 0);
 }
 
 }  // namespace

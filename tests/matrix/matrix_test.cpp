@@ -254,6 +254,8 @@ TEST(MatrixVariants, OnlyForProductsInHalfPrecisionOrByName) {
   EXPECT_TRUE(has(half, "vulkan-matrix"));
   EXPECT_FALSE(has(half, "vulkan-matrix-bf16"));
   EXPECT_FALSE(has(half, "vulkan-matrix-sg8"));
+  EXPECT_FALSE(has(half, "vulkan-matrix-workgroup"));
+  EXPECT_TRUE(has(half, "vulkan-float16"));
   const std::vector<std::string> bfloat = variants_of(bfloat_matmul());
   EXPECT_TRUE(has(bfloat, "vulkan-matrix-bf16"));
   EXPECT_FALSE(has(bfloat, "vulkan-matrix"));
@@ -261,6 +263,7 @@ TEST(MatrixVariants, OnlyForProductsInHalfPrecisionOrByName) {
       "graph single\ninput x: float32[64,256]\ninput w: float32[256,128]\n"
       "y = MatMul(x, w) @13\noutput y\n");
   EXPECT_FALSE(has(single, "vulkan-matrix"));
+  EXPECT_FALSE(has(single, "vulkan-float16"));
   EXPECT_TRUE(has(single, "vulkan-int64"));
 }
 
@@ -271,13 +274,17 @@ TEST(MatrixVariants, ModulesAreValid) {
                     "--newest fetches one that does";
   test::TempDir dir;
   size_t modules = 0;
-  for (const char* variant : {"vulkan-matrix", "vulkan-matrix-bf16", "vulkan-matrix-sg8"}) {
+  for (const char* variant : {"vulkan-matrix", "vulkan-matrix-bf16", "vulkan-matrix-sg16",
+                              "vulkan-matrix-sg8", "vulkan-matrix-workgroup"}) {
     CompileOptions options;
     options.targets = {variant};
     options.choose_schedule = [](const ScheduleSite& q) { return tile_of(q, 0).value_or(0); };
     options.on_kernel = [&](const std::string&, const std::string& kernel, const std::string& ir,
                             const std::vector<uint32_t>& spirv, const std::string&) {
       EXPECT_NE(ir.find("matrix_mul_add"), std::string::npos) << ir;
+      EXPECT_EQ(ir.find(" of a workgroup") != std::string::npos,
+                std::string_view(variant).ends_with("workgroup"))
+          << ir;
       const auto file = dir / (std::string(variant) + kernel + ".spv");
       test::write_file(file, std::string(reinterpret_cast<const char*>(spirv.data()),
                                          spirv.size() * sizeof(uint32_t)));
@@ -290,7 +297,7 @@ TEST(MatrixVariants, ModulesAreValid) {
     auto package = compile(parsed(bfloats ? bfloat_matmul() : half_matmul()), options);
     ASSERT_TRUE(package.ok()) << package.status().message();
   }
-  EXPECT_EQ(modules, 3U);
+  EXPECT_EQ(modules, 5U);
 }
 
 }  // namespace

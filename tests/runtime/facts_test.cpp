@@ -23,6 +23,7 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   check([](Predicate& p) { p.slow_loads = true; }, "loads are slow");
   check([](Predicate& p) { p.needs_int64 = true; }, "64-bit integers");
   check([](Predicate& p) { p.needs_float16 = true; }, "fp16");
+  check([](Predicate& p) { p.needs_exact_halves = true; }, "fp16 conversions");
   check([](Predicate& p) { p.needs_float64 = true; }, "fp64");
   check([](Predicate& p) { p.needs_storage8 = true; }, "8-bit storage");
   check([](Predicate& p) { p.needs_storage16 = true; }, "16-bit storage");
@@ -57,6 +58,46 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   EXPECT_EQ(all.mismatch(facts),
             "needs cooperative matrices of 16x16x32 in int8 and uint8 with int32 sums of four "
             "subgroups");
+}
+
+TEST(Predicate, TakesMultiplesOfFlexibleMatrices) {
+  DeviceFacts facts;
+  facts.api = Api::Vulkan;
+  facts.buffer_address = true;
+  facts.max_workgroup_invocations = 256;
+  facts.flexible_matrices = {{16, 8, 16}, {32, 32, 16, {}, MmaScope::Workgroup, 256}};
+  const auto mismatch = [&](const MmaConfig& matrix) {
+    Predicate p;
+    p.matrices = {matrix};
+    return p.mismatch(facts);
+  };
+  EXPECT_EQ(mismatch({16, 8, 16}), "");
+  EXPECT_EQ(mismatch({32, 24, 64}), "");
+  EXPECT_EQ(mismatch({32, 20, 64}),
+            "needs cooperative matrices of 32x20x64 in fp16 with fp32 sums");
+  EXPECT_NE(mismatch({16, 16, 16, kBfloatMma}), "");
+  EXPECT_EQ(mismatch({32, 128, 16, {}, MmaScope::Workgroup, 256}), "");
+  EXPECT_EQ(mismatch({32, 128, 16, {}, MmaScope::Workgroup, 128}),
+            "needs cooperative matrices of 32x128x16 in fp16 with fp32 sums of a workgroup of 128");
+  facts.reserved_shared_bytes = 1;  // all of the memory that the predicate asks for is there
+  EXPECT_EQ(mismatch({16, 8, 16}), "");
+  EXPECT_EQ(mismatch({32, 128, 16, {}, MmaScope::Workgroup, 256}),
+            "needs shared memory (bytes) of at least 16385, the device has 16384");
+}
+
+TEST(Predicate, TakesSubgroupsThatADeviceCanBeAskedFor) {
+  DeviceFacts facts;
+  facts.api = Api::Vulkan;
+  facts.buffer_address = true;
+  facts.subgroup_size = 64;
+  Predicate p;
+  p.subgroup_size = 32;
+  EXPECT_EQ(p.mismatch(facts), "needs subgroups of 32, the device has 64");
+  facts.least_subgroup_size = 32;
+  facts.largest_subgroup_size = 64;
+  EXPECT_EQ(p.mismatch(facts), "");
+  p.subgroup_size = 16;
+  EXPECT_EQ(p.mismatch(facts), "needs subgroups of 16, the device has 64");
 }
 
 TEST(Predicate, NamesAllFeaturesThatAreMissing) {

@@ -209,13 +209,13 @@ TEST_F(PackageFile, RoundTrip) {
   const Predicate& needs = b.variants[1].predicate;
   EXPECT_EQ(needs.api, Api::Cuda);
   EXPECT_EQ(needs.cuda_arch, "sm_90");
-  EXPECT_TRUE(needs.needs_float16 && needs.needs_float64 && needs.needs_subgroup_shuffle &&
-              !needs.needs_int64);
+  EXPECT_TRUE(needs.needs_float16 && needs.needs_float64 && needs.needs_exact_halves &&
+              needs.needs_subgroup_shuffle && !needs.needs_int64);
   EXPECT_TRUE(needs.needs_subgroup_extended_types);
-  EXPECT_EQ(
-      needs.matrices,
-      (std::vector<MmaConfig>{
-          {16, 8, 4}, {16, 8, 32, {MmaType::I8, MmaType::U8, MmaType::I32}, MmaScope::Team}}));
+  EXPECT_EQ(needs.matrices,
+            (std::vector<MmaConfig>{
+                {16, 8, 4},
+                {16, 8, 32, {MmaType::I8, MmaType::U8, MmaType::I32}, MmaScope::Workgroup, 64}}));
   EXPECT_TRUE(b.variants[0].predicate.matrices.empty());
   EXPECT_TRUE(b.variants[0].predicate.cpu_type && b.variants[0].predicate.needs_int64);
   EXPECT_FALSE(b.variants[0].predicate.needs_float64);

@@ -137,11 +137,11 @@ inline Variant cuda_variant(const std::string& arch) {
   v.name = "cuda-" + arch;
   v.predicate.api = Api::Cuda;
   v.predicate.cuda_arch = arch;
-  v.predicate.needs_float16 = v.predicate.needs_float64 = true;
+  v.predicate.needs_float16 = v.predicate.needs_float64 = v.predicate.needs_exact_halves = true;
   v.predicate.needs_subgroup_shuffle = true;
   v.predicate.needs_subgroup_extended_types = true;
-  v.predicate.matrices = {{16, 8, 4},
-                          {16, 8, 32, {MmaType::I8, MmaType::U8, MmaType::I32}, MmaScope::Team}};
+  v.predicate.matrices = {
+      {16, 8, 4}, {16, 8, 32, {MmaType::I8, MmaType::U8, MmaType::I32}, MmaScope::Workgroup, 64}};
   v.plan = sample_device_plan();
   TensorView view;
   view.element_bytes = 4;

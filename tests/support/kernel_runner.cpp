@@ -94,6 +94,7 @@ Status legalize_for(lower::Lowered& l, const lower::Target& target) {
   features.storage8 = target.predicate.needs_storage8;
   features.storage16 = target.predicate.needs_storage16;
   features.float16 = target.predicate.needs_float16;
+  features.exact_halves = target.predicate.needs_exact_halves;
   features.word_loads = target.loads_64_bits;
   features.long_vectors = target.predicate.api == Api::Cuda;
   features.joins_accesses = !target.cpu_type();

@@ -15,18 +15,24 @@ using kernel::Access;
 using kernel::Ty;
 using Words = std::vector<uint32_t>;
 
-/// A module that computes with floats of 32 bits and, if `half`, of 16.
-Words module_of(bool half) {
+/// A module that computes with floats of 32 bits and, if `half`, of 16. It converts to halves
+/// without rounding; or else, if `rounds`, as the mode says.
+Words module_of(bool half, bool rounds = false) {
   kernel::Builder b("modes");
   const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
   kernel::Val v = b.load(x, b.i32(0));
-  if (half) v = b.convert(b.add(b.convert(v, Ty::F16), b.convert(v, Ty::F16)), Ty::F32);
+  const auto halved = [&] { return b.convert(v, Ty::F16, !rounds); };
+  if (half) v = b.convert(b.add(halved(), halved()), Ty::F32);
   b.store(y, b.i32(0), b.add(v, v));
   const auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
   auto words = emit::spirv(*k, {});
   EXPECT_TRUE(words.ok()) << words.status().message();
   return *words;
+}
+
+FloatModes preserving(bool f16, bool f32) {
+  return {.special_values = {.f16 = f16, .f32 = f32}};
 }
 
 std::string text_of(const Words& words) {
@@ -48,19 +54,41 @@ TEST(FloatModes, StayWhereTheDeviceSupportsThem) {
   EXPECT_EQ(count(text_of(both), "SignedZeroInfNanPreserve 16"), 1U);
   EXPECT_EQ(count(text_of(both), "SignedZeroInfNanPreserve 32"), 1U);
   EXPECT_EQ(count(text_of(single), "SignedZeroInfNanPreserve 16"), 0U);
-  EXPECT_EQ(with_supported_modes(both, {true, true}), both);
-  EXPECT_EQ(with_supported_modes(single, {false, true}), single);
+  EXPECT_EQ(with_supported_modes(both, preserving(true, true)), both);
+  EXPECT_EQ(with_supported_modes(single, preserving(false, true)), single);
 }
 
 TEST(FloatModes, GoWhereItDoesNot) {
   const Words both = module_of(true);
-  const std::string f32 = text_of(with_supported_modes(both, {false, true}));
+  const std::string f32 = text_of(with_supported_modes(both, preserving(false, true)));
   EXPECT_EQ(count(f32, "SignedZeroInfNanPreserve 16"), 0U);
   EXPECT_EQ(count(f32, "SignedZeroInfNanPreserve 32"), 1U);
   EXPECT_EQ(count(f32, "OpCapability SignedZeroInfNanPreserve"), 1U);
   const Words none = with_supported_modes(both, {});
   EXPECT_EQ(count(text_of(none), "SignedZeroInfNanPreserve"), 0U);
   EXPECT_EQ(none.size(), both.size() - 2 * 4 - 2);  // two modes and the capability
+}
+
+TEST(FloatModes, OfRoundingGoOneByOne) {
+  const Words rounding = module_of(true, true);
+  const auto modes = [&](const FloatModes& supported) {
+    const std::string text = text_of(with_supported_modes(rounding, supported));
+    std::string out;
+    for (const char* mode : {"DenormPreserve", "RoundingModeRTE", "SignedZeroInfNanPreserve"}) {
+      const std::string name = mode;
+      const size_t found = count(text, " " + name + " 16");
+      EXPECT_EQ(found, count(text, "OpCapability " + name)) << text;
+      out += found != 0 ? name + " " : "";
+    }
+    return out;
+  };
+  const FloatWidths halves{.f16 = true};
+  EXPECT_EQ(with_supported_modes(rounding, {halves, halves, halves}).size(), rounding.size() - 4);
+  EXPECT_EQ(modes({halves, halves, halves}),
+            "DenormPreserve RoundingModeRTE SignedZeroInfNanPreserve ");
+  EXPECT_EQ(modes({.nearest = halves}), "RoundingModeRTE ");
+  EXPECT_EQ(modes({.subnormals = halves}), "DenormPreserve ");
+  EXPECT_EQ(modes({}), "");
 }
 
 TEST(FloatModes, DamagedModulesStayAsTheyAre) {

@@ -38,6 +38,22 @@ TEST(Matrices, OfEveryTypeThatWeKnow) {
             "16x8x32 in fp32 with fp32 sums of a workgroup");
 }
 
+TEST(Matrices, OfFlexibleSizesAndWorkgroups) {
+  VkCooperativeMatrixFlexibleDimensionsPropertiesNV p{};
+  p.MGranularity = 32;
+  p.NGranularity = 64;
+  p.KGranularity = 16;
+  p.AType = p.BType = VK_COMPONENT_TYPE_FLOAT16_KHR;
+  p.CType = p.ResultType = VK_COMPONENT_TYPE_FLOAT32_KHR;
+  p.scope = VK_SCOPE_WORKGROUP_KHR;
+  p.workgroupInvocations = 256;
+  EXPECT_EQ(matrix_of(p), (MmaConfig{32, 64, 16, kHalfMma, MmaScope::Workgroup, 256}));
+  p.scope = VK_SCOPE_SUBGROUP_KHR;
+  EXPECT_EQ(matrix_of(p), (MmaConfig{32, 64, 16, kHalfMma}));
+  p.KGranularity = 0;
+  EXPECT_FALSE(matrix_of(p));
+}
+
 TEST(Matrices, OthersAreLeftOut) {
   const auto half = VK_COMPONENT_TYPE_FLOAT16_KHR, single = VK_COMPONENT_TYPE_FLOAT32_KHR;
   const auto scalar64 = static_cast<VkComponentTypeKHR>(2);

@@ -26,6 +26,8 @@ TEST(Workarounds, LlvmpipeLeavesLongLoops) {
 TEST(Workarounds, SwiftShaderGetsNoPreservedFloats) {
   EXPECT_TRUE(miscompiles_preserved_floats(VK_DRIVER_ID_GOOGLE_SWIFTSHADER));
   EXPECT_FALSE(miscompiles_preserved_floats(VK_DRIVER_ID_MESA_LLVMPIPE));
+  EXPECT_TRUE(keeps_subnormal_halves(VK_DRIVER_ID_MESA_LLVMPIPE));
+  EXPECT_FALSE(keeps_subnormal_halves(VK_DRIVER_ID_GOOGLE_SWIFTSHADER));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ Status CudaEmitter::check() const {
                        ", CUDA has 32; choose another schedule");
   }
   const MmaConfig matrix = kernel::requirements(k_).matrix;
-  if (matrix && matrix.scope == MmaScope::Subgroup && !contains(kOperations, matrix)) {
+  if (matrix && matrix.scope != MmaScope::Team && !contains(kOperations, matrix)) {
     return unsupported(where + "its matrices are of " + matrix.str() + ", CUDA has " +
                        kOperations[0].str() + " and " + kOperations[1].str() +
                        "; choose another schedule");

@@ -30,14 +30,15 @@ class SpirvEmitter {
   /// How a buffer or shared array is declared: as an array of vectors as long as the longest
   /// access, so that no pointer is ever cast to another type (workarounds::kPointerCasts).
   struct Memory {
-    uint32_t width = 1;  // lanes of the declared element
-    uint32_t least = 4;  // lanes of the shortest access
-    Id base = 0;         // pointer to the struct or array
-    Id elements = 0;     // the same buffer as an array of scalars, if it has shorter accesses
+    uint32_t width = 1;                  // lanes of the declared element
+    uint32_t least = 4;                  // lanes of the shortest access
+    uint32_t most = kernel::kMostLanes;  // of an element; matrices begin at multiples of them
+    Id base = 0;                         // pointer to the struct or array
+    Id elements = 0;  // the same buffer as an array of scalars, if it has shorter accesses
     // With descriptors: where the buffer begins in its binding, as a u32 in elements of the array.
     Id vectors_before = 0, elements_before = 0;
     bool used = false;
-    bool scalar = false;  // declared as scalars, because of masked stores or matrices
+    bool scalar = false;  // declared as scalars, because of masked stores
   };
 
   // spirv.cpp

@@ -1,4 +1,6 @@
-// Emits the cooperative matrices of subgroups (SPV_KHR_cooperative_matrix).
+// Emits the cooperative matrices of subgroups and workgroups (SPV_KHR_cooperative_matrix). Those of
+// workgroups, and of sizes that the driver lists as multiples, need VK_NV_cooperative_matrix2, but
+// nothing more in the module.
 #include "codegen/emit/access.h"
 #include "codegen/emit/spirv/cooperative_matrix.h"
 #include "codegen/emit/spirv/emitter.h"
@@ -38,7 +40,9 @@ void SpirvEmitter::declare_matrix_model() {
 
 Id SpirvEmitter::matrix_type(const MatrixVar& v) {
   if (v.type == Ty::BF16) m_.capability(matrix::kMatricesOfBfloat16);
-  return m_.matrix_type(shared_type(v.type, 1), v.rows, v.columns, use_of(v.use));
+  const spv::Scope scope =
+      v.scope == MmaScope::Workgroup ? spv::ScopeWorkgroup : spv::ScopeSubgroup;
+  return m_.matrix_type(shared_type(v.type, 1), scope, v.rows, v.columns, use_of(v.use));
 }
 
 void SpirvEmitter::declare_matrices() {
@@ -70,12 +74,15 @@ void SpirvEmitter::matrix(const Inst& i) {
   }
   const MatrixAccess a = MatrixAccess::of(i.imm);
   const MatrixVar& v = k_.matrices[a.matrix];
-  const Id element = shared_type(v.type, 1);
+  const Memory& array = shared_[a.shared];
+  const Id element = shared_type(v.type, array.width);
+  const Id first = element_path(i, array.width, array.width, 0).front();
   const Id pointer =
       m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassWorkgroup, element),
-               {shared_[a.shared].base, arg(i, 0)});
+               {array.base, first});
   const Id layout = m_.constant_u32(a.by_columns ? matrix::kColumnMajor : matrix::kRowMajor);
-  const Id stride = m_.constant_u32(a.stride);
+  // Lines are counted in elements of the array, which may be vectors.
+  const Id stride = m_.constant_u32(a.stride / array.width);
   constexpr uint32_t kShared = spv::MemoryAccessNonPrivatePointerMask;
   if (i.op == Op::MatrixLoad) {
     const Id value = m_.value(matrix::kOpLoad, matrix_type(v), {pointer, layout, stride, kShared});

@@ -44,10 +44,20 @@ void SpirvModule::use_physical_addresses() {
   extension("SPV_KHR_physical_storage_buffer", 0x00010500);
 }
 
-void SpirvModule::preserve_special_values(uint32_t width) {
-  preserved_.insert(width);
-  capability(spv::CapabilitySignedZeroInfNanPreserve);
+void SpirvModule::float_mode(spv::ExecutionMode mode, spv::Capability needs, uint32_t width) {
+  float_modes_.emplace(mode, width);
+  capability(needs);
   extension("SPV_KHR_float_controls", 0x00010400);
+}
+
+void SpirvModule::preserve_special_values(uint32_t width) {
+  float_mode(spv::ExecutionModeSignedZeroInfNanPreserve, spv::CapabilitySignedZeroInfNanPreserve,
+             width);
+}
+
+void SpirvModule::round_exactly(uint32_t width) {
+  float_mode(spv::ExecutionModeDenormPreserve, spv::CapabilityDenormPreserve, width);
+  float_mode(spv::ExecutionModeRoundingModeRTE, spv::CapabilityRoundingModeRTE, width);
 }
 
 Id SpirvModule::glsl() {
@@ -103,10 +113,11 @@ Id SpirvModule::array_type(Id element, uint32_t count) {
   return unique(spv::OpTypeArray, 0, {element, constant_u32(count)});
 }
 
-Id SpirvModule::matrix_type(Id element, uint32_t rows, uint32_t columns, uint32_t use) {
-  return unique(matrix::kOpType, 0,
-                {element, constant_u32(spv::ScopeSubgroup), constant_u32(rows),
-                 constant_u32(columns), constant_u32(use)});
+Id SpirvModule::matrix_type(Id element, spv::Scope scope, uint32_t rows, uint32_t columns,
+                            uint32_t use) {
+  return unique(
+      matrix::kOpType, 0,
+      {element, constant_u32(scope), constant_u32(rows), constant_u32(columns), constant_u32(use)});
 }
 
 Id SpirvModule::runtime_array(Id element, uint32_t stride) {
@@ -203,9 +214,9 @@ Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) cons
   const uint32_t mode[] = {entry, spv::ExecutionModeLocalSize, local_size[0], local_size[1],
                            local_size[2]};
   append(out, spv::OpExecutionMode, mode);
-  for (const uint32_t width : preserved_) {
-    const uint32_t preserve[] = {entry, spv::ExecutionModeSignedZeroInfNanPreserve, width};
-    append(out, spv::OpExecutionMode, preserve);
+  for (const auto& [float_mode, width] : float_modes_) {
+    const uint32_t words[] = {entry, static_cast<uint32_t>(float_mode), width};
+    append(out, spv::OpExecutionMode, words);
   }
   out.reserve(out.size() + names_.size() + decorations_.size() + globals_.size() + code_.size());
   for (const Words* section : {&names_, &decorations_, &globals_, &code_}) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace reprise::emit {
@@ -28,6 +29,8 @@ class SpirvModule {
   void use_physical_addresses();
   /// Forbids drivers from assuming that floats of this width are never NaN, infinite or -0.
   void preserve_special_values(uint32_t width);
+  /// Floats of this width keep subnormal numbers, and are rounded to nearest even.
+  void round_exactly(uint32_t width);
   bool vulkan_memory_model() const { return memory_model_ == spv::MemoryModelVulkan; }
   /// Declares an extension, unless the module's version is at least `core`, in which it became
   /// core.
@@ -49,8 +52,8 @@ class SpirvModule {
   Id forward_pointer(spv::StorageClass storage);
   void define_pointer(Id id, spv::StorageClass storage, Id type);
   Id array_type(Id element, uint32_t count);
-  /// A cooperative matrix of a subgroup.
-  Id matrix_type(Id element, uint32_t rows, uint32_t columns, uint32_t use);
+  /// A cooperative matrix of a subgroup or a workgroup.
+  Id matrix_type(Id element, spv::Scope scope, uint32_t rows, uint32_t columns, uint32_t use);
   Id function_type(Id result) { return unique(spv::OpTypeFunction, 0, {result}); }
   /// An array without a length, decorated with the stride. Equal ones share an id.
   Id runtime_array(Id element, uint32_t stride);
@@ -95,7 +98,8 @@ class SpirvModule {
   spv::AddressingModel addressing_ = spv::AddressingModelLogical;
   std::set<spv::Capability> capabilities_;
   std::set<std::string> extensions_;
-  std::set<uint32_t> preserved_;  // widths of floats
+  void float_mode(spv::ExecutionMode mode, spv::Capability needs, uint32_t width);
+  std::set<std::pair<spv::ExecutionMode, uint32_t>> float_modes_;  // with widths of floats
   struct WordsHash {
     size_t operator()(const Words& words) const;
   };

@@ -67,7 +67,7 @@ void SpirvEmitter::survey() {
     m.width = std::max<uint32_t>(m.width, t.lanes);
     m.least = std::min<uint32_t>(m.least, t.lanes);
   };
-  bool half_arithmetic = false, single = false;
+  bool half_arithmetic = false, single = false, wide = false, rounds_halves = false;
   for (const auto& l : k_.locals) half_arithmetic = half_arithmetic || l.type.ty == Ty::F16;
   for (const auto& s : k_.shared) half_arithmetic = half_arithmetic || s.type == Ty::F16;
   for_each_inst(k_, 0, [&](const Inst& i) {
@@ -78,12 +78,15 @@ void SpirvEmitter::survey() {
     if (i.op == Op::SharedStore) touch(shared_[i.imm], arg_type(i, 1));
     if (i.op == Op::MatrixLoad || i.op == Op::MatrixStore) {
       Memory& array = shared_[kernel::MatrixAccess::of(i.imm).shared];
-      array.used = array.scalar = true;
+      array.used = true;
+      array.most = std::min(array.most, i.align & (0U - i.align));
     }
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
     uses_error_ = uses_error_ || i.op == Op::SetError || i.op == Op::NoError;
     half_arithmetic = half_arithmetic || computes_half(i);
     single = single || i.type.ty == Ty::F32;
+    wide = wide || i.type.ty == Ty::F64;
+    rounds_halves = rounds_halves || kernel::rounds_to_half(k_, i);
   });
   // Buffers begin at multiples of 16 bytes in their bindings.
   for (size_t n = 0; n < buffers_.size() && options_.descriptors; ++n) {
@@ -92,7 +95,7 @@ void SpirvEmitter::survey() {
   }
   for (std::vector<Memory>* memory : {&buffers_, &shared_}) {
     for (Memory& m : *memory) {
-      if (m.scalar) m.width = 1;
+      m.width = m.scalar ? 1 : std::min(m.width, m.most);
     }
   }
   if (half_arithmetic) {
@@ -100,6 +103,9 @@ void SpirvEmitter::survey() {
     m_.preserve_special_values(16);
   }
   if (single) m_.preserve_special_values(32);
+  // Devices may have one mode for floats of 16 and of 64 bits.
+  if (rounds_halves) m_.round_exactly(16);
+  if (rounds_halves && wide) m_.round_exactly(64);
 }
 
 /// Declares the shared arrays.

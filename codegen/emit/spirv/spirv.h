@@ -26,8 +26,10 @@ struct SpirvOptions {
 /// never as an integer. Pointers in the block point to vectors when read through the first, and to
 /// elements when read through the second (workarounds::kFirstComponent). The float types that the
 /// kernel computes with have the execution mode SignedZeroInfNanPreserve, without which a driver
-/// may assume that no value is NaN or infinite. Unsupported for a feature that the kernel's
-/// requirements do not allow in SPIR-V.
+/// may assume that no value is NaN or infinite. A kernel that rounds to F16
+/// (kernel::rounds_to_half) has the modes RoundingModeRTE and DenormPreserve for 16 bits: unlike
+/// the decoration FPRoundingMode, they cover halves that are stored as parts of words. Unsupported
+/// for a feature that the kernel's requirements do not allow in SPIR-V.
 ///
 /// With `descriptors` there are no push constants and no pointers. Descriptor set 0 has the block
 /// as a uniform block (plan::BlockLayout::kBlockBinding) and a storage buffer for the error word

@@ -108,6 +108,7 @@ class Verifier {
     const MmaConfig config = requirements(k_).matrix;
     const Ty operand = config.types.a == MmaType::BF16 ? Ty::BF16 : Ty::F16;
     for (const MatrixVar& m : k_.matrices) {
+      if (m.scope != k_.matrices[0].scope) return error("matrix '" + m.name + "' of another scope");
       const bool is_sum = m.use == MatrixUse::Sum;
       if (m.scope == MmaScope::Team) {
         if (!is_identifier(m.name) || !(RoleRules::is_sum(m) || is_left_of_team(m)))
@@ -519,7 +520,7 @@ class Verifier {
     const MatrixVar& sum = k_.matrices[p.sum];
     const MatrixVar& left = k_.matrices[p.left];
     const MatrixVar& right = k_.matrices[p.right];
-    const bool uses = sum.scope == MmaScope::Subgroup && sum.use == MatrixUse::Sum &&
+    const bool uses = sum.scope != MmaScope::Team && sum.use == MatrixUse::Sum &&
                       left.use == MatrixUse::Left && right.use == MatrixUse::Right;
     return uses ? "" : "a matrix has another use";
   }

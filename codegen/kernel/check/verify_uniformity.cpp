@@ -1,6 +1,7 @@
 #include "codegen/kernel/check/verify_uniformity.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,13 @@ class Uniformity {
       block(0, true);
     } while (changed_);
     if (divergent_ < 0) return {};
-    const bool item = k_.insts[static_cast<size_t>(divergent_)].op == Op::SelectItem;
-    const std::string what = item ? "an item that may differ within a workgroup" : reason();
+    const Inst& divergent = k_.insts[static_cast<size_t>(divergent_)];
+    const bool item = divergent.op == Op::SelectItem;
+    const bool matrix = within_ == Within::Workgroup && is_matrix(divergent, MmaScope::Workgroup);
+    const std::string what = item ? "an item that may differ within a workgroup"
+                             : matrix
+                                 ? "an operation on a matrix that may differ within a workgroup"
+                                 : reason();
     return internal_error("kernel '" + k_.name + "': %" + std::to_string(divergent_) + ": " + what);
   }
 
@@ -67,20 +73,20 @@ class Uniformity {
 
   bool needs_uniform(const Inst& i) const {
     const bool of_team = i.op == Op::TeamMulAdd || i.op == Op::MatrixCommit ||
-                         i.op == Op::MatrixAwait || is_team_matrix(i) || is_team_barrier(i);
+                         i.op == Op::MatrixAwait || is_matrix(i, MmaScope::Team) ||
+                         is_team_barrier(i);
     const bool of_signal = i.op == Op::BoxCopy || i.op == Op::Arrive || i.op == Op::Await;
     const bool of_store = i.op == Op::BoxStore || i.op == Op::BoxDrain;
     switch (within_) {
       case Within::Workgroup:
         return (i.op == Op::Barrier && !is_team_barrier(i)) || i.op == Op::SelectItem ||
-               i.op == Op::Roles;
+               i.op == Op::Roles || is_matrix(i, MmaScope::Workgroup);
       case Within::Role:
         return of_team || of_signal;
       case Within::Team:
         return of_team;
       case Within::Subgroup:
-        return of_signal || of_store || i.op == Op::MatrixZero || i.op == Op::MatrixLoad ||
-               i.op == Op::MatrixStore || i.op == Op::MatrixMulAdd || i.op == Op::MatrixConvert;
+        return of_signal || of_store || uses_matrix(i);
     }
     return false;
   }
@@ -88,10 +94,13 @@ class Uniformity {
   static bool is_team_barrier(const Inst& i) {
     return i.op == Op::Barrier && i.imm == static_cast<uint64_t>(BarrierScope::Team);
   }
-  bool is_team_matrix(const Inst& i) const {
-    if (i.op != Op::MatrixZero && i.op != Op::MatrixStore && i.op != Op::MatrixConvert)
-      return false;
-    return k_.matrices[matrix_of(i)].scope == MmaScope::Team;
+  /// All that hold a matrix do this together; elements are read and replaced by one invocation.
+  static bool uses_matrix(const Inst& i) {
+    return i.op == Op::MatrixZero || i.op == Op::MatrixLoad || i.op == Op::MatrixStore ||
+           i.op == Op::MatrixMulAdd || i.op == Op::MatrixConvert;
+  }
+  bool is_matrix(const Inst& i, MmaScope scope) const {
+    return uses_matrix(i) && k_.matrices[matrix_of(i)].scope == scope;
   }
 
   bool varies(const Inst& i) const {

@@ -196,6 +196,7 @@ Requirements requirements(const Kernel& k) {
   for (const MatrixVar& m : k.matrices) {
     require_type(r, m.type);
     r.matrix.scope = m.scope;
+    r.matrix.invocations = m.scope == MmaScope::Workgroup ? r.workgroup_invocations : 0;
     MmaTypes& types = r.matrix.types;
     MmaType& type = m.use == MatrixUse::Left    ? types.a
                     : m.use == MatrixUse::Right ? types.b
@@ -210,6 +211,7 @@ Requirements requirements(const Kernel& k) {
     r.async_copies |= i.op == Op::AsyncCopy;
     r.matrix_elements |= i.op == Op::MatrixGet || i.op == Op::MatrixSet ||
                          i.op == Op::MatrixConvert || rounds_sum(k, i);
+    r.exact_halves |= rounds_to_half(k, i);
     if (i.op == Op::TeamMulAdd) require_product(r, k, TeamOperands::of(i.imm));
     if (i.op != Op::Subgroup) continue;
     r.subgroup_extended_types |=

@@ -332,8 +332,10 @@ struct Role {
 enum class BarrierScope : uint8_t { Workgroup, Team };
 
 /// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
-/// MatrixMulAdd, or its sum; or those of a team: sums and left operands of TeamMulAdd. The device
-/// decides which invocation holds which element, unless the kernel names elements (HeldPlaces).
+/// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
+/// MatrixMulAdd, or its sum; or those of a workgroup, the same; or those of a team: sums and left
+/// operands of TeamMulAdd. The device decides which invocation holds which element, unless the
+/// kernel names elements (HeldPlaces).
 enum class MatrixUse : uint8_t { Left, Right, Sum };
 
 struct MatrixVar {
@@ -495,6 +497,7 @@ struct Requirements {
   bool subgroup_extended_types = false;  // subgroup operations on I64, U64, F16
   bool async_copies = false;
   bool matrix_elements = false;  // named, converted or stored as narrower ones
+  bool exact_halves = false;     // conversions to F16 that the device rounds to nearest even
   uint32_t subgroup_size = 0;
   MmaConfig matrix;  // all matrices of a kernel are of one
   uint32_t views = 0;
@@ -502,6 +505,11 @@ struct Requirements {
   uint32_t shared_bytes = 0;
 };
 Requirements requirements(const Kernel& k);
+/// Whether an instruction converts a float to F16, and its value may have to be rounded.
+inline bool rounds_to_half(const Kernel& k, const Inst& i) {
+  return i.op == Op::Convert && i.type.ty == Ty::F16 && i.imm == 0 &&
+         class_of(k.insts[static_cast<size_t>(i.args[0].id)].type.ty) == kFloat;
+}
 
 /// Checks structure, types, dominance, parameter ranges, alignment and, conservatively, that
 /// barriers are uniform.
@@ -521,10 +529,13 @@ inline Status verify_in_debug([[maybe_unused]] const Kernel& k) {
 /// Deterministic text for dumps and golden tests.
 std::string print(const Kernel& k);
 
+struct LegalizeFor;
+
 /// Replaces scalar rows that devices lack or compute too inexactly by native rows (scalar_ops.def:
-/// `expanded`), and float -> integer conversions by saturating ones. Rows that an exact target has
-/// (`exact`; see LegalizeFor) stay. Idempotent.
-Status expand(Kernel& k, bool exact = false);
+/// `expanded`), and float -> integer conversions by saturating ones. What an exact target has
+/// (`exact` and `exact_halves` of LegalizeFor) stays. Idempotent.
+Status expand(Kernel& k, const LegalizeFor& target);
+Status expand(Kernel& k);
 /// Expands the powers of 64-bit integers alone, so that their products can be checked one by one.
 Status expand_wide_powers(Kernel& k);
 
@@ -538,6 +549,9 @@ struct LegalizeFor {
   /// The arithmetic of F32 is that of IEEE 754: conversions round to nearest even, FusedFma rounds
   /// once, and rows that CUDA has a function for need no expansion.
   bool exact = false;
+  /// With `float16`: conversions to F16 round to nearest even and keep subnormal numbers, and are
+  /// used for halves that are only stored. Others are computed from the bits of the F32.
+  bool exact_halves = false;
   /// The emitter has long vectors. Without them, buffers that are accessed in whole words become
   /// buffers of words, and other accesses are split into parts.
   bool long_vectors = true;

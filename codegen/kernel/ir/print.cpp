@@ -124,6 +124,18 @@ std::string number(uint64_t bits, Ty t) {
   }
 }
 
+const char* scope_of(const MatrixVar& m) {
+  switch (m.scope) {
+    case MmaScope::Subgroup:
+      break;
+    case MmaScope::Team:
+      return " of a team";
+    case MmaScope::Workgroup:
+      return " of a workgroup";
+  }
+  return "";
+}
+
 class Printer {
  public:
   explicit Printer(const Kernel& k) : k_(k) {}
@@ -166,7 +178,7 @@ class Printer {
     for (const MatrixVar& m : k_.matrices) {
       out_ += "  matrix " + m.name + ": " + name_of(m.use) + " " +
               std::string(kernel::name_of(m.type)) + " " + std::to_string(m.rows) + "x" +
-              std::to_string(m.columns) + (m.scope == MmaScope::Team ? " of a team" : "") + "\n";
+              std::to_string(m.columns) + scope_of(m) + "\n";
     }
     for (const View& v : k_.views) view(v);
     for (const Signal& s : k_.signals) {

@@ -120,7 +120,6 @@ Val FloatMath::to_f32_odd(Val x) {
 }
 
 Val FloatMath::to_half(Val x) {
-  if (exact_) return b_.convert(x, Ty::F16);
   return b_.convert(round_to_half(x), Ty::F16, true);
 }
 
@@ -383,9 +382,28 @@ bool native_for_halves(ScalarOp o) {
   }
 }
 
+/// By instruction: whether its value, a half, is only stored, alone or in a vector.
+std::vector<bool> only_stored(const Kernel& k) {
+  std::vector<bool> out(k.insts.size(), true);
+  for (size_t id = k.insts.size(); id-- > 0;) {
+    const Inst& i = k.insts[id];
+    const bool joins = i.op == Op::Compose || i.op == Op::Extract;
+    for (size_t n = 0; n < i.args.size(); ++n) {
+      // Words of halves are stored as well.
+      const bool stored = (i.op == Op::Store && n == 1) || i.op == Op::Bitcast;
+      if (!stored && !(joins && out[id])) out[static_cast<size_t>(i.args[n].id)] = false;
+    }
+  }
+  return out;
+}
+
 class Expander : public Rebuilder {
  public:
-  Expander(const Kernel& k, bool exact) : Rebuilder(k, Builder::like(k)), exact_(exact) {}
+  Expander(const Kernel& k, const LegalizeFor& target)
+      : Rebuilder(k, Builder::like(k)),
+        exact_(target.exact),
+        native_halves_(target.exact_halves && !target.exact ? only_stored(k)
+                                                            : std::vector<bool>(k.insts.size())) {}
 
  protected:
   Val rewrite(const Inst& i, std::span<const Val> args) override {
@@ -406,15 +424,23 @@ class Expander : public Rebuilder {
     if ((class_of(t.ty) & kInt) != 0) return IntegerMath(to_, t).expand(o, args);
     if (t.ty == Ty::F32 || t.ty == Ty::F64) return FloatMath(to_, t, exact_).expand(o, args);
     if (native_for_halves(o)) return {};
-    return half(o, args, t);
+    return half(i, args, t);
   }
 
-  Val half(ScalarOp o, std::span<const Val> args, Type t) {
+  Val half(const Inst& i, std::span<const Val> args, Type t) {
+    const auto o = static_cast<ScalarOp>(i.imm);
     std::vector<Val> wide;
     for (Val v : args) wide.push_back(to_.convert(v, Ty::F32));
     FloatMath math(to_, {Ty::F32, t.lanes}, exact_);
     const Val r = math.expand(o, wide);
-    return row(o).result == ResultKind::Boolean ? r : math.to_half(r);
+    return row(o).result == ResultKind::Boolean ? r : to_half(math, r, i);
+  }
+
+  /// The result of an instruction, rounded. workarounds::kWidenedHalves: a device rounds only what
+  /// is stored at once.
+  Val to_half(FloatMath& math, Val x, const Inst& i) {
+    const bool native = exact_ || native_halves_[static_cast<size_t>(&i - from_.insts.data())];
+    return native ? to_.convert(x, Ty::F16) : math.to_half(x);
   }
 
   Val shift(const Inst& i, std::span<const Val> args, Type t) {
@@ -442,10 +468,11 @@ class Expander : public Rebuilder {
     }
     if (from.ty == Ty::F16) v = to_.convert(v, Ty::F32);
     FloatMath math(to_, {Ty::F32, from.lanes}, exact_);
-    return to_int ? math.to_integer(v, i.type.ty) : math.to_half(v);
+    return to_int ? math.to_integer(v, i.type.ty) : to_half(math, v, i);
   }
 
   const bool exact_;
+  const std::vector<bool> native_halves_;  // by instruction
 };
 
 bool is_wide_power(const Inst& i) {
@@ -482,11 +509,15 @@ Status expand_wide_powers(Kernel& k) {
   return {};
 }
 
-Status expand(Kernel& k, bool exact) {
+Status expand(Kernel& k) {
+  return expand(k, {});
+}
+
+Status expand(Kernel& k, const LegalizeFor& target) {
   RP_TRY(verify_in_debug(k));
   const auto rewritten = [&](const Inst& i) { return may_expand(k, i); };
   if (std::none_of(k.insts.begin(), k.insts.end(), rewritten)) return {};
-  RP_ASSIGN(Kernel out, Expander(k, exact).run());
+  RP_ASSIGN(Kernel out, Expander(k, target).run());
   k = std::move(out);
   return {};
 }

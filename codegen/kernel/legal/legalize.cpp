@@ -365,6 +365,7 @@ LegalizeFor relevant(const LegalizeFor& target, const Kernel& k) {
   out.storage16 |= !halves;
   out.word_loads &= bytes || halves;
   out.exact |= !half && !single;
+  out.exact_halves |= !half;
   const bool narrow = bytes || halves || half;
   out.long_vectors |= !narrow;
   out.joins_accesses &= narrow;
@@ -384,7 +385,7 @@ Status legalize(Kernel& k, const LegalizeFor& target) {
   if (lacks_something(relevant(target, k), k)) {
     RP_ASSIGN(k, Legalizer(k, target).run());
   }
-  RP_TRY(expand(k, target.exact));
+  RP_TRY(expand(k, target));
   // Folding and reuse in the builder have left dead instructions.
   remove_dead(k);
   return {};
