@@ -1,6 +1,7 @@
 // Verifies structure, types, visibility, ranges, claims about constants, and uniform barriers.
 #include <algorithm>
 
+#include "codegen/kernel/check/verify_early.h"
 #include "codegen/kernel/check/verify_roles.h"
 #include "codegen/kernel/check/verify_uniformity.h"
 #include "codegen/kernel/ir/kernel.h"
@@ -250,6 +251,8 @@ class Verifier {
         return subgroup(i);
       case Op::SelectItem:
         return select_item(i);
+      case Op::AwaitLaunches:
+        return n == 0 && i.type == Type{} ? "" : "malformed await_launches";
       case Op::SetError:
         return set_error(i);
       case Op::NoError:
@@ -553,6 +556,7 @@ Status verify_structure(const Kernel& k) {
 
 Status verify(const Kernel& k) {
   RP_TRY(verify_structure(k));
+  RP_TRY(verify_early(k));
   return verify_uniformity(k);
 }
 

@@ -200,6 +200,7 @@ Requirements requirements(const Kernel& k) {
   for (const Inst& i : k.insts) {
     require_type(r, i.type.ty);
     r.async_copies |= i.op == Op::AsyncCopy;
+    r.early |= i.op == Op::AwaitLaunches;
     if (i.op == Op::TeamMulAdd) require_product(r, k, TeamOperands::of(i.imm));
     if (i.op != Op::Subgroup) continue;
     r.subgroup_extended_types |=
