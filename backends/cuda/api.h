@@ -221,6 +221,16 @@ struct alignas(128) CUtensorMap {
   uint64_t opaque[16];
 };
 
+enum CUgraphDependencyType : int {
+  CU_GRAPH_DEPENDENCY_TYPE_DEFAULT = 0,
+  CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1,
+};
+inline constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1;
+
+struct CUgraphEdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+
 // Every function of libcuda.so.1 that is used: F(symbol as exported, parameters). All return
 // CUresult. The loader resolves the symbols, and the stand-in driver of the tests defines them.
 #define REPRISE_CUDA_SYMBOLS(F)                                                                   \
@@ -299,6 +309,8 @@ struct alignas(128) CUtensorMap {
 #define REPRISE_CUDA_OPTIONAL_SYMBOLS(F)                                                        \
   F(cuFuncGetParamInfo,                                                                         \
     (CUfunction function, size_t index, size_t * offset, size_t * bytes)) /* 12.4 */            \
+  F(cuGraphAddDependencies_v2, (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,  \
+                                const CUgraphEdgeData* data, size_t n)) /* 12.3 */              \
   F(cuTensorMapEncodeTiled,                                                                     \
     (CUtensorMap * map, CUtensorMapDataType type, uint32_t rank, void* address,                 \
      const uint64_t* dims, const uint64_t* strides, const uint32_t* box, const uint32_t* steps, \

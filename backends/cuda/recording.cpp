@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "runtime/facts/cuda_arch.h"
 
 namespace reprise::cuda {
 namespace {
@@ -64,6 +67,8 @@ Status CudaRecording::make_launches(const RecordingDesc& desc) {
     launch.fixed = c.kind == Command::Kind::Dispatch;
     launch.indirect = c.indirect_offset;
     if (launch.fixed) launch.grid = c.grid;
+    launch.early = c.early;
+    overlaps_ = overlaps_ || c.early;
     launches_.push_back(launch);
   }
   if (!launches_.empty()) sent_.assign(blocks_, blocks_ + desc.blocks->size());
@@ -93,6 +98,8 @@ Status CudaRecording::make_objects(const RecordingDesc& desc) {
     own_stream_ = {driver_, stream_};
   }
   RP_TRY(make_launches(desc));
+  overlaps_ = overlaps_ && !timestamps_ && driver_->fn().cuGraphAddDependencies_v2 &&
+              CudaArch::begins_early(driver_->info.facts.cuda_arch);
   return make_events();
 }
 
@@ -130,14 +137,30 @@ Status CudaRecording::add_kernel(Launch& launch, size_t index,
   if (!launch.fixed) launch.grid = grid;
   void* block = block_of(launch);
   const CUDA_KERNEL_NODE_PARAMS params = params_of(launch, grid, &block);
-  RP_TRY(driver_->check(
-      fn.cuGraphAddKernelNode_v2(&launch.node, graph, before.data(), before.size(), &params),
-      "cuGraphAddKernelNode"));
+  const bool early = overlaps_ && launch.early && !before.empty();
+  RP_TRY(driver_->check(fn.cuGraphAddKernelNode_v2(&launch.node, graph, before.data(),
+                                                   early ? 0 : before.size(), &params),
+                        "cuGraphAddKernelNode"));
   end = launch.node;
+  if (early) RP_TRY(add_early_edges(end, before));
   if (!timestamps_) return {};
   return driver_->check(
       fn.cuGraphAddEventRecordNode(&end, graph, &launch.node, 1, stamps_[2 * index + 1].get()),
       "cuGraphAddEventRecordNode");
+}
+
+// The kernel awaits what these edges mean, so it may begin once all workgroups of the nodes before
+// it have.
+Status CudaRecording::add_early_edges(CUgraphNode node, const std::vector<CUgraphNode>& after) {
+  const std::vector<CUgraphNode> to(after.size(), node);
+  const std::vector<CUgraphEdgeData> data(
+      after.size(), {CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                     0,
+                     static_cast<unsigned char>(CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC),
+                     {}});
+  return driver_->check(driver_->fn().cuGraphAddDependencies_v2(
+                            graph_.get(), after.data(), to.data(), data.data(), after.size()),
+                        "cuGraphAddDependencies");
 }
 
 void CudaRecording::limit_copy(size_t copy, uint64_t bytes) {
@@ -177,7 +200,7 @@ Status CudaRecording::add_nodes() {
       if (!timestamps_) after.push_back(nodes[a]);
     }
     if (timestamps_ && last) after.push_back(last);
-    c.after = {};
+    if (!overlaps_) c.after = {};
     switch (c.kind) {
       case Command::Kind::Dispatch:
       case Command::Kind::DispatchIndirect:
@@ -214,8 +237,9 @@ Status CudaRecording::instantiate() {
   const Table& fn = driver_->fn();
   exec_ = {};
   CUgraphExec exec = nullptr;
-  RP_TRY(driver_->check(fn.cuGraphInstantiateWithFlags(&exec, graph_.get(), 0),
-                        "cuGraphInstantiateWithFlags"));
+  const CUresult r = fn.cuGraphInstantiateWithFlags(&exec, graph_.get(), 0);
+  if (overlaps_ && wants_new_graph(r)) return with_full_edges();
+  RP_TRY(driver_->check(r, "cuGraphInstantiateWithFlags"));
   exec_ = {driver_, exec};
   for (Launch& launch : launches_) launch.enabled = true;
   for (Copy& copy : copies_) {
@@ -232,14 +256,34 @@ Status CudaRecording::instantiate() {
   return {};
 }
 
-Status CudaRecording::build_graph() {
-  const Table& fn = driver_->fn();
+bool CudaRecording::any_empty() const {
+  return std::any_of(launches_.begin(), launches_.end(),
+                     [&](const Launch& launch) { return is_empty(grid_of(launch)); });
+}
+
+Status CudaRecording::new_graph() {
   CUgraph graph = nullptr;
-  RP_TRY(driver_->check(fn.cuGraphCreate(&graph, 0), "cuGraphCreate"));
+  RP_TRY(driver_->check(driver_->fn().cuGraphCreate(&graph, 0), "cuGraphCreate"));
   graph_ = {driver_, graph};
-  RP_TRY(add_nodes());
+  return add_nodes();
+}
+
+Status CudaRecording::build_graph() {
+  overlaps_ = overlaps_ && !any_empty();
+  RP_TRY(new_graph());
   RP_TRY(instantiate());
-  return driver_->check(fn.cuGraphUpload(exec_.get(), stream_), "cuGraphUpload");
+  return driver_->check(driver_->fn().cuGraphUpload(exec_.get(), stream_), "cuGraphUpload");
+}
+
+// A disabled node awaits nothing, so one after it would not follow those before it. The recording
+// does without early launches from the first run in which one has no workgroups.
+Status CudaRecording::with_full_edges() {
+  overlaps_ = false;
+  exec_ = {};
+  const std::vector<Copy> copies = std::exchange(copies_, {});
+  RP_TRY(new_graph());
+  for (size_t n = 0; n < copies.size(); ++n) copies_[n].wanted = copies[n].wanted;
+  return instantiate();
 }
 
 // Makes a new executable graph from the source graph, with the blocks and grids of this run.
@@ -325,6 +369,7 @@ Status CudaRecording::update_launches() {
   if (exec_.get() && in_step_ && (bytes == 0 || std::memcmp(sent_.data(), blocks_, bytes) == 0))
     return {};
   in_step_ = false;
+  if (overlaps_ && any_empty()) RP_TRY(with_full_edges());
   RP_TRY(exec_.get() ? update_nodes() : rebuild());
   if (bytes > 0)
     std::memcpy(sent_.data(), blocks_, bytes);  // includes grids and the blocks of disabled nodes

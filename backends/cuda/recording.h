@@ -43,6 +43,7 @@ class CudaRecording final : public Recording {
     uint64_t indirect = 0;  // offset of the grid if it is not fixed
     bool fixed = true;
     Grid grid{1, 1, 1};  // fixed: of every run; otherwise: of the graph's node
+    bool early = false;
     CUgraphNode node = nullptr;
     bool enabled = true;    // in the graph; false if the launch has no workgroups
     bool outdated = false;  // the graph's node has other bytes than `sent_`, or another grid
@@ -65,9 +66,13 @@ class CudaRecording final : public Recording {
   Status make_launches(const RecordingDesc& desc);
   Status make_events();
   Status build_graph();
+  Status with_full_edges();
+  bool any_empty() const;
+  Status new_graph();
   Status add_nodes();
   Status add_kernel(Launch& launch, size_t index, const std::vector<CUgraphNode>& after,
                     CUgraphNode& end);
+  Status add_early_edges(CUgraphNode node, const std::vector<CUgraphNode>& after);
   Status add_copy(size_t command, const std::vector<CUgraphNode>& after, CUgraphNode& node);
   Status instantiate();
   Status rebuild();
@@ -88,7 +93,8 @@ class CudaRecording final : public Recording {
   CUDA_KERNEL_NODE_PARAMS params_of(const Launch& launch, const Grid& grid, void** block) const;
 
   std::shared_ptr<Driver> driver_;
-  std::vector<Command> commands_;  // as recorded; without edges once the graph is built
+  // As recorded. Without edges once the graph is built, unless another one may be needed.
+  std::vector<Command> commands_;
   std::vector<Launch> launches_;
   std::vector<Copy> copies_;
   const std::byte* blocks_ = nullptr;
@@ -102,6 +108,7 @@ class CudaRecording final : public Recording {
   OwnedGraphExec exec_;
   std::chrono::steady_clock::duration last_run_{};  // since the wait began; 0: not known
   bool once_ = false, timestamps_ = false;
+  bool overlaps_ = false;      // launches of the graph may begin early
   bool fixed_copies_ = false;  // the driver refused to change a copy
   uint64_t ran_ns_ = 0;
   bool pending_ = false, dead_ = false, finished_ = false;

@@ -131,6 +131,21 @@ def read_check(name: str, done: process.Finished, rows: list[dict]) -> Result:
     return result
 
 
+def read_primitives(name: str, done: process.Finished, rows: list[dict]) -> Result:
+    """The rows of reprise_primitives; each result that is not the recorded one is a failure."""
+    result = Result(name, seconds=done.seconds)
+    for row in rows:
+        if row["status"] == "pass":
+            result.passed += 1
+        else:
+            result.failures[row["name"]] = f"{row['status']}: {row['reason']}"
+    if done.status is None:
+        result.stopped = "at its time limit"
+    elif done.status not in (0, 1) or (done.status == 1 and not result.failures):
+        result.failures["(program)"] = f"status {done.status}\n{done.output[-2000:]}"
+    return result
+
+
 @dataclass
 class Machine:
     """The folders and devices of a check."""
@@ -165,6 +180,39 @@ def conformance(machine: Machine, title: str, folder: Path, device: str, limit: 
         command += ["--filter", "test_a*" if folder == machine.suite else "m*"]
     command = process.line_buffered([str(word) for word in command])
     return read_conformance(title, process.run(command, machine.environment, limit))
+
+
+#: The folder of recorded primitives in a pack.
+PRIMITIVES = "primitives"
+
+
+def record_primitives(machine: Machine, folder: Path, arch: str, limit: float) -> str:
+    """Records what a device is compared with; returns why that failed, or nothing."""
+    program = machine.program("reprise_record_primitives")
+    if not program.is_file():
+        return "reprise_record_primitives was not built"
+    done = process.run([program, folder, arch], machine.environment, limit)
+    return "" if done.status == 0 else f"status {done.status}: {done.output.strip()[-1000:]}"
+
+
+def primitives(machine: Machine, arch: str, limit: float) -> Result:
+    """Each assembly function alone. What a pack has is recorded; else it is recorded now."""
+    title, program = "primitives", machine.program("reprise_primitives")
+    if not program.is_file():
+        return Result(title, missing="reprise_primitives was not built")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, target = machine.build / PRIMITIVES, Path(scratch) / "primitives.json"
+        if not (folder / "index.json").is_file():
+            folder = Path(scratch) / PRIMITIVES
+            missing = record_primitives(machine, folder, arch, limit)
+            if missing:
+                return Result(title, missing=missing)
+        command = [program, folder, "--device", machine.device, "--json", target]
+        done = process.run(command, machine.environment, limit)
+        rows = []
+        if target.is_file():
+            rows = json.loads(target.read_text(encoding="utf-8"))["primitives"]
+    return read_primitives(title, done, rows)
 
 
 def probes(machine: Machine, device: str | None, limit: float) -> Result:

@@ -24,6 +24,8 @@ build (tools/setup; not with --build)."""
 EPILOG = """\
 what it does, in this order; the file is written after each part
   facts      device, driver, clocks, power limit, NVRTC, commit
+  primitives each assembly function of CUDA kernels alone, bit by bit, against an executor of PTX; of
+             one that differs, which other reading of the instruction set matches
   probes     each kind of kernel alone, on CUDA and Vulkan, against the interpreter's results
   constants  what memory, caches, arithmetic, barriers and launches of the device can do
   matmul, attention, conv, rows, models, replay
@@ -110,6 +112,7 @@ def environment(build: Path) -> dict:
 #: The parts of a check with their seconds in a run of nine minutes. The first ones tell most.
 USUAL_LIMIT = 540
 PARTS = {
+    "primitives": 15,
     "probes": 60,
     "constants": 40,
     "matmul": 110,
@@ -219,6 +222,14 @@ class Check:
                 share,
             )
 
+    def primitives(self) -> None:
+        self.part(
+            "primitives",
+            lambda limit: self.test(
+                checks.primitives(self.machine, facts.architecture(self.document["facts"]), limit)
+            ),
+        )
+
     def probes(self) -> None:
         m = self.machine
         for device, share in ((m.device, 0.6), (m.vulkan, 1.0)):
@@ -269,8 +280,14 @@ class Check:
 
     def run(self) -> int:
         self.save()
-        own = {"probes": self.probes, "torch": self.torch, "tests": self.tests, "suite": self.suite}
-        skipped = {"probes", "tests", "suite"} if self.o.skip_tests else set()
+        own = {
+            "primitives": self.primitives,
+            "probes": self.probes,
+            "torch": self.torch,
+            "tests": self.tests,
+            "suite": self.suite,
+        }
+        skipped = {"primitives", "probes", "tests", "suite"} if self.o.skip_tests else set()
         if self.o.skip_bench:
             skipped |= {"tune", "torch", *GROUPS}
         for name in PARTS:

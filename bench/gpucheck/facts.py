@@ -148,6 +148,12 @@ def collect(root: Path, build: Path, device: str, environment: dict) -> dict:
     }
 
 
+def architecture(collected: dict) -> str:
+    """The target of the device's own code: "sm_90a" of a Hopper."""
+    number = collected["gpu"].get("compute_cap", "9.0").replace(".", "")
+    return f"sm_{number}" + ("a" if number == "90" else "")
+
+
 def same_gpu(listed: list[dict], ordinal: str) -> str | None:
     """The Vulkan device of NVIDIA's GPU, if its driver is installed."""
     cuda = next((d for d in listed if d.get("id") == f"cuda:{ordinal}"), None)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from . import facts
 
-PROGRAMS = ("reprise", "reprise_gpubench")
+PROGRAMS = ("reprise", "reprise_gpubench", "reprise_primitives")
+# It records primitives for a pack, which does not need it.
+RECORDER = "reprise_record_primitives"
 TESTS = ("test_backends", "test_cuda", "test_nvrtc", "reprise_fuzz")
 # Every system that can run our programs has these libraries in the same or a newer version.
 BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
@@ -91,6 +93,15 @@ def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list
     return left_out
 
 
+def record_primitives(build: Path, target: Path, arch: str, environment: dict) -> None:
+    """Records the primitives of an architecture into the packed folder."""
+    arch = "sm_90a" if arch == "sm_90" else arch
+    command = [str(build / "bin" / RECORDER), str(target / "primitives"), arch]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise PackError(f"primitives of {arch}: {done.stderr.strip()[-600:]}")
+
+
 @dataclass
 class Cases:
     """Whose kernels a pack has, compiled for an architecture."""
@@ -125,7 +136,8 @@ def pack(
     """Fills the folder, which must be new or empty. Sizes are in bytes."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise PackError(f"{target} is there already; name a new folder")
-    missing = [name for name in PROGRAMS if not (build / "bin" / name).is_file()]
+    needed_here = (*PROGRAMS, RECORDER) if cases else PROGRAMS
+    missing = [name for name in needed_here if not (build / "bin" / name).is_file()]
     if missing:
         raise PackError(f"{build / 'bin'} has no {', '.join(missing)}: build them first")
     needed: set[Path] = set()
@@ -153,5 +165,6 @@ def pack(
     (target / "commit.json").write_text(json.dumps(facts.git_commit(root)) + "\n")
     if cases:
         compile_cases(target, models, cases)
+        record_primitives(build, target, cases.arch, cases.environment)
     left_out = pack_models(models, target / "models", limit - size_of(target), names)
     return {"bytes": size_of(target), "without": without, "models_left_out": left_out}

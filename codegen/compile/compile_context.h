@@ -26,7 +26,8 @@ namespace reprise {
 /// Names of pipeline rows that are switches of fusion and lowering (codegen/passes/pipeline.cpp).
 inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
                                   kAttentionPrice = "attention-price",
-                                  kEqualKernels = "equal-kernels", kBatchPass = "batch";
+                                  kEqualKernels = "equal-kernels", kBatchPass = "batch",
+                                  kEarlyLaunches = "early-launches";
 
 /// Milliseconds of the phases that run once for each variant.
 struct VariantTimes {

@@ -135,7 +135,12 @@ Result<std::vector<uint32_t>> KernelTable::merge() {
 
 Status KernelTable::emit(const lower::Group** failed) {
   const auto start = Clock::now();
-  for (kernel::Kernel& k : kernels_) k.name = unique(k.name);
+  // Devices that cannot begin a launch early find nothing of it in their code.
+  const bool early = target_.predicate.api == Api::Cuda && !context_.disabled(kEarlyLaunches);
+  for (kernel::Kernel& k : kernels_) {
+    k.name = unique(k.name);
+    if (early) kernel::begin_early(k);
+  }
   const size_t n = kernels_.size();
   std::vector<plan::KernelCode> codes(n);
   std::vector<std::string> structures(n);
@@ -170,6 +175,7 @@ Status KernelTable::emit(const kernel::Kernel& k, const std::string& structure,
   RP_TRY(covered(need, target_.predicate, k.name));
   code.shared_bytes = need.shared_bytes;
   code.subgroup_size = need.subgroup_size;
+  code.early = need.early;
   if (target_.predicate.api == Api::Cuda) {
     RP_ASSIGN(code.cuda, emit::cuda(k));
   } else {

@@ -48,6 +48,7 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   const bool load = i.op == Op::Load;
   const size_t buffer = item_ * k_.item_buffers() + i.imm;
   const std::string& name = k_.buffers[buffer].name;
+  if (!may_access(s, active.list[0])) return;
   MemoryRow row = memory_row(s, buffer, active);
   row.lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   const auto largest =
@@ -301,6 +302,7 @@ void Interpreter::barrier(const Step& s, const Active& active) {
 void Interpreter::async_copy(const Step& s, const Active& active) {
   const CopyAccess a = CopyAccess::of(s.inst->imm);
   const SharedArray& array = k_.shared[a.shared];
+  if (!may_access(s, active.list[0])) return;
   if (!indices_fit(s, {s.inst->args[1], a.lanes, array.count, s.inst->align, array.name}, active))
     return;
   std::vector<uint32_t> element(stride_), value(stride_);

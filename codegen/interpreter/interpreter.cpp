@@ -64,6 +64,7 @@ void Interpreter::workgroups() {
     roles_.emplace(k_, size_ / subgroup_size_);
     roles_->random = options_at(0).schedule_seed;
   }
+  early_ = begins_early_;
   block(0, {all_, true, counted_, checked_});
   if (has_copies_ && !failed_) expect_no_copies();
 }
@@ -222,6 +223,7 @@ void Interpreter::compose(const Step& s, const Active& /*active*/) {
 
 void Interpreter::set_error(const Step& s, const Active& active) {
   const auto code = static_cast<ErrorCode>(s.inst->imm);
+  if (!may_access(s, active.list[0])) return;
   const uint32_t one = find(active, [&](uint32_t n) { return s.in[0].u32[n] != 0; });
   if (one != kNoInvocation) error_ = std::max(error_, code);
 }
@@ -243,6 +245,12 @@ void Interpreter::select_item(const Step& s, const Active& active) {
   if (other != kNoInvocation) return violate(s.id, other, "selects another item than the first");
   if (item >= k_.items) return violate(s.id, active.list[0], "selects no item");
   item_ = item;
+}
+
+void Interpreter::await_launches(const Step& s, const Active& active) {
+  if (active.list.size() != all_.size())
+    return violate(s.id, active.list[0], "awaits earlier launches, which others do not");
+  early_ = false;
 }
 
 // --- Control flow

@@ -61,6 +61,8 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
       has_copies_(
           std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::AsyncCopy; })),
       partial_(is_partial()),
+      begins_early_(
+          std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::AwaitLaunches; })),
       matrices_(k, static_cast<uint32_t>(size_ / subgroup_size_ * together_ * copies_)) {}
 
 void Interpreter::find_needed() {
@@ -410,6 +412,8 @@ Interpreter::Execute Interpreter::execute_of(Op op) {
       return &Interpreter::held_element;
     case Op::Subgroup:
       return &Interpreter::subgroup;
+    case Op::AwaitLaunches:
+      return &Interpreter::await_launches;
     case Op::SetError:
       return &Interpreter::set_error;
     case Op::If:

@@ -307,6 +307,7 @@ void Interpreter::begin_box(const Step& s, uint32_t n) {
   const BoxAccess a = BoxAccess::of(s.inst->imm);
   const TensorView& v = k_.views[a.view].tensor;
   const SharedArray& array = k_.shared[a.shared];
+  if (!may_access(s, n)) return;
   const auto counter = counter_of(s, a.signal, 1, n);
   if (!counter ||
       !indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},

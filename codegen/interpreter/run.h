@@ -131,6 +131,13 @@ class Interpreter {
   void set_error(const Step& s, const Active& active);
   void item_param(const Step& s, const Active& active);
   void select_item(const Step& s, const Active& active);
+  void await_launches(const Step& s, const Active& active);
+  /// Whether a kernel that begins early may access what launches share.
+  bool may_access(const Step& s, uint32_t n) {
+    if (!early_) return true;
+    violate(s.id, n, "accesses memory before it awaits the launches before it");
+    return false;
+  }
 
   // --- Memory
 
@@ -278,10 +285,12 @@ class Interpreter {
   Memory& memory_;
   uint32_t size_;  // invocations of a workgroup
   uint32_t subgroup_size_;
-  uint32_t together_;  // the most workgroups in lockstep
-  size_t stride_;      // words between lanes
-  bool has_copies_;    // asynchronous ones
-  bool partial_;       // is_partial()
+  uint32_t together_;   // the most workgroups in lockstep
+  size_t stride_;       // words between lanes
+  bool has_copies_;     // asynchronous ones
+  bool partial_;        // is_partial()
+  bool begins_early_;   // the kernel has an AwaitLaunches
+  bool early_ = false;  // launches before this one may still run
   MatrixMemory matrices_;
   std::vector<uint32_t> all_;             // positions of the invocations in lockstep
   std::vector<uint32_t> numbers_;         // of the invocation at each position

@@ -128,6 +128,7 @@ class Worker {
     for (plan::KernelCode* k : job.kernels) {
       k->image = image->bytes;
       k->usage = image->usage;
+      k->early = k->early && CudaArch::begins_early(job.arch.number);
       // The compiler counts only what a kernel declares.
       if (k->usage.registers != 0) k->usage.shared_bytes += dynamic_shared_bytes(k->shared_bytes);
     }

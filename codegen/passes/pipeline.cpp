@@ -80,6 +80,7 @@ constexpr std::array kPipeline{
     decision("fusion", "fuse several nodes into one kernel", kFusionOptions),
     decision("equal-kernels", "lower and emit equal groups once"),
     decision("batch", "launch equal kernels on several tensors at once", kBatchOptions),
+    decision("early-launches", "begin kernels before those that they follow have ended"),
 };
 
 const Pass* find(std::span<const Pass> passes, std::string_view name) {

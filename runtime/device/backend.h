@@ -85,6 +85,9 @@ struct Command {
   /// without those that another of them waits for (plan::segment_order). A recording has either
   /// these edges or barriers (Device::takes_edges). Both order all commands that share memory.
   std::vector<uint32_t> after = {};
+  /// Of a dispatch: its kernel awaits the commands of `after` itself, which are dispatches, so that
+  /// it may begin before (plan::OrderNode::early).
+  bool early = false;
 
   bool is_dispatch() const { return kind == Kind::Dispatch || kind == Kind::DispatchIndirect; }
 };

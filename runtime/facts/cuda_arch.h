@@ -41,6 +41,9 @@ struct CudaArch {
   static uint32_t shared_bytes_of(uint32_t number, bool specific);
   /// Whether such devices copy from global to shared memory asynchronously.
   static bool copies_asynchronously(uint32_t number) { return number >= 80; }
+  /// Whether launches on such devices may begin before those that they follow have ended, and code
+  /// for that architecture can await these.
+  static bool begins_early(uint32_t number) { return number >= 90; }
 
   friend bool operator==(const CudaArch&, const CudaArch&) = default;
 };

@@ -339,6 +339,7 @@ class Decoder : private MetadataReader {
     to.n_scalars = from.n_scalars();
     to.shared_bytes = from.shared_bytes();
     to.subgroup_size = from.subgroup_size();
+    to.early = from.early();
     if (const fb::Usage* u = from.usage())
       to.usage = {u->registers(), u->spill_bytes(), u->shared_bytes(), u->stack_bytes()};
     return list(from.views(), to.views, [this](const fb::View& f, TensorView& t) {

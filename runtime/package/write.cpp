@@ -302,9 +302,9 @@ class Serializer {
     Tables<fb::View> views;
     if (!k.views.empty())
       views = tables<fb::View>(k.views, [this](const TensorView& v) { return view(v); });
-    return fb::CreateKernel(b_, name, workgroup, k.n_buffers, k.n_scalars, k.shared_bytes,
-                            k.subgroup_size, spirv, cuda, image,
-                            k.usage == plan::KernelCode::Usage{} ? nullptr : &usage, views);
+    return fb::CreateKernel(
+        b_, name, workgroup, k.n_buffers, k.n_scalars, k.shared_bytes, k.subgroup_size, spirv, cuda,
+        image, k.usage == plan::KernelCode::Usage{} ? nullptr : &usage, views, k.early);
   }
 
   Offset<fb::Samples> samples(const plan::Probe::Samples& s) {

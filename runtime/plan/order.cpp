@@ -35,6 +35,7 @@ class OrderBuilder {
     return plan_.steps[segment_.levels[level].front()].level;
   }
   std::vector<OrderNode> without_idle_joins();
+  bool begins_early(const OrderNode& node) const;
 
   const Plan& plan_;
   const Segment& segment_;
@@ -217,13 +218,23 @@ void OrderBuilder::reduce_level(size_t level) {
   if (reuse_.kind == ArenaReuse::Kind::AnyPlacement) wait_for_freed(begin, end);
 }
 
+// Every early kernel awaits the end of its predecessor before it ends itself. So what follows from
+// several edges is as true as before, and only a launch's beginning is not ordered.
+bool OrderBuilder::begins_early(const OrderNode& node) const {
+  if (node.kind != Kind::Launch || node.after.size() != 1) return false;
+  const auto& launch = std::get<Launch>(plan_.steps[node.index].what);
+  const bool early = launch.kernel < plan_.kernels.size() && plan_.kernels[launch.kernel].early;
+  return early && nodes_[node.after[0]].kind == Kind::Launch;
+}
+
 std::vector<OrderNode> OrderBuilder::without_idle_joins() {
   std::vector<uint32_t> position(nodes_.size());
   std::vector<OrderNode> kept;
   for (uint32_t n = 0; n < nodes_.size(); ++n) {
     position[n] = static_cast<uint32_t>(kept.size());
     if (nodes_[n].kind == Kind::Join && nodes_[n].after.empty()) continue;
-    kept.push_back(std::move(nodes_[n]));
+    nodes_[n].early = begins_early(nodes_[n]);
+    kept.push_back(nodes_[n]);
     for (uint32_t& a : kept.back().after) a = position[a];
   }
   return kept;

@@ -30,6 +30,9 @@ struct OrderNode {
   } kind = Kind::Launch;
   uint32_t index = 0;
   std::vector<uint32_t> after;  // earlier nodes
+  /// A launch that may begin before the launches in `after` have ended, once all their workgroups
+  /// have begun: its kernel awaits their end (KernelCode::early).
+  bool early = false;
 };
 
 /// The nodes of a segment without edges, for devices that take barriers: copies in, launches by

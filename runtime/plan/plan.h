@@ -91,6 +91,7 @@ struct KernelCode {
   std::vector<TensorView> views;
   uint32_t shared_bytes = 0;
   uint32_t subgroup_size = 0;    // required size; 0: any
+  bool early = false;            // awaits the launches before it itself, before it accesses memory
   bool in_pieces = false;        // a session cuts its launches; packages do not store this
   std::vector<uint32_t> spirv;   // Vulkan variants
   std::vector<std::byte> image;  // CUDA variants: cubin, or PTX ending in a zero byte

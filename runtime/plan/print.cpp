@@ -112,6 +112,7 @@ class Printer {
     if (!k.views.empty()) text_ += " views " + std::to_string(k.views.size());
     if (k.shared_bytes) text_ += " shared " + std::to_string(k.shared_bytes);
     if (k.subgroup_size) text_ += " subgroup " + std::to_string(k.subgroup_size);
+    if (k.early) text_ += " early";
     if (!k.spirv.empty()) text_ += " spirv " + std::to_string(k.spirv.size()) + " words";
     if (!k.cuda.empty()) text_ += " cuda " + std::to_string(k.cuda.size()) + " bytes";
     text_ += "\n";

@@ -162,6 +162,7 @@ void Recorder::append_commands(const std::vector<plan::OrderNode>& order, Record
                 : node.kind == Kind::Join ? of_kind(Command::Kind::Join)
                                           : staging_copy(node.index, !out);
     for (const uint32_t a : node.after) c.after.push_back(position[a]);
+    c.early = node.early;
     position.push_back(static_cast<uint32_t>(desc.commands.size()));
     desc.commands.push_back(std::move(c));
   }

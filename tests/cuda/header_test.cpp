@@ -85,6 +85,7 @@ static_assert(same(kCopyParams, kRecordedCopyParams));
 static_assert(same(kHandleDesc, kRecordedHandleDesc));
 static_assert(sizeof(cuda::CUuuid) == 16);
 static_assert(sizeof(cuda::CUtensorMap) == 128);
+static_assert(sizeof(cuda::CUgraphEdgeData) == 8 && offsetof(cuda::CUgraphEdgeData, type) == 2);
 
 }  // namespace
 }  // namespace reprise::test
@@ -228,6 +229,10 @@ constexpr Value kValues[] = {
      static_cast<long long>(cuda::CUDA_EXTERNAL_MEMORY_DEDICATED)},
     {"CU_EVENT_DEFAULT", static_cast<long long>(cuda::CU_EVENT_DEFAULT)},
     {"CU_EVENT_DISABLE_TIMING", static_cast<long long>(cuda::CU_EVENT_DISABLE_TIMING)},
+    {"CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC",
+     static_cast<long long>(cuda::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)},
+    {"CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC",
+     static_cast<long long>(cuda::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC)},
     {"CU_TENSOR_MAP_DATA_TYPE_UINT8", static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_UINT8)},
     {"CU_TENSOR_MAP_DATA_TYPE_UINT16",
      static_cast<long long>(cuda::CU_TENSOR_MAP_DATA_TYPE_UINT16)},
@@ -369,6 +374,13 @@ constexpr long long kTheirValues[] = {
     static_cast<long long>(CUDA_EXTERNAL_MEMORY_DEDICATED),
     static_cast<long long>(CU_EVENT_DEFAULT),
     static_cast<long long>(CU_EVENT_DISABLE_TIMING),
+#if CUDA_VERSION >= 12030
+    static_cast<long long>(CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC),
+    static_cast<long long>(CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC),
+#else  // which do not have it
+    1,
+    1,
+#endif
     static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_UINT8),
     static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_UINT16),
     static_cast<long long>(CU_TENSOR_MAP_DATA_TYPE_UINT32),
@@ -444,7 +456,7 @@ constexpr unsigned long long kTheirFunctions[] = {REPRISE_CUDA_SYMBOLS(REPRISE_S
 #if CUDA_VERSION >= 12040
 constexpr unsigned long long kTheirOptional[] = {REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_SHAPE_OF)};
 #else
-constexpr unsigned long long kTheirOptional[] = {kOptional[0].shape,
+constexpr unsigned long long kTheirOptional[] = {kOptional[0].shape, kOptional[1].shape,
                                                  shape(decltype(&::cuTensorMapEncodeTiled){})};
 #endif
 
@@ -454,6 +466,10 @@ static_assert(same(kTheirKernelParams, kKernelParams), "ours is not laid out as 
 static_assert(same(kTheirCopyParams, kCopyParams), "ours is not laid out as the one of cuda.h");
 static_assert(sizeof(cuda::CUuuid) == sizeof(::CUuuid));
 static_assert(sizeof(cuda::CUtensorMap) == sizeof(::CUtensorMap));
+#if CUDA_VERSION >= 12030
+static_assert(sizeof(cuda::CUgraphEdgeData) == sizeof(::CUgraphEdgeData));
+static_assert(offsetof(cuda::CUgraphEdgeData, type) == offsetof(::CUgraphEdgeData, type));
+#endif
 
 TEST(CudaHeader, ValuesAreThoseOfTheToolkit) {
   for (size_t i = 0; i < std::size(kValues); ++i)

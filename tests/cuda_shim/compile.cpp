@@ -165,7 +165,7 @@ Result<void*> load(const std::string& path) {
 Result<std::unique_ptr<ShimLibrary>> ShimLibrary::build(const std::string& text,
                                                         const BuildOptions& options) {
   std::vector<KernelText> kernels = kernels_of(text);
-  std::string source = shim_text() + emit::cuda_prelude();
+  std::string source = shim_text() + emit::cuda_prelude() + shim_hooks_text();
   if (options.optimise) source += shim_fast_text();
   source += text;
   for (const KernelText& k : kernels) source += launcher(k);

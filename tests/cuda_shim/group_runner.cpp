@@ -29,6 +29,15 @@ struct Worker {
     shim.group = {static_cast<uint32_t>(group % l.grid[0]),
                   static_cast<uint32_t>(group / l.grid[0] % l.grid[1]),
                   static_cast<uint32_t>(group / l.grid[0] / l.grid[1])};
+    shim.unaware = 0;
+    RP_TRY(run(l));
+    if (!l.early || shim.unaware == 0) return {};
+    return {Code::Device, "it may begin before earlier launches end, and " +
+                              std::to_string(shim.unaware) +
+                              " invocations of a workgroup do not await them"};
+  }
+
+  Status run(const GroupLaunch& l) {
     if (l.waits) return fibers.run(l.function, l.block);
     if (l.whole) return fibers.run_whole(l.function, l.block);
     l.function(l.block, &shim);

@@ -21,6 +21,7 @@ struct GroupLaunch {
   // Of libraries whose accesses are checked; asked on the threads that run workgroups.
   void (*access)(Shim* shim, uint64_t address, uint64_t bytes, uint32_t kind) = nullptr;
   void* checker = nullptr;
+  bool early = false;  // launches before it may still run: its invocations must await them
 };
 
 /// One launch at a time.
@@ -32,7 +33,8 @@ class GroupRunner {
   GroupRunner(const GroupRunner&) = delete;
   GroupRunner& operator=(const GroupRunner&) = delete;
 
-  /// Fails on a barrier or shuffle that only some invocations reach.
+  /// Fails on a barrier or shuffle that only some invocations reach, and if an invocation of an
+  /// early launch ends without awaiting the launches before it.
   Status run(const GroupLaunch& launch);
 
  private:

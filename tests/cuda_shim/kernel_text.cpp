@@ -143,22 +143,24 @@ std::vector<KernelText> kernels_of(const std::string& text) {
 
 std::string launcher(const KernelText& kernel) {
   const std::string block = kernel.name + "_block";
-  const std::string call = kernel.name + "(shim->thread, *(const " + block + "*)block);\n";
+  const std::string ended = "  shim->unaware += shim->awaited == 0;\n";
+  const std::string call =
+      "  " + kernel.name + "(shim->thread, *(const " + block + "*)block);\n" + ended;
   const std::string loops =
       "  const ShimIndex n = shim->group_size;\n"
       "  for (unsigned z = 0; z < n.z; ++z)\n"
       "    for (unsigned y = 0; y < n.y; ++y)\n"
       "      for (unsigned x = 0; x < n.x; ++x) {\n"
       "        const ShimIndex thread = {x, y, z};\n"
-      "        " +
-      kernel.name + "(thread, *(const " + block + "*)block);\n      }\n";
+      "        shim->awaited = 0;\n        " +
+      kernel.name + "(thread, *(const " + block + "*)block);\n" + ended + "      }\n";
   return "static_assert(sizeof(" + block + ") == " + std::to_string(kernel.block_bytes) +
          ", \"the parameter block\");\n"
          "extern \"C\" __attribute__((visibility(\"default\"))) void " +
          kernel.name +
          "_on_cpu(const void* block, Shim* shim) {\n"
          "  Shim* const before = reprise_shim;\n  reprise_shim = shim;\n" +
-         (kernel.waits ? "  " + call : loops) + "  reprise_shim = before;\n}\n";
+         (kernel.waits ? call : loops) + "  reprise_shim = before;\n}\n";
 }
 
 }  // namespace reprise::test

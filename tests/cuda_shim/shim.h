@@ -29,6 +29,9 @@ struct Shim {
   uint64_t stack, stack_bytes, block, block_bytes;
   void* checker;
   void (*access)(Shim* shim, uint64_t address, uint64_t bytes, uint32_t kind);
+
+  // Whether this invocation has awaited earlier launches, and how many have ended without.
+  uint32_t awaited, unaware;
 };
 
 /// The kinds of accesses.
@@ -40,7 +43,9 @@ using KernelFn = void (*)(const void* block, Shim* shim);
 
 /// Precedes the prelude in the translation unit.
 const char* shim_text();
-/// Follows it: what is slow with the prelude's own functions.
+/// Follows it: what tells the scheduler of calls that are nothing else on a host.
+const char* shim_hooks_text();
+/// Follows it as well: what is slow with the prelude's own functions.
 const char* shim_fast_text();
 
 }  // namespace reprise::test

@@ -20,6 +20,7 @@ struct Shim {
   unsigned long stack, stack_bytes, block, block_bytes;
   void* checker;
   void (*access)(Shim*, unsigned long address, unsigned long bytes, unsigned kind);
+  unsigned awaited, unaware;
 };
 #if defined(__x86_64__) && !defined(__clang__)
 register Shim* reprise_shim asm("r15");
@@ -103,6 +104,13 @@ RP_UNCHECKED static unsigned atomicMax(unsigned* at, unsigned v) {
   }
   return before;
 }
+)";
+}
+
+const char* shim_hooks_text() {
+  return R"(
+static inline void shim_await_launches() { reprise_shim->awaited = 1; }
+#define rp_await_launches shim_await_launches
 )";
 }
 

@@ -25,9 +25,10 @@ struct FiberGroup::Invocation {
   ShimIndex thread{};
   State state = State::Done;
   uint32_t index = 0;
-  uint32_t active = 0;  // shuffle, ballot: lanes that take part
-  uint64_t value = 0;   // shuffle, ballot: given, then received
-  uint32_t source = 0;  // shuffle: lane to take from
+  uint32_t active = 0;   // shuffle, ballot: lanes that take part
+  uint64_t value = 0;    // shuffle, ballot: given, then received
+  uint32_t source = 0;   // shuffle: lane to take from
+  uint32_t awaited = 0;  // Shim::awaited
 };
 
 FiberGroup::FiberGroup(Shim& shim) : shim_(shim) {
@@ -73,6 +74,7 @@ void FiberGroup::prepare(size_t invocations, KernelFn kernel, const void* block)
     Invocation& f = *fibers_[n];
     f.thread = {f.index % x, f.index / x % y, f.index / (x * y)};
     f.state = State::Ready;
+    f.awaited = 0;
     f.fiber.start(&FiberGroup::entry, &f);
   }
 }
@@ -81,7 +83,9 @@ void FiberGroup::resume(Invocation& f) {
   running_ = &f;
   shim_.thread = f.thread;
   shim_.stack = f.stack;
+  shim_.awaited = f.awaited;
   f.fiber.enter();
+  f.awaited = shim_.awaited;
 }
 
 void FiberGroup::on_barrier(Shim* shim) {

@@ -264,5 +264,81 @@ TEST_F(Graphs, EventsTellTheTimeOfNodes) {
   EXPECT_EQ(api.cuEventDestroy_v2(after), CUDA_SUCCESS);
 }
 
+/// Edges by which a kernel may begin before another has ended.
+class EarlyEdges : public Graphs {
+ protected:
+  static constexpr CUgraphEdgeData kEarly{
+      CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, 0, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, {}};
+  CUresult add(const GraphBuilder& g, CUgraphNode from, CUgraphNode to,
+               const CUgraphEdgeData* data) {
+    return api.cuGraphAddDependencies_v2(g.graph(), &from, &to, data, 1);
+  }
+  static kernel::Kernel early(kernel::Kernel k) {
+    kernel::begin_early(k);
+    return k;
+  }
+};
+
+TEST_F(EarlyEdges, OrderAccesses) {
+  const CUfunction fill = load(fill_kernel()), add_one = load(early(add_kernel()));
+  const std::vector<CUdeviceptr> m = buffers();
+  set("CHECK", "bytes");
+  for (const char* order : {"mixed", "sinks", "random", "reverse"}) {
+    set("ORDER", order);
+    GraphBuilder g(api);
+    const CUgraphNode first = g.kernel(fill, {m[0]}, kNodeCount, bits_of(5), {});
+    const CUgraphNode second = g.kernel(add_one, {m[0], m[1]}, kNodeCount, 0, {});
+    ASSERT_EQ(add(g, first, second, &kEarly), CUDA_SUCCESS);
+    g.instantiate();
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    ASSERT_EQ(synchronize(), CUDA_SUCCESS) << log();
+    EXPECT_EQ(read(m[1], kNodeCount), std::vector<float>(kNodeCount, 6));
+  }
+}
+
+TEST_F(EarlyEdges, NeedAKernelThatWaits) {
+  const CUfunction fill = load(fill_kernel()), add_one = load(add_kernel());
+  const std::vector<CUdeviceptr> m = buffers();
+  GraphBuilder g(api);
+  const CUgraphNode first = g.kernel(fill, {m[0]}, kNodeCount, bits_of(5), {});
+  const CUgraphNode second = g.kernel(add_one, {m[0], m[1]}, kNodeCount, 0, {});
+  ASSERT_EQ(add(g, first, second, &kEarly), CUDA_SUCCESS);
+  g.instantiate();
+  ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+  EXPECT_EQ(synchronize(), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_NE(log().find("invocations of a workgroup do not await them"), std::string::npos) << log();
+}
+
+TEST_F(EarlyEdges, AreBetweenKernelsAlone) {
+  const CUfunction fill = load(fill_kernel());
+  const std::vector<CUdeviceptr> m = buffers();
+  GraphBuilder g(api);
+  const CUgraphNode kernel = g.kernel(fill, {m[0]}, kNodeCount, 0, {});
+  const CUgraphNode copy = g.copy(m[1], m[0], kNodeBytes, {}, context);
+  EXPECT_EQ(add(g, kernel, copy, &kEarly), CUDA_ERROR_INVALID_VALUE);
+  CUgraphEdgeData odd = kEarly;
+  odd.reserved[4] = 1;
+  const CUgraphNode other = g.kernel(fill, {m[2]}, kNodeCount, 0, {});
+  EXPECT_EQ(add(g, kernel, other, &odd), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(add(g, kernel, copy, nullptr), CUDA_SUCCESS);
+  const uint64_t misuses = stat("misuses");
+  EXPECT_EQ(add(g, kernel, copy, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(stat("misuses"), misuses + 1);
+}
+
+TEST_F(EarlyEdges, HaveNoDisabledEnds) {
+  const CUfunction fill = load(fill_kernel()), add_one = load(early(add_kernel()));
+  const std::vector<CUdeviceptr> m = buffers();
+  GraphBuilder g(api);
+  const CUgraphNode first = g.kernel(fill, {m[0]}, kNodeCount, 0, {});
+  const CUgraphNode second = g.kernel(add_one, {m[0], m[1]}, kNodeCount, 0, {});
+  ASSERT_EQ(add(g, first, second, &kEarly), CUDA_SUCCESS);
+  g.instantiate();
+  const uint64_t misuses = stat("misuses");
+  for (const CUgraphNode node : {first, second})
+    EXPECT_EQ(api.cuGraphNodeSetEnabled(g.exec(), node, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(stat("misuses"), misuses + 2);
+}
+
 }  // namespace
 }  // namespace reprise::test

@@ -81,6 +81,21 @@ TEST(Golden, Everything) {
   expect_golden(*k);
 }
 
+/// A launch that may begin early computes addresses before it waits. SPIR-V has nothing like it.
+TEST(Golden, Early) {
+  Builder b("early");
+  b.set_workgroup(64);
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const Val n = b.param(b.scalar("n"));
+  const Val i = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
+  b.if_then(b.lt(i, n), [&] { b.store(y, i, b.add(b.load(x, i), b.f32(1.0F))); });
+  auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  kernel::begin_early(*k);
+  expect_golden_cuda(*k);
+  EXPECT_EQ(emit::spirv(*k, {}).status().code(), Code::Unsupported);
+}
+
 /// Roles, of which one copies boxes and the other multiplies them. SPIR-V has nothing like them.
 TEST(Golden, Roles) {
   Builder b("roles");

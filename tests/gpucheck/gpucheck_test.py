@@ -326,6 +326,26 @@ class Runs(unittest.TestCase):
         self.assertIn("no device", broken.failures["(program)"])
 
 
+    def test_primitives(self):
+        rows = [
+            {"status": "pass", "name": "max"},
+            {"status": "differs", "name": "wgmma", "reason": "8 bytes; it matches with x"},
+        ]
+        read = checks.read_primitives("primitives", process.Finished(1, "", 2.0), rows)
+        self.assertEqual(read.passed, 1)
+        self.assertEqual(read.failures, {"wgmma": "differs: 8 bytes; it matches with x"})
+        for status, said in ((4, "no device"), (1, "nothing differs, it says")):
+            broken = checks.read_primitives("primitives", process.Finished(status, said, 1.0), [])
+            self.assertIn(said, broken.failures["(program)"])
+        stopped = checks.read_primitives("primitives", process.Finished(None, "", 9.0), rows[:1])
+        self.assertEqual((stopped.stopped, stopped.failures), ("at its time limit", {}))
+
+    def test_architectures(self):
+        for gpu, arch in (({"compute_cap": "8.0"}, "sm_80"), ({"compute_cap": "9.0"}, "sm_90a"),
+                          ({"compute_cap": "12.0"}, "sm_120"), ({"error": "none"}, "sm_90a")):
+            self.assertEqual(facts.architecture({"gpu": gpu}), arch)
+
+
 class Packing(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "bench"))
@@ -102,6 +103,46 @@ class OnTheStandIn(unittest.TestCase):
             done = subprocess.run([str(BENCH), *arguments], capture_output=True, text=True)
             self.assertEqual(done.returncode, status, done.stderr)
 
+    def primitives(self, folder: Path) -> tuple[int, dict]:
+        target = self.at / "primitives.json"
+        command = [BUILD / "bin" / "reprise_primitives", folder, "--json", target]
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, timeout=300, check=False
+        )
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        rows = json.loads(target.read_text())["primitives"]
+        return done.returncode, {row["name"]: row for row in rows}
+
+    def test_primitives_are_compared_bit_by_bit(self):
+        folder, sources = self.at / "recorded", self.at / "cache" / "reprise" / "cuda"
+        recorder = [BUILD / "bin" / "reprise_record_primitives", folder, "sm_90a", sources]
+        subprocess.run(list(map(str, recorder)), check=True, timeout=600)
+        cache = mock.patch.dict(os.environ, {"XDG_CACHE_HOME": str(self.at / "cache")})
+        cache.start()
+        self.addCleanup(cache.stop)
+        status, rows = self.primitives(folder)
+        self.assertEqual(status, 0, rows)
+        self.assertGreater(len(rows), 20)
+        index = json.loads((folder / "index.json").read_text())
+        by_name = {p["name"]: p for p in index["primitives"]}
+        # A wrong answer, and one that another reading gives.
+        wrong = by_name["max"]
+        answer = bytearray((folder / wrong["results"][0]).read_bytes())
+        answer[40] ^= 1
+        (folder / wrong["results"][0]).write_bytes(answer)
+        exchanged = by_name["sum of f16"]
+        exchanged["readings"] = [{"name": "a difference", "package": by_name["difference of f16"]["package"]}]
+        exchanged["results"] = by_name["difference of f16"]["results"]
+        (folder / by_name["f32 to f16"]["package"]).write_bytes(b"no package")
+        (folder / "index.json").write_text(json.dumps(index))
+        status, rows = self.primitives(folder)
+        self.assertEqual(status, 1)
+        self.assertEqual(rows["max"]["status"], "differs")
+        self.assertIn("1 of 4096 bytes differ, from byte 40 on; 0 other readings tried, none", rows["max"]["reason"])
+        self.assertEqual(rows["sum of f16"]["matches"], ["a difference"])
+        self.assertEqual(rows["f32 to f16"]["status"], "failed")
+        self.assertEqual(rows["min"]["status"], "pass")
+
     def test_gpu_check_writes_one_file(self):
         target, page = self.at / "r.json", self.at / "r.html"
         done = gpu_check(
@@ -110,7 +151,8 @@ class OnTheStandIn(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(target.read_text())
-        parts = [name for name in cli.PARTS if name not in ("probes", "tests", "suite")]
+        tests = ("primitives", "probes", "tests", "suite")
+        parts = [name for name in cli.PARTS if name not in tests]
         self.assertEqual([part["name"] for part in result["parts"]], parts)
         self.assertGreater(len(result["tune"]["cases"]), 3)
         self.assertEqual(result["facts"]["device"], "Reprise stand-in")
@@ -142,6 +184,7 @@ class OnTheStandIn(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads(target.read_text())
+        self.assertTrue((moved / "primitives" / "index.json").is_file())
         self.assertEqual(result["facts"]["commit"], json.loads((moved / "commit.json").read_text())["commit"])
         self.assertGreater(len(result["bench"]["cases"]), 3)
 

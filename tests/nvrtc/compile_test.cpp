@@ -165,6 +165,34 @@ TEST(Images, OnePlanForAllArchitectures) {
   EXPECT_EQ((*loaded)[0].image, p->variants[1].plan.kernels[0].image);
 }
 
+/// Code for older architectures does not await the launches before it.
+TEST(Images, KernelsOfNewArchitecturesBeginEarly) {
+  REPRISE_NEEDS_NVRTC();
+  CompileOptions options = cuda_options({"cuda:sm_80", "cuda:sm_90"});
+  options.keep_source = true;
+  for (const bool enabled : {true, false}) {
+    if (!enabled) options.disabled_passes = {"early-launches"};
+    const auto p = compile_graph(kGraph, options);
+    ASSERT_TRUE(p.ok()) << p.status().message();
+    const TempDir dir;
+    ASSERT_TRUE(package::write(*p, dir / "m.rpk").ok());
+    const auto back = package::read(dir / "m.rpk");
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    size_t early = 0;
+    for (size_t v = 0; v < p->variants.size(); ++v) {
+      const bool is_new = p->variants[v].name == "cuda-sm_90";
+      for (size_t i = 0; i < p->variants[v].plan.kernels.size(); ++i) {
+        const plan::KernelCode& k = p->variants[v].plan.kernels[i];
+        EXPECT_EQ(k.early, enabled && is_new) << p->variants[v].name;
+        EXPECT_EQ(k.cuda.find("rp_await_launches();") != std::string::npos, enabled);
+        EXPECT_EQ((*back)->variants[v].plan.kernels[i].early, k.early);
+        early += k.early ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(early > 0, enabled);
+  }
+}
+
 TEST(Images, TextsAreKeptOnRequest) {
   REPRISE_NEEDS_NVRTC();
   const TempDir dir;

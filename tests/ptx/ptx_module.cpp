@@ -78,7 +78,8 @@ Status PtxModule::run(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
     put(BlockLayout::scalar_offset(buffers.size(), n), scalars[n]);
   RP_TRY(write_maps(k, block));
   const uint32_t dynamic = dynamic_shared_bytes(kernel::requirements(k).shared_bytes);
-  return ptx::run(program_, {cuda_entry(k.name), grid, k.workgroup, dynamic, block, memory},
+  const bool early = kernel::requirements(k).early;
+  return ptx::run(program_, {cuda_entry(k.name), grid, k.workgroup, dynamic, block, memory, early},
                   options);
 }
 

@@ -28,6 +28,11 @@ class RandomOrder {
     for (int s = 0; s < steps; ++s) add_step(width);
     renumber();
     compute_hazards(plan);
+    plan.kernels.resize(2);
+    plan.kernels[1].early = true;
+    for (Step& step : plan.steps)
+      if (auto* l = std::get_if<Launch>(&step.what))
+        l->kernel = static_cast<uint32_t>(pick(0, 3) / 3 == 0);
     for (size_t b = 0; b < plan.buffers.size(); ++b)
       bytes.push_back(static_cast<uint64_t>(pick(0, 6)) * 100);
   }
@@ -177,6 +182,38 @@ struct Case {
 
 using Pairs = std::vector<std::pair<size_t, size_t>>;
 
+/// What happens to a node, in this order: it begins; it accesses memory, before which an early
+/// kernel awaits the nodes before it; it ends.
+enum Event : size_t { kBegin, kAccess, kEnd, kEvents };
+
+/// Whether the accesses of each hazard's second node follow the end of its first, by what edges
+/// mean to events: the end of a node comes before the next one begins or, if that is early, before
+/// it accesses memory, and then the next one only follows the beginning.
+bool covers_events(const std::vector<OrderNode>& nodes, const Pairs& hazards) {
+  const size_t n = nodes.size() * kEvents;
+  std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
+  const auto edge = [&](size_t from, Event a, size_t to, Event b) {
+    before[from * kEvents + a][to * kEvents + b] = true;
+  };
+  for (size_t b = 0; b < nodes.size(); ++b) {
+    edge(b, kBegin, b, kAccess);
+    edge(b, kAccess, b, kEnd);
+    for (const uint32_t a : nodes[b].after) {
+      edge(a, nodes[b].early ? kBegin : kEnd, b, kBegin);
+      edge(a, kEnd, b, kAccess);
+    }
+  }
+  for (size_t k = 0; k < n; ++k) {
+    for (size_t a = 0; a < n; ++a) {
+      for (size_t b = 0; b < n && before[a][k]; ++b)
+        if (before[k][b]) before[a][b] = true;
+    }
+  }
+  return std::all_of(hazards.begin(), hazards.end(), [&](const auto& h) {
+    return before[h.first * kEvents + kEnd][h.second * kEvents + kAccess];
+  });
+}
+
 bool covered(const std::vector<OrderNode>& nodes, const Pairs& hazards, size_t skip_node = SIZE_MAX,
              size_t skip_edge = 0) {
   const size_t n = nodes.size();
@@ -195,8 +232,21 @@ bool covered(const std::vector<OrderNode>& nodes, const Pairs& hazards, size_t s
 }
 
 struct Totals {
-  size_t edges = 0, joins = 0, reuses = 0;
+  size_t edges = 0, joins = 0, early = 0;
 };
+
+/// Whether a node may begin early: its kernel awaits the one launch that it follows.
+void check_early(const Case& c, const std::vector<OrderNode>& nodes, Totals& totals) {
+  for (const OrderNode& node : nodes) {
+    const auto* launch = node.kind == OrderNode::Kind::Launch
+                             ? &std::get<Launch>(c.plan.steps[node.index].what)
+                             : nullptr;
+    const bool may = launch != nullptr && c.plan.kernels[launch->kernel].early &&
+                     node.after.size() == 1 && nodes[node.after[0]].kind == OrderNode::Kind::Launch;
+    ASSERT_EQ(node.early, may);
+    totals.early += may ? 1 : 0;
+  }
+}
 
 void check(const Case& c, const Segment& segment, const std::vector<OrderNode>& nodes,
            Totals& totals) {
@@ -218,6 +268,8 @@ void check(const Case& c, const Segment& segment, const std::vector<OrderNode>& 
   }
   ASSERT_EQ(launches, expected);
   ASSERT_TRUE(covered(nodes, hazards));
+  ASSERT_TRUE(covers_events(nodes, hazards));
+  check_early(c, nodes, totals);
   for (size_t b = 0; b < nodes.size(); ++b) {
     for (size_t e = 0; e < nodes[b].after.size(); ++e) {
       ++totals.edges;
@@ -248,6 +300,7 @@ TEST(Order, RandomPlansAreCoveredAndNoEdgeIsUseless) {
       }
     }
     EXPECT_GT(totals.edges, 10000U);
+    EXPECT_GT(totals.early, 1000U);
     EXPECT_EQ(totals.joins > 100, kind == Reuse::AnyPlacement) << totals.joins;
   }
 }

@@ -46,6 +46,7 @@ Result<std::string> CudaEmitter::run() {
   const std::string bounds = std::to_string(threads) + (k_.roles.empty() ? "" : ", 1");
   out_ += "extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + entry_ +
           "(const __grid_constant__ " + entry_ + "_block block) {\n";
+  if (kernel::requirements(k_).early) line("rp_let_next_begin();");
   declarations();
   begin_signals();
   overlaps_ = std::ranges::any_of(
@@ -389,6 +390,9 @@ Status CudaEmitter::inst(int32_t index) {
       return {};
     case Op::SelectItem:
       select_item(i);
+      return {};
+    case Op::AwaitLaunches:
+      line("rp_await_launches();");
       return {};
     case Op::SetError:
       line("if (" + arg(i, 0) + ") atomicMax(block.error, block.launch_id << 8 | " +

@@ -293,6 +293,18 @@ template <int unfinished> RP_FN void rp_copy_wait() {}
 #endif
 )";
 
+// Launches that overlap. The next one in a graph may begin once all workgroups have said so; what
+// it accesses before it has awaited this one, it does not share with it.
+constexpr const char* kLaunches = R"(
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 900
+RP_FN void rp_let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+RP_FN void rp_await_launches() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+#else
+RP_FN void rp_let_next_begin() {}
+RP_FN void rp_await_launches() {}
+#endif
+)";
+
 // Shared memory that a launch gives a kernel.
 constexpr const char* kDynamicShared = R"(
 #if defined(__CUDACC__)
@@ -449,8 +461,8 @@ RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<T>& a, con
 
 std::string cuda_prelude() {
   std::string text = "// Reprise kernels: types and functions without headers.";
-  for (const char* part :
-       {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kDynamicShared, kCopies, kMatrices})
+  for (const char* part : {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kLaunches,
+                           kDynamicShared, kCopies, kMatrices})
     text += part;
   return text + team_prelude();
 }

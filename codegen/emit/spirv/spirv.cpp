@@ -169,6 +169,7 @@ Status SpirvEmitter::inst(int32_t index) {
     case Op::TeamMulAdd:
     case Op::MatrixCommit:
     case Op::MatrixAwait:
+    case Op::AwaitLaunches:
       return unsupported("SPIR-V emitter: kernel " + k_.name +
                          " copies asynchronously or has roles, which only CUDA offers");
     case Op::MatrixZero:

@@ -182,6 +182,8 @@ class Builder {
   void matrix_await(uint32_t unfinished);
   Value subgroup(SubgroupOp op, Val v, Val lane = {});
   void select_item(Val item);
+  /// Until then, launches before this one may still run; nothing accesses a buffer before.
+  void await_launches();
   void set_error(Val condition, ErrorCode code);
   Val no_error();
 

@@ -285,6 +285,10 @@ void Builder::set_error(Val condition, ErrorCode code) {
   emit({Op::SetError, {}, static_cast<uint64_t>(code), {condition}, {}, 1});
 }
 
+void Builder::await_launches() {
+  emit({Op::AwaitLaunches, {}, 0, {}, {}, 1});
+}
+
 Val Builder::no_error() {
   return emit({Op::NoError, kBool, 0, {}, {}, 1});
 }

@@ -131,6 +131,8 @@ void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
     to_.matrix_await(static_cast<uint32_t>(i.imm));
   } else if (i.op == Op::SelectItem) {
     to_.select_item(args[0]);
+  } else if (i.op == Op::AwaitLaunches) {
+    to_.await_launches();
   } else if (i.op == Op::CopyCommit) {
     to_.copy_commit();
   } else if (i.op == Op::CopyWait) {

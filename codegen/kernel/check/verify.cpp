@@ -1,6 +1,7 @@
 // Verifies structure, types, visibility, ranges, claims about constants, and uniform barriers.
 #include <algorithm>
 
+#include "codegen/kernel/check/verify_early.h"
 #include "codegen/kernel/check/verify_elements.h"
 #include "codegen/kernel/check/verify_roles.h"
 #include "codegen/kernel/check/verify_uniformity.h"
@@ -261,6 +262,8 @@ class Verifier {
         return subgroup(i);
       case Op::SelectItem:
         return select_item(i);
+      case Op::AwaitLaunches:
+        return n == 0 && i.type == Type{} ? "" : "malformed await_launches";
       case Op::SetError:
         return set_error(i);
       case Op::NoError:
@@ -568,6 +571,7 @@ Status verify_structure(const Kernel& k) {
 
 Status verify(const Kernel& k) {
   RP_TRY(verify_structure(k));
+  RP_TRY(verify_early(k));
   return verify_uniformity(k);
 }
 

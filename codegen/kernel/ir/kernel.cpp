@@ -212,6 +212,7 @@ Requirements requirements(const Kernel& k) {
     r.matrix_elements |= i.op == Op::MatrixGet || i.op == Op::MatrixSet ||
                          i.op == Op::MatrixConvert || rounds_sum(k, i);
     r.exact_halves |= rounds_to_half(k, i);
+    r.early |= i.op == Op::AwaitLaunches;
     if (i.op == Op::TeamMulAdd) require_product(r, k, TeamOperands::of(i.imm));
     if (i.op != Op::Subgroup) continue;
     r.subgroup_extended_types |=

@@ -170,17 +170,19 @@ enum class Op : uint8_t {
   MatrixConvert,  // imm: MatrixConversion. left = columns of sum, rounded to nearest even
   TeamMulAdd,     // imm: TeamOperands; args: indices of the first elements of left (unless a matrix
                // holds it) and right in their shared arrays. sums += left * right, asynchronously
-  MatrixCommit,  // closes a group of the team's asynchronous multiplications
-  MatrixAwait,   // imm: waits until at most so many groups of the team are unfinished
-  Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
-  SelectItem,    // args[0]: item (I32), the same in the whole workgroup. Once, at the top level,
-                 // before the first Load or Store: these access the buffers of this item
-  SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
-  NoError,       // whether no earlier launch of the run has raised the error word. Bool. Only in
-                 // kernels without SetError, so it is the same in the whole launch
-  If,            // args[0]: condition; blocks: then, optional else
-  For,           // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
-                 // induction variable, visible in the body only. Runs while i < end
+  MatrixCommit,   // closes a group of the team's asynchronous multiplications
+  MatrixAwait,    // imm: waits until at most so many groups of the team are unfinished
+  Subgroup,       // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
+  SelectItem,     // args[0]: item (I32), the same in the whole workgroup. Once, at the top level,
+                  // before the first Load or Store: these access the buffers of this item
+  AwaitLaunches,  // waits until earlier launches of the run have ended, whose kernels this one need
+                  // not wait for to begin. Once, in the body, before the first access to a buffer
+  SetError,       // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
+  NoError,        // whether no earlier launch of the run has raised the error word. Bool. Only in
+                  // kernels without SetError, so it is the same in the whole launch
+  If,             // args[0]: condition; blocks: then, optional else
+  For,            // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
+                  // induction variable, visible in the body only. Runs while i < end
 };
 
 /// Codes that SetError records. If a launch records several, the largest is reported; messages of
@@ -249,6 +251,7 @@ inline OpKind kind_of(Op op) {
     case Op::Arrive:
     case Op::Await:
     case Op::SelectItem:
+    case Op::AwaitLaunches:
     case Op::SetError:
     case Op::If:
     case Op::For:
@@ -261,6 +264,11 @@ inline bool is_pure(Op op) {
 }
 inline bool is_value(Op op) {
   return kind_of(op) != OpKind::Statement;
+}
+/// Whether the instruction itself accesses what launches share: a buffer, or the error word.
+inline bool accesses_buffers(Op op) {
+  return op == Op::Load || op == Op::Store || op == Op::AsyncCopy || op == Op::BoxCopy ||
+         op == Op::SetError || op == Op::NoError;
 }
 
 struct Block {
@@ -498,6 +506,7 @@ struct Requirements {
   bool async_copies = false;
   bool matrix_elements = false;  // named, converted or stored as narrower ones
   bool exact_halves = false;     // conversions to F16 that the device rounds to nearest even
+  bool early = false;            // it has an AwaitLaunches
   uint32_t subgroup_size = 0;
   MmaConfig matrix;  // all matrices of a kernel are of one
   uint32_t views = 0;
@@ -576,6 +585,10 @@ Status coalesce_loads(Kernel& k);
 /// Joins loads and stores of neighbouring vectors of 4 narrow elements to such of long vectors
 /// (codegen/kernel/legal/join_accesses.cpp).
 Status join_accesses(Kernel& k);
+
+/// Lets a kernel begin before the launches that its own follows have ended: it awaits them as late
+/// as it can (codegen/kernel/legal/early.cpp). Not for kernels that do so already.
+void begin_early(Kernel& k);
 
 /// Removes wraps of 8- and 16-bit integers (Builder::wrap) whose upper bits nothing reads
 /// (codegen/kernel/legal/demanded_bits.cpp).

@@ -378,6 +378,8 @@ class Printer {
                operands(i);
       case Op::SelectItem:
         return "select_item " + operands(i);
+      case Op::AwaitLaunches:
+        return "await_launches";
       case Op::SetError:
         return std::string("set_error ") + name_of(static_cast<ErrorCode>(i.imm)) + " if " +
                operands(i);

@@ -29,12 +29,13 @@ CUresult dependencies(Call& call, const Graph& graph, const CUgraphNode* after, 
 }
 
 /// Leaves out the edge that a test wants to miss.
-void count_edges(Driver& d, const Graph& graph, const Work& work, std::vector<uint32_t>& after) {
+void count_edges(Driver& d, const Graph& graph, const Work& work, size_t node,
+                 std::vector<uint32_t>& after) {
   for (size_t i = 0; i < after.size(); ++i) {
     if (++d.edges != d.settings.drop_edge) continue;
     d.log.line("dropped: edge " + std::to_string(d.edges) + ", from " +
                graph.work[after[i]]->name() + " (node " + std::to_string(after[i]) + ") to " +
-               work.name() + " (node " + std::to_string(graph.work.size()) + ")");
+               work.name() + " (node " + std::to_string(node) + ")");
     after.erase(after.begin() + static_cast<std::ptrdiff_t>(i));
     --i;
   }
@@ -52,7 +53,7 @@ CUresult add_node(Call& call, CUgraphNode* node, CUgraph handle, const CUgraphNo
   Work work;
   const CUresult made = make(work);
   if (made != CUDA_SUCCESS) return made;
-  count_edges(call.d, *graph, work, before);
+  count_edges(call.d, *graph, work, graph->work.size(), before);
   auto n = std::make_shared<Node>();
   n->graph = graph->id;
   n->index = static_cast<uint32_t>(graph->work.size());
@@ -60,6 +61,44 @@ CUresult add_node(Call& call, CUgraphNode* node, CUgraph handle, const CUgraphNo
   graph->work.push_back(std::make_shared<Work>(std::move(work)));
   graph->nodes.push_back(n->id);
   graph->after.push_back(std::move(before));
+  graph->programmatic.emplace_back();
+  return CUDA_SUCCESS;
+}
+
+bool is_kernel(const Graph& graph, uint32_t node) {
+  return std::holds_alternative<KernelWork>(graph.work[node]->what);
+}
+
+/// Whether an edge with this data may lead from one node to another; it may be programmatic.
+bool may_have(const Graph& graph, const CUgraphEdgeData& data, uint32_t from, uint32_t to) {
+  const auto zero = [](unsigned char byte) { return byte == 0; };
+  if (data.to_port != 0 || !std::all_of(data.reserved, data.reserved + 5, zero)) return false;
+  const bool programmatic = data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  if (!programmatic) return data.type == 0 && data.from_port == 0;
+  return data.from_port == CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC && is_kernel(graph, from) &&
+         is_kernel(graph, to);
+}
+
+CUresult add_edge(Call& call, Graph& graph, const CUgraphNode* from, const CUgraphNode* to,
+                  const CUgraphEdgeData& data) {
+  const auto node = call.find<Node>(*to);
+  if (node == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  std::vector<uint32_t> before;
+  const CUresult known = dependencies(call, graph, from, 1, before);
+  if (known != CUDA_SUCCESS) return known;
+  std::vector<uint32_t>& after = graph.after[node->index];
+  if (node->graph != graph.id || before[0] >= node->index ||
+      std::find(after.begin(), after.end(), before[0]) != after.end()) {
+    call.misuse("an edge that is there already, or leads back, or to a node of another graph");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!may_have(graph, data, before[0], node->index)) return CUDA_ERROR_INVALID_VALUE;
+  count_edges(call.d, graph, *graph.work[node->index], node->index, before);
+  after.insert(after.end(), before.begin(), before.end());
+  if (data.type != 0) {
+    std::vector<uint32_t>& early = graph.programmatic[node->index];
+    early.insert(early.end(), before.begin(), before.end());
+  }
   return CUDA_SUCCESS;
 }
 
@@ -179,6 +218,22 @@ REPRISE_STANDIN_API cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const 
   });
 }
 
+REPRISE_STANDIN_API cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from,
+                                              const CUgraphNode* to, const CUgraphEdgeData* data,
+                                              size_t n) {
+  return enter(Symbol::cuGraphAddDependencies_v2, Needs::Context, [&](Call& call) {
+    const auto g = call.find<Graph>(graph);
+    if (g == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (n != 0 && (from == nullptr || to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < n; ++i) {
+      const CUgraphEdgeData of_edge = data == nullptr ? CUgraphEdgeData{} : data[i];
+      const CUresult added = add_edge(call, *g, from + i, to + i, of_edge);
+      if (added != CUDA_SUCCESS) return added;
+    }
+    return CUDA_SUCCESS;
+  });
+}
+
 REPRISE_STANDIN_API cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after,
                                          size_t n_after, const CUDA_MEMCPY3D* params,
                                          CUcontext context) {
@@ -219,6 +274,11 @@ REPRISE_STANDIN_API cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph
     auto e = std::make_shared<Exec>();
     e->work = g->work;
     e->after = g->after;
+    e->early.resize(g->work.size());
+    e->triggers.resize(g->work.size());
+    for (uint32_t n = 0; n < g->programmatic.size(); ++n) {
+      for (const uint32_t from : g->programmatic[n]) e->early[n] = e->triggers[from] = true;
+    }
     for (uint32_t n = 0; n < g->nodes.size(); ++n) e->nodes[g->nodes[n]] = n;
     *exec = call.add(e);
     return CUDA_SUCCESS;
@@ -282,6 +342,12 @@ REPRISE_STANDIN_API cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, un
       return CUDA_ERROR_INVALID_VALUE;
     }
     if ((*work)->enabled == (enabled != 0)) return CUDA_SUCCESS;
+    const uint32_t n = e->nodes[call.find<Node>(node)->id];
+    if (e->early[n] || e->triggers[n]) {
+      call.misuse(
+          "a node that awaits others by its kernel, or whose kernel others await, is disabled");
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     *work = std::make_shared<Work>(Work{what, enabled != 0});
     ++e->version;
     return CUDA_SUCCESS;

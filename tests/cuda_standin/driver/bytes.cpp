@@ -12,9 +12,10 @@ namespace {
 constexpr uint64_t kCell = 4;
 }
 
-void ByteCheck::begin(uint32_t node, const Work& work, const std::vector<Touch>& touched,
-                      const Allocations& memory) {
+void ByteCheck::begin(uint32_t node, bool early, const Work& work,
+                      const std::vector<Touch>& touched, const Allocations& memory) {
   node_ = node;
+  early_ = early;
   name_ = work.name();
   allowed_.clear();
   next_set_.clear();
@@ -115,7 +116,13 @@ void ByteCheck::range(uint64_t address, size_t bytes, uint32_t kind) {
 
 void ByteCheck::access(test::Shim* shim, uint64_t address, uint64_t bytes, uint32_t kind) {
   auto* const check = static_cast<ByteCheck*>(shim->checker);
-  if (check == nullptr || check->check(address, bytes, kind)) return;
+  if (check == nullptr) return;
+  if (check->early_ && shim->awaited == 0) {
+    check->problem_ = {Code::Device, check->describe(address, bytes, kind) +
+                                         " before it awaits the launches before it"};
+  } else if (check->check(address, bytes, kind)) {
+    return;
+  }
   test::abandon_workgroup(check->problem_);
 }
 

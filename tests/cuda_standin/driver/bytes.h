@@ -19,8 +19,9 @@ class ByteCheck {
   ByteCheck(const std::vector<WorkPtr>* work, const Ancestors* ancestors)
       : work_(work), ancestors_(ancestors) {}
 
-  /// The node that runs next, and what it may access: its touches, and its error word.
-  void begin(uint32_t node, const Work& work, const std::vector<Touch>& touched,
+  /// The node that runs next, whether its kernel awaits those before it itself, and what it may
+  /// access: its touches, and its error word.
+  void begin(uint32_t node, bool early, const Work& work, const std::vector<Touch>& touched,
              const Allocations& memory);
   /// For copies.
   void range(uint64_t address, size_t bytes, uint32_t kind);
@@ -50,6 +51,7 @@ class ByteCheck {
   const std::vector<WorkPtr>* work_;
   const Ancestors* ancestors_;
   uint32_t node_ = 0;
+  bool early_ = false;
   std::string name_;
   std::vector<Allowed> allowed_;
   std::vector<std::shared_ptr<Allocation>> held_;

@@ -65,6 +65,7 @@ struct Graph : Object {
   std::vector<WorkPtr> work;
   std::vector<uint64_t> nodes;  // handles
   After after;
+  After programmatic;  // those of `after` that only the end of the kernel's own wait follows
 };
 
 /// Which nodes come before which, by all paths.
@@ -115,6 +116,7 @@ struct Exec : Object {
   std::map<uint64_t, uint32_t> nodes;  // by the handle of the graph's node
   uint64_t version = 0, launches = 0;
   After after;
+  std::vector<bool> early, triggers;     // by node: edges to it, or from it, are programmatic
   std::unique_ptr<Ancestors> ancestors;  // null in graphs that are too large for it
 
   std::mutex running;  // one launch at a time, as in CUDA; guards the following

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kFewNodes = 8192;
 
 void run_kernel(Driver& d, Context& context, const KernelWork& k, const Settings& settings,
-                ByteCheck* check) {
+                bool early, ByteCheck* check) {
   const std::string& name = k.function->kernel.name;
   if (cuda_entry(settings.fault) == name) {
     return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, "injected: a fault of kernel " + name);
@@ -39,7 +39,7 @@ void run_kernel(Driver& d, Context& context, const KernelWork& k, const Settings
             ? internal_error("the compiled text lacks it")
             : (checked ? d.checking : d.runner)
                   ->run({function, k.function->kernel.waits, checked, k.grid, k.workgroup,
-                         k.block.data(), k.block.size(), &ByteCheck::access, check});
+                         k.block.data(), k.block.size(), &ByteCheck::access, check, early});
   }
   if (check != nullptr && !check->problem().empty()) return;  // is reported for all kinds of nodes
   if (!s.ok()) d.violate(context, CUDA_ERROR_LAUNCH_FAILED, "kernel " + name + ": " + s.message());
@@ -60,7 +60,7 @@ bool zones_intact(Driver& d, Context& context, const Allocation& a, const std::s
 }
 
 void run_node(Driver& d, Context& context, const Work& work, const Settings& settings,
-              uint32_t index, ByteCheck& byte_check) {
+              uint32_t index, bool early, ByteCheck& byte_check) {
   if (const auto* r = std::get_if<RecordWork>(&work.what)) return r->event->recorded();
   if (context.fault != 0) return;
   std::string problem;
@@ -77,9 +77,9 @@ void run_node(Driver& d, Context& context, const Work& work, const Settings& set
                      work.name() + " is given memory of another context");
   }
   ByteCheck* const check = settings.check == Check::Bytes ? &byte_check : nullptr;
-  if (check != nullptr) check->begin(index, work, touched, d.memory);
+  if (check != nullptr) check->begin(index, early, work, touched, d.memory);
   if (const auto* k = std::get_if<KernelWork>(&work.what)) {
-    run_kernel(d, context, *k, settings, check);
+    run_kernel(d, context, *k, settings, early, check);
   } else if (const auto* c = std::get_if<CopyWork>(&work.what)) {
     run_copy(*c, check);
   }
@@ -149,7 +149,8 @@ void run_nodes(Driver& d, Context& context, const Launch& launch) {
   d.last_order = hash;
   for (const uint32_t n : order) {
     const Work& work = *launch.work[n];
-    if (work.enabled) run_node(d, context, work, launch.settings, n, check);
+    if (!work.enabled) continue;
+    run_node(d, context, work, launch.settings, n, launch.exec->early[n], check);
   }
 }
 
@@ -163,7 +164,7 @@ void check_zones(Driver& d, Context& context, const std::string& who) {
 
 void run_work(Driver& d, Context& context, const Work& work, const Settings& settings) {
   ByteCheck check(nullptr, nullptr);
-  run_node(d, context, work, settings, 0, check);
+  run_node(d, context, work, settings, 0, false, check);
 }
 
 void run_graph(Driver& d, Context& context, const Launch& launch) {

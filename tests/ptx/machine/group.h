@@ -60,6 +60,8 @@ struct Group {
   SharedMemory shared;
   Signals signals;
   uint32_t threads = 0;
+  bool early =
+      false;  // griddepcontrol.wait comes before accesses to global memory, and before the end
   std::array<uint32_t, 3> grid{}, size{}, id{};
   Options options;
   std::mt19937_64 random;

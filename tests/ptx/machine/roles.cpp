@@ -30,8 +30,13 @@ void change_registers(Warp& w, const Instruction& i, uint32_t) {
   if (!wrong.empty()) w.fail(i, wrong);
 }
 
-/// A launch is over before the next one begins, and time does not pass.
+/// The next launch begins when this one is over, and time does not pass.
 void take_hint(Warp&, const Instruction&, uint32_t) {}
+
+/// Launches before this one are over, but only from here on may the kernel rely on it.
+void await_launches(Warp& w, const Instruction&, uint32_t mask) {
+  w.awaited() |= mask;
+}
 
 void map_to_cluster(Warp& w, const Instruction& i, uint32_t mask) {
   uint64_t* d = w.to(i.to[0]);
@@ -75,7 +80,11 @@ bool decode_cluster(Words& w, Instruction& i, Shape&) {
 bool decode_hint(Words& w, Instruction& i, Shape& s) {
   const std::string& op = w.opcode();
   i.run = take_hint;
-  if (op == "griddepcontrol") return w.take_one({"wait", "launch_dependents"}) >= 0;
+  if (op == "griddepcontrol") {
+    const int kind = w.take_one({"wait", "launch_dependents"});
+    if (kind == 0) i.run = await_launches;
+    return kind >= 0;
+  }
   if (op == "nanosleep") {
     s.from = {1};
     return w.take("u32");

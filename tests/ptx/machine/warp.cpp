@@ -64,7 +64,7 @@ void Warp::start() {
   registers_of_thread_ = group_.registers_at_start;
   fragments_.assign(1, {0, present_, false, false, ""});
   state_ = State::Ready;
-  exited_ = cluster_phase_ = 0;
+  exited_ = cluster_phase_ = awaited_ = 0;
   now_ = 1;
   gives_way_ = again_ = false;
   steps_ = 0;
@@ -276,6 +276,8 @@ bool Warp::meet(size_t index, const Instruction& i, uint32_t mask) {
 
 void Warp::leave(const Instruction& i, uint32_t mask) {
   exited_ |= mask;
+  if (group_.early && (mask & ~awaited_) != 0)
+    fail(i, "a thread ends before it awaits the launches before its own");
   for_lanes(mask, [&](uint32_t l) {
     for (const auto& group : bulk_[l])
       if (!group.empty()) fail(i, "a thread ends before its bulk copies have read shared memory");
@@ -307,6 +309,10 @@ std::byte* Warp::global(const Instruction& i, uint64_t address, uint32_t bytes, 
   if (address >= kDataWindow && address - kDataWindow < data.size()) {
     if (address - kDataWindow + bytes <= data.size() && !writes)
       return const_cast<std::byte*>(data.data()) + (address - kDataWindow);
+  }
+  if (group_.early && (present_ & ~exited_ & ~awaited_) != 0) {
+    fail(i, "an access to global memory before griddepcontrol.wait");
+    return nullptr;
   }
   for (const Buffer& b : group_.buffers) {
     if (address < b.address || address - b.address >= b.bytes.size()) continue;

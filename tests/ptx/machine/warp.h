@@ -58,6 +58,8 @@ class Warp {
   uint32_t lanes() const { return present_; }
   uint32_t number() const { return number_; }
   uint32_t warps() const { return (group_.threads + kLanes - 1) / kLanes; }
+  /// Lanes that have awaited the launches before this one.
+  uint32_t& awaited() { return awaited_; }
   uint32_t& cluster_phase() { return cluster_phase_; }
   void leave_barrier(const View& told);
   /// Where it waits, and for what; for people.
@@ -146,6 +148,7 @@ class Warp {
   std::vector<Fragment> fragments_;
   State state_ = State::Done;
   uint32_t barrier_ = 0, now_ = 1, exited_ = 0, registers_of_thread_ = 0, cluster_phase_ = 0;
+  uint32_t awaited_ = 0;
   bool gives_way_ = false, again_ = false;
   std::string why_;
   uint64_t steps_ = 0;  // instructions of this workgroup

@@ -79,6 +79,7 @@ Status run(const Program& program, const Launch& launch, const Options& options)
   g.size = launch.workgroup;
   g.threads = g.size[0] * g.size[1] * g.size[2];
   g.options = options;
+  g.early = launch.early;
   g.random.seed(options.seed);
   g.registers_at_start = registers_of(entry);
   if (g.threads == 0 || g.threads > entry.most_threads)

@@ -11,6 +11,7 @@ struct Launch {
   uint32_t dynamic_shared = 0;  // bytes
   std::span<const std::byte> params;
   std::span<const Buffer> buffers;
+  bool early = false;  // launches before it may still run, until it awaits them
 };
 
 /// Fails on accesses outside of buffers, reads of what was not written, races, and where lanes wait
