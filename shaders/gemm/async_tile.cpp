@@ -1,5 +1,5 @@
-// Kernel template: GEMM on matrix units, operands of fp16 or bf16 and fp32 sums, through a ring of
-// stages that asynchronous copies fill.
+// Kernel template: GEMM on matrix units, operands of fp16, bf16 or fp32 and fp32 sums, through a
+// ring of stages that asynchronous copies fill.
 //
 // Tile::stages blocks of A and B, of `step` values of k each, lie in shared memory. While a
 // workgroup multiplies one (matrix_tile.h), the copies of the next ones are under way, so that it
@@ -17,6 +17,7 @@
 // Shared memory: the stages, and sum_bytes().
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "codegen/target/device_costs.h"
 #include "shaders/matrix_tile.h"
@@ -37,22 +38,27 @@ constexpr AsyncShape kAsyncShapes[] = {{{4, 4, 2, 32}, 3}, {{4, 4, 2, 32}, 4}, {
                                        {{4, 4, 2, 16}, 2}, {{2, 4, 2, 32}, 4}, {{2, 4, 2, 16}, 4},
                                        {{2, 4, 2, 32}, 2}, {{2, 2, 2, 32}, 4}, {{2, 2, 2, 32}, 3},
                                        {{2, 1, 1, 64}, 4}};
+/// Of fp32, whose elements and split matrices take twice the memory and registers.
+constexpr AsyncShape kSplitShapes[] = {{{4, 4, 2, 16}, 3}, {{4, 4, 2, 16}, 4}, {{4, 4, 2, 32}, 3},
+                                       {{2, 4, 2, 16}, 4}, {{2, 2, 2, 32}, 4}, {{2, 2, 2, 32}, 3},
+                                       {{2, 1, 1, 64}, 3}};
 
 /// The lines of an operand's block in shared memory.
 BlockLayout lines(int base, bool along_k, const Tile& t, int elements) {
-  return along_k ? BlockLayout{base, t.step + kFragmentPad, 1}
-                 : BlockLayout{base, 1, elements + kFragmentPad};
+  const int pad = fragment_pad(operand_type(t), along_k);
+  return along_k ? BlockLayout{base, t.step + pad, 1} : BlockLayout{base, 1, elements + pad};
 }
 
 int line_elements(bool along_k, const Tile& t, int elements) {
-  return along_k ? elements * (t.step + kFragmentPad) : t.step * (elements + kFragmentPad);
+  const int pad = fragment_pad(operand_type(t), along_k);
+  return along_k ? elements * (t.step + pad) : t.step * (elements + pad);
 }
 
 /// Of the stages and the sums.
 int async_bytes(const GemmSize& size, const Tile& t) {
   const int stage = line_elements(size.a_copies->along_k, t, t.rows) +
                     line_elements(size.b_copies->along_k, t, t.columns);
-  return 2 * t.stages * stage + sum_bytes(t);
+  return kernel::byte_size(operand_type(t)) * t.stages * stage + sum_bytes(t);
 }
 
 /// Of the launch that sums each part of K.
@@ -61,8 +67,8 @@ double async_time(const GemmSize& size, const Tile& t, int splits) {
   const double threads = t.workgroup;
   const auto copies = [&](int lines, const GemmSize::Copies& of) {
     constexpr double kIssue = 8;  // the part of a copy's price that its bytes do not change
-    constexpr int kMost = 8;
-    const double price = kIssue + (gpu.copy - kIssue) * of.elements / kMost;
+    constexpr int kMost = 16;
+    const double price = kIssue + (gpu.copy - kIssue) * of.bytes() / kMost;
     return price * lines * t.step / of.elements / threads;
   };
   const double work =
@@ -88,7 +94,7 @@ class CopiedOperand {
         depth_(w.gemm.extent().k),
         along_k_(layout.along == 1),
         step_(w.tile.step),
-        copied_(elements_of_copy(operand)) {
+        copied_(elements_of_copy(operand, operand_type(w.tile))) {
     const auto& [elements, first, count] = side;
     if (operand.packed) {
       // [N / columns][K][columns], with zeros past the last column.
@@ -178,7 +184,10 @@ class AsyncSchedule final : public Schedule {
     if (!size.mma || !size.a_copies || !size.b_copies || !device.async_copies()) return out;
     for (const MmaConfig& matrix : device.matrices(*size.mma)) {
       if (matrix.scope != MmaScope::Subgroup) continue;
-      for (const AsyncShape& shape : kAsyncShapes) add_tile(out, shape, matrix, size, device);
+      const bool split = matrix.types == kSplitMma;
+      for (const AsyncShape& shape :
+           split ? std::span<const AsyncShape>(kSplitShapes) : kAsyncShapes)
+        add_tile(out, shape, matrix, size, device);
     }
     return out;
   }

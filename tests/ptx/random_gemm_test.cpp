@@ -22,8 +22,11 @@ namespace {
 class RandomProduct {
  public:
   explicit RandomProduct(uint32_t seed) : rng_(seed) {
-    type_ = coin() ? "float16" : "bfloat16";
+    constexpr const char* kTypes[] = {"float16", "bfloat16", "float32"};
+    type_ = kTypes[one_of(3)];
     for (int64_t* size : {&m_, &n_, &k_}) *size = some_size();
+    // Shorter sums of fp32 have no schedules on matrix units.
+    if (type_ == "float32") k_ += 32;
     constant_ = one_of(3) == 0;
     if (!constant_ && one_of(3) == 0) batch_ = 1 + one_of(3);
     write();
@@ -35,7 +38,11 @@ class RandomProduct {
     HostTensor t(type, dims);
     for (int64_t n = 0; n < t.count(); ++n) {
       const auto v = static_cast<float>(small());
-      t.mutable_data<uint16_t>()[n] = type == DType::F16 ? float_to_f16(v) : float_to_bf16(v);
+      if (type == DType::F32) {
+        t.mutable_data<float>()[n] = v;
+      } else {
+        t.mutable_data<uint16_t>()[n] = type == DType::F16 ? float_to_f16(v) : float_to_bf16(v);
+      }
     }
     return t;
   }

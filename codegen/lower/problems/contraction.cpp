@@ -37,11 +37,10 @@ std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group) {
   // Dequantised 8-bit weights are fp32 and never rounded.
   const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
                                   [](const graph::Node* n) { return ops::dequantizes(*n); });
-  const DType type = values_of(g, group, in[0]);
-  if (!exact || values_of(g, group, in[1]) != type) return {};
-  if (type == DType::F16) return kHalfMma;
-  if (type == DType::BF16) return kBfloatMma;
-  return {};
+  const DType a = values_of(g, group, in[0]), b = values_of(g, group, in[1]);
+  if (!exact || !is_gemm_float(a) || !is_gemm_float(b)) return {};
+  if (a != b || a == DType::F32) return kSplitMma;
+  return a == DType::F16 ? kHalfMma : kBfloatMma;
 }
 
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
@@ -92,17 +91,20 @@ void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& t
   const kernel::Val any = b.convert(b.builtin(kernel::Builtin::WorkgroupId), kernel::Ty::I32);
   unit.batch = kernel.evaluator().symbol(any, element_count(problem.result.batch));
   const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
-  const auto copies = [](const shaders::Operand& o) -> std::optional<shaders::GemmSize::Copies> {
-    const int elements = shaders::elements_of_copy(o);
+  const Ty type = shaders::operand_type(*problem.size.mma);
+  const int bytes = kernel::byte_size(type);
+  using Copies = shaders::GemmSize::Copies;
+  const auto copies = [&](const shaders::Operand& o) -> std::optional<Copies> {
+    const int elements = shaders::elements_of_copy(o, type);
     if (elements == 0) return {};
-    return shaders::GemmSize::Copies{o.plain && o.plain->contiguous_along, elements};
+    return Copies{o.plain && o.plain->contiguous_along, elements, bytes};
   };
   problem.size.a_copies = copies(operands->a());
   if (problem.constant == graph::kNone) {
     problem.size.b_copies = copies(operands->b());
   } else if (problem.weight_bits == 0 && problem.weight.batch == 1 &&
-             size_of(g.value(problem.constant).dtype) == 2) {
-    problem.size.b_copies = shaders::GemmSize::Copies{};  // it will be packed
+             kernel::storage_type(g.value(problem.constant).dtype) == type) {
+    problem.size.b_copies = Copies{false, 16 / bytes, bytes};  // it will be packed
   }
 }
 
@@ -140,6 +142,8 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
   problem.size.mma = mma_types(g, group);
+  if (problem.size.mma == kSplitMma && problem.size.k < shaders::kLeastSplitDepth)
+    problem.size.mma.reset();
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
                                  element_count(problem.result.batch).is_const();
   find_copies(g, group, target, problem);
