@@ -219,6 +219,17 @@ TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
   }
 }
 
+/// Autotuning remembers tiles by their description.
+TEST(Schedules, TilesOfSplitProductsHaveNamesOfTheirOwn) {
+  for (const uint32_t bytes : {49152U, 101376U, 232448U}) {
+    Predicate device = ampere();
+    device.shared_bytes = bytes;
+    std::set<std::string> names;
+    for (const Tile& t : candidates(split(size_of(4096, 4096, 4096)), device))
+      EXPECT_TRUE(names.insert(t.describe()).second) << t.describe() << " twice";
+  }
+}
+
 TEST(Schedules, EveryScheduleIsReachable) {
   std::set<const Schedule*> seen;
   for (const Predicate& device :
