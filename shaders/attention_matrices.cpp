@@ -22,6 +22,8 @@ namespace {
 constexpr int kSide = 16;  // of a matrix
 constexpr int kSubgroup = 32;
 constexpr int kMostHead = 256;
+/// fragment_pad() of the elements of attention, which have 16 bits.
+constexpr int kFragmentPad = 8;
 constexpr int kMostHeldHead = 128;  // of queries that stay in registers
 
 int padded(int n) {
@@ -151,8 +153,8 @@ class MatricesWriter {
     const Value count = is_queries ? w_.result.row_count() : w_.attention.key_count();
     const int exact = lines.of_scores ? t_.depth : t_.value_columns;
     return CopiedOperand(
-        b_, {lines.shared, {lines.base, 1, lines.line}, count, lines.step, t_.workgroup}, operand,
-        {padded(exact), {b_, b_.i32(0)}, {b_, b_.i32(exact)}});
+        b_, {lines.shared, type_, {lines.base, 1, lines.line}, count, lines.step, t_.workgroup},
+        operand, {padded(exact), {b_, b_.i32(0)}, {b_, b_.i32(exact)}});
   }
 
   Status begin_queries() {
@@ -348,8 +350,11 @@ int registers(const AttentionTile& t) {
 double matrices_time(const AttentionSize& size, const AttentionTile& t) {
   const GpuCosts& gpu = kGpuCosts;
   const double threads = t.workgroup, heads = padded(t.depth) + t.columns;
-  const double copies = copy_work(t.keys * padded(t.depth), size.copied[1]) +
-                        copy_work(t.keys * t.columns, size.copied[2]);
+  const auto copies_of = [](double count, int elements) {
+    return copy_work(count, elements, 2 * elements);
+  };
+  const double copies = copies_of(t.keys * padded(t.depth), size.copied[1]) +
+                        copies_of(t.keys * t.columns, size.copied[2]);
   const double loads = t.keys / kSide * heads / kSide;
   const double multiply_adds = t.rows * t.keys * heads / threads / gpu.matrix_speed;
   constexpr double kRow = 50;  // exchanges of a row's maximum, and what follows from it

@@ -123,13 +123,15 @@ struct GemmSize {
   double b_prologue = 0;  // instructions of B's prologue for 4 columns
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop
   bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
-  /// What matrix units multiply, if the elements of both operands are values of one 16-bit type.
+  /// What matrix units may multiply: values of one 16-bit type, or F32 as split products.
   std::optional<MmaTypes> mma = std::nullopt;
   double b_block = 0;  // Gemm::b_block()
   /// An operand that can be copied as it is.
   struct Copies {
     bool along_k = false;  // neighbours in memory differ in k, else in m or n
     int elements = 8;      // of a copy of 16, 8 or 4 bytes
+    int element_bytes = 2;
+    int bytes() const { return elements * element_bytes; }
   };
   std::optional<Copies> a_copies = std::nullopt, b_copies = std::nullopt;
   /// The operands have views, and elements of this type (F16 or BF16).
@@ -143,6 +145,14 @@ struct GemmSize {
   bool constant_result =
       false;  // m, n and batch are constants, so that partial sums have a bounded size
 };
+
+/// The type of the operands of matrix units in shared memory.
+inline kernel::Ty operand_type(const MmaTypes& types) {
+  if (types == kSplitMma) return kernel::Ty::F32;
+  return types == kBfloatMma ? kernel::Ty::BF16 : kernel::Ty::F16;
+}
+/// For so many values of k, the error bound of split products is that of F32 (semantics.md).
+inline constexpr double kLeastSplitDepth = 32;
 
 class Schedule;
 

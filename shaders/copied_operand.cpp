@@ -6,16 +6,19 @@
 
 namespace reprise::shaders {
 
-double copy_work(double count, int elements) {
+double copy_work(double count, int elements, int bytes) {
   constexpr double kIssue = 8;  // the part of a copy's price that its bytes do not change
-  constexpr int kMost = 8;
-  const double price = kIssue + (kGpuCosts.copy - kIssue) * elements / kMost;
+  constexpr int kMost = 16;
+  const double price = kIssue + (kGpuCosts.copy - kIssue) * bytes / kMost;
   return price * count / elements;
 }
 
 CopiedOperand::CopiedOperand(kernel::Builder& b, const Stage& stage, const Operand& operand,
                              const Side& side)
-    : b_(b), stage_(stage), along_k_(stage.layout.along == 1), copied_(elements_of_copy(operand)) {
+    : b_(b),
+      stage_(stage),
+      along_k_(stage.layout.along == 1),
+      copied_(elements_of_copy(operand, stage.type)) {
   if (operand.packed) {
     // [N / columns][K][columns], with zeros past the last column.
     buffer_ = operand.packed->buffer;

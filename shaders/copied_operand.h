@@ -9,14 +9,16 @@
 
 namespace reprise::shaders {
 
-/// The price of copies of so many elements, `elements` at a time, for gpu_time().
-double copy_work(double count, int elements);
+/// The price of copies of so many elements, `elements` of so many bytes in all at a time, for
+/// gpu_time().
+double copy_work(double count, int elements, int bytes);
 
 class CopiedOperand {
  public:
   /// Where a step of K is copied to, and by how many invocations; `depth` is the length of K.
   struct Stage {
     int shared;
+    kernel::Ty type;
     BlockLayout layout;
     Value depth;
     int step;

@@ -1,13 +1,20 @@
 #include "shaders/matrix_tile.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
 
 namespace reprise::shaders {
 
 using kernel::Builtin;
 using kernel::MatrixUse;
+using kernel::ScalarOp;
 using kernel::Ty;
+
+namespace {
+constexpr int64_t kMostQuads = int64_t{1} << 29;  // of the values of k of a sum
+}  // namespace
 
 Tile matrix_tile(const MatrixArrangement& shape, const MmaConfig& matrix,
                  const TargetFacts& device) {
@@ -29,9 +36,12 @@ double matrix_work(const Tile& t) {
   const GpuCosts& gpu = kGpuCosts;
   const MatrixDivision part(t);
   const double threads = t.workgroup;
-  const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
+  const bool split = t.matrix.types == kSplitMma;
+  const double speed = split ? gpu.split_speed : gpu.matrix_speed;
+  const double multiply_adds = t.rows * t.columns * t.step / threads / speed;
   const double loads = static_cast<double>(part.rows + part.columns) * t.step / t.matrix.k;
-  return gpu.matrix_load * loads + multiply_adds + gpu.barrier;
+  const double load = gpu.matrix_load + (split ? gpu.split : 0);
+  return load * loads + multiply_adds + gpu.barrier;
 }
 
 MatrixTile::MatrixTile(const TileWork& work) : w_(work), b_(work.gemm.builder()), part_(work.tile) {
@@ -58,7 +68,9 @@ MatrixTile::MatrixTile(const TileWork& work) : w_(work), b_(work.gemm.builder())
 void MatrixTile::multiply(const MatrixBlock& block, Value a_buffer, Value b_buffer) {
   const MmaConfig& matrix = w_.tile.matrix;
   // Lines of A and B begin at multiples of 16 bytes if the matrices do.
-  const uint32_t align = matrix.k % 8 == 0 && matrix.n % 8 == 0 && matrix.m % 8 == 0 ? 8 : 1;
+  const auto line = 16U / static_cast<uint32_t>(kernel::byte_size(operand_type(w_.tile)));
+  const bool aligned = matrix.k % line == 0 && matrix.n % line == 0 && matrix.m % line == 0;
+  const uint32_t align = aligned ? line : 1;
   const auto load = [&](int to, Value buffer, const BlockLayout& from, Value element, int k,
                         bool by_columns) {
     const Value at = buffer + (from.base + k * from.along) + element * from.across;
@@ -104,9 +116,53 @@ Status MatrixTile::store_row(int matrix_row, int sums) {
     const Value vec = w_.origin.column_tile * width + v;
     return w_.result.guard_columns(vec, [&] {
       return w_.result.guard_row(row, [&] {
-        return w_.result.store(row, vec, b_.shared_load(sums, r * line + v * 4, 4));
+        const Value four = b_.shared_load(sums, r * line + v * 4, 4);
+        if (t.matrix.types != kSplitMma) return w_.result.store(row, vec, four);
+        RP_ASSIGN(const Value checked, finite_or_single(row, vec, four));
+        return w_.result.store(row, vec, checked);
       });
     });
+  });
+}
+
+Result<Value> MatrixTile::finite_or_single(Value row, Value vec, Value four) {
+  LocalGrid total(b_, "total", kernel::kF32, 1, 4, std::nullopt);
+  Val finite;
+  for (int c = 0; c < 4; ++c) {
+    const Val sum = b_.extract(four, c);
+    total.store(0, c, sum);
+    const Val size = b_.scalar_op(ScalarOp::Abs, {sum});
+    const Val one = b_.lt(size, b_.f32(std::numeric_limits<float>::infinity()));
+    finite = c == 0 ? one : Val{b_.logical_and(finite, one)};
+  }
+  const Value again = b_.select(finite, b_.i32(0), b_.i32(1));
+  RP_TRY(w_.result.loop(again, 1, [&](Value) { return add_singles(total, row, vec); }));
+  return total.load_vector(0, 0);
+}
+
+Status MatrixTile::add_singles(LocalGrid& total, Value row, Value vec) {
+  Gemm& gemm = w_.gemm;
+  const bool along = gemm.b_along_k();
+  const Index at = gemm.row(row);
+  const std::vector<Column> columns = gemm_columns(gemm, along ? vec * 4 : vec, along ? 4 : 1);
+  for (int c = 0; c < 4; ++c) total.store(0, c, b_.f32(0));
+  const int quads = w_.tile.step / 4;
+  const Value first = gemm.first_k_block() * quads;
+  return w_.result.loop(gemm.k_block_count() * quads, kMostQuads, [&](Value i) -> Status {
+    const Value quad = first + i;
+    RP_ASSIGN(const Values a, gemm.load_a_block(at, quad, false));
+    std::vector<Values> loaded;  // by column if along k, else by k
+    for (int n = 0; n < 4; ++n) {
+      RP_ASSIGN(Values b, along ? gemm.load_b_block(columns[static_cast<size_t>(n)], quad, false)
+                                : gemm.load_b_block(columns[0], quad * 4 + n, false));
+      loaded.push_back(std::move(b));
+    }
+    for (size_t c = 0; c < 4; ++c) {
+      Value sum = total.load(0, static_cast<int>(c));
+      for (size_t k = 0; k < 4; ++k) sum = b_.fma(a[k], along ? loaded[c][k] : loaded[k][c], sum);
+      total.store(0, static_cast<int>(c), sum);
+    }
+    return {};
   });
 }
 

@@ -32,8 +32,11 @@ struct MatrixDivision {
 };
 
 // Elements between lines in shared memory, to avoid bank conflicts.
-inline constexpr int kFragmentPad = 8;  // of 16 bits
-inline constexpr int kSumPad = 4;       // fp32 sums
+inline constexpr int kSumPad = 8;  // fp32 sums, stored in pairs
+/// Of an operand, whose lines are loaded 16 bytes at a time; but those of F32 across k, one by one.
+inline int fragment_pad(kernel::Ty type, bool along_k) {
+  return along_k ? 16 / kernel::byte_size(type) : 8;
+}
 
 /// How the matrices of a workgroup are arranged: its subgroups along N (1 for the workgroup
 /// itself), the matrices of a subgroup along M and N, and the values of k of a step.
@@ -45,7 +48,7 @@ Tile matrix_tile(const MatrixArrangement& shape, const MmaConfig& matrix,
                  const TargetFacts& device);
 /// The type of the operands in shared memory.
 inline kernel::Ty operand_type(const Tile& t) {
-  return t.matrix.types.a == MmaType::BF16 ? kernel::Ty::BF16 : kernel::Ty::F16;
+  return operand_type(t.matrix.types);
 }
 /// What an invocation does in a step besides bringing operands to shared memory, as for gpu_time().
 double matrix_work(const Tile& t);
@@ -75,6 +78,9 @@ class MatrixTile {
 
  private:
   Status store_row(int matrix_row, int sums);
+  /// Four sums of split products; those that are not finite as F32 makes them.
+  Result<Value> finite_or_single(Value row, Value vec, Value four);
+  Status add_singles(LocalGrid& total, Value row, Value vec);
 
   const TileWork& w_;
   kernel::Builder& b_;

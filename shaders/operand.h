@@ -51,16 +51,17 @@ struct Operand {
   std::optional<PackedOperand> packed = std::nullopt;
 };
 
-/// How many elements of 16 bits one asynchronous copy brings to shared memory: 8, 4 or 2 that lie
-/// side by side; 0 if the operand cannot be copied.
-inline int elements_of_copy(const Operand& operand) {
+/// How many elements of such a type one asynchronous copy of 16, 8 or 4 bytes brings to shared
+/// memory, side by side; 0 if the operand cannot be copied.
+inline int elements_of_copy(const Operand& operand, kernel::Ty type) {
+  const int bytes = kernel::byte_size(type);
   if (operand.packed) {
     const bool is_one = operand.packed->packing.bits == 0 && operand.packed->packing.dims[0] == 1;
-    return is_one && kernel::byte_size(operand.packed->type) == 2 ? 8 : 0;
+    return is_one && operand.packed->type == type ? 16 / bytes : 0;
   }
-  if (!operand.plain || kernel::byte_size(operand.plain->type) != 2) return 0;
+  if (!operand.plain || operand.plain->type != type) return 0;
   if (!operand.plain->contiguous_along && !operand.plain->contiguous_across) return 0;
-  for (const int n : {8, 4, 2})
+  for (const int n : {16 / bytes, 8 / bytes, 4 / bytes})
     if (operand.plain->divisor % n == 0) return n;
   return 0;
 }

@@ -26,6 +26,7 @@ namespace reprise {
 /// Names of pipeline rows that are switches of fusion and lowering (codegen/passes/pipeline.cpp).
 inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
                                   kAttentionPrice = "attention-price",
+                                  kSplitProducts = "split-products",
                                   kEqualKernels = "equal-kernels", kBatchPass = "batch",
                                   kEarlyLaunches = "early-launches";
 

@@ -89,6 +89,8 @@ lower::Target cuda_target(const CudaArch& arch) {
   p.needs_subgroup_arithmetic = p.needs_subgroup_shuffle = p.needs_subgroup_extended_types = true;
   p.subgroup_size = 32;
   p.matrices = CudaArch::matrices_of(arch.number, arch.specific);
+  if (!arch.gains_by_split_products())
+    std::erase_if(p.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
   p.workgroup_invocations = 1024;
   p.shared_bytes = CudaArch::shared_bytes_of(arch.number, arch.specific);
   p.cuda_arch = arch.str();

@@ -68,6 +68,10 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
                                           const lower::Fusion& fusion) {
   const CompileOptions& o = context.options;
   std::vector<lower::Target> all = context.targets;
+  if (context.disabled(kSplitProducts)) {
+    for (lower::Target& t : all)
+      std::erase_if(t.predicate.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
+  }
   std::vector<MmaTypes> products;
   add_mma_types(context.model, fusion, products);
   for (const auto& body : context.device_bodies.entries())

@@ -8,6 +8,7 @@
 
 #include "codegen/interpreter/native_error.h"
 #include "codegen/kernel/ir/scalar_eval.h"
+#include "codegen/kernel/ir/split_float.h"
 
 namespace reprise::kernel {
 
@@ -54,6 +55,44 @@ void MatrixMemory::clear() {
   for (auto& v : values_) v.clear();
 }
 
+namespace {
+
+/// A sum with the products of a row of `left` and a column of `right`, rounded to F32.
+double with_products(double total, const double* left, const double* right, uint32_t depth,
+                     uint32_t columns, const InterpretOptions& options) {
+  double magnitude = std::fabs(total);
+  for (uint32_t d = 0; d < depth; ++d) {
+    const double product = left[d] * right[size_t{d} * columns];
+    total += product;
+    magnitude += std::fabs(product);
+  }
+  total += reordering_error(magnitude, Ty::F32, std::bit_cast<uint64_t>(total), options);
+  return static_cast<double>(static_cast<float>(total));
+}
+
+struct SplitMatrix {
+  std::vector<double> high, low;
+};
+
+SplitMatrix split(const std::vector<double>& m) {
+  SplitMatrix out;
+  for (const double v : m) {
+    const SplitFloat parts = split_float(static_cast<float>(v));
+    out.high.push_back(static_cast<double>(parts.high));
+    out.low.push_back(static_cast<double>(parts.low));
+  }
+  return out;
+}
+
+/// The sum of two numbers of F32.
+double rounded_sum(double a, double b, const InterpretOptions& options) {
+  const auto x = static_cast<float>(a), y = static_cast<float>(b);
+  const bool every = options.native_error == NativeError::Every;
+  return static_cast<double>(every ? every_sum(x, y, options.error_seed) : x + y);
+}
+
+}  // namespace
+
 bool MatrixMemory::multiply(const MatrixOperands& p, uint32_t subgroup,
                             const InterpretOptions& options) {
   std::vector<double>& sum = of(p.sum, subgroup);
@@ -62,19 +101,30 @@ bool MatrixMemory::multiply(const MatrixOperands& p, uint32_t subgroup,
   if (sum.empty() || left.empty() || right.empty()) return false;
   const uint32_t depth = k_.matrices[p.left].columns;
   const uint32_t columns = k_.matrices[p.sum].columns;
-  for (uint32_t r = 0; r < k_.matrices[p.sum].rows; ++r) {
-    for (uint32_t c = 0; c < columns; ++c) {
-      double total = sum[r * columns + c];
-      double magnitude = std::fabs(total);
-      for (uint32_t d = 0; d < depth; ++d) {
-        const double product = left[r * depth + d] * right[d * columns + c];
-        total += product;
-        magnitude += std::fabs(product);
+  const uint32_t rows = k_.matrices[p.sum].rows;
+  const auto each = [&](const auto& next) {
+    for (uint32_t r = 0; r < rows; ++r) {
+      for (uint32_t c = 0; c < columns; ++c) {
+        double& total = sum[size_t{r} * columns + c];
+        total = next(total, size_t{r} * depth, c);
       }
-      total += reordering_error(magnitude, Ty::F32, std::bit_cast<uint64_t>(total), options);
-      sum[r * columns + c] = static_cast<double>(static_cast<float>(total));
     }
+  };
+  const auto add = [&](double total, const double* row, const double* column) {
+    return with_products(total, row, column, depth, columns, options);
+  };
+  if (k_.matrices[p.left].type != Ty::F32) {
+    each([&](double total, size_t row, size_t column) {
+      return add(total, &left[row], &right[column]);
+    });
+    return true;
   }
+  const SplitMatrix a = split(left), b = split(right);
+  each([&](double total, size_t row, size_t column) {
+    double part = add(0, &a.low[row], &b.high[column]);
+    part = add(part, &a.high[row], &b.low[column]);
+    return rounded_sum(total, add(part, &a.high[row], &b.high[column]), options);
+  });
   return true;
 }
 

@@ -78,6 +78,8 @@ constexpr std::array kPipeline{
     decision("attention", "fuse each attention into one kernel"),
     decision("attention-price", "fuse an attention only if that is faster"),
     decision("fusion", "fuse several nodes into one kernel", kFusionOptions),
+    decision("split-products",
+             "multiply fp32 as three products of TF32 on matrix units, where that is faster"),
     decision("equal-kernels", "lower and emit equal groups once"),
     decision("batch", "launch equal kernels on several tensors at once", kBatchOptions),
     decision("early-launches", "begin kernels before those that they follow have ended"),

@@ -185,8 +185,10 @@ struct GpuCosts {
   double barrier;
   double matrix_load;   // a cooperative matrix of shared memory
   double matrix_speed;  // how many times faster than lanes matrix units multiply
-  double ends;          // steps: the loads before the first one, and the stores at the end
-  double launch;        // steps: a launch takes as long to begin as some loads in sequence
+  // F32 as three products of TF32: the same, and what it takes to split a matrix that was loaded.
+  double split_speed, split;
+  double ends;    // steps: the loads before the first one, and the stores at the end
+  double launch;  // steps: a launch takes as long to begin as some loads in sequence
   // A kernel with a second launch must promise to be so many times faster, as nothing was measured.
   double second_launch_gain;
 };
@@ -201,6 +203,8 @@ inline constexpr GpuCosts kGpuCosts{
     .barrier = 30,
     .matrix_load = 8,
     .matrix_speed = 8,
+    .split_speed = 2,  // 2.7 on A100, 1.6 on H200, from their rates
+    .split = 16,
     .ends = 10,
     .launch = 10,
     .second_launch_gain = 1.5,

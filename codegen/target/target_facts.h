@@ -39,18 +39,14 @@ class TargetFacts {
   bool matrix_elements() const { return ask(kMatrixElements) != 0; }
   /// What matrix units multiply there, of these types. None: nothing.
   std::vector<MmaConfig> matrices(const MmaTypes& types) const {
-    asked_matrices_ = true;
-    std::vector<MmaConfig> out;
-    for (const MmaConfig& m : matrices_)
-      if (m.types == types) out.push_back(m);
-    return out;
+    if (std::ranges::find(asked_types_, types) == asked_types_.end()) asked_types_.push_back(types);
+    return matrices_of(types);
   }
 
   /// Whether teams multiply matrices in shared memory, to which copies bring boxes of views.
   bool has_teams() const {
-    asked_matrices_ = true;
-    return std::ranges::any_of(matrices_,
-                               [](const MmaConfig& m) { return m.scope == MmaScope::Team; });
+    asked_teams_ = true;
+    return teams();
   }
 
   static bool has_async_copies(const Predicate& p) {
@@ -79,7 +75,10 @@ class TargetFacts {
     for (size_t i = 0; i < kFacts; ++i) {
       if (asked_[i] && values_[i] != other.values_[i]) return false;
     }
-    return !asked_matrices_ || matrices_ == other.matrices_;
+    return (!asked_teams_ || teams() == other.teams()) &&
+           std::ranges::all_of(asked_types_, [&](const MmaTypes& types) {
+             return matrices_of(types) == other.matrices_of(types);
+           });
   }
 
  private:
@@ -98,6 +97,16 @@ class TargetFacts {
     kMatrixElements,
     kFacts
   };
+  std::vector<MmaConfig> matrices_of(const MmaTypes& types) const {
+    std::vector<MmaConfig> out;
+    for (const MmaConfig& m : matrices_)
+      if (m.types == types) out.push_back(m);
+    return out;
+  }
+  bool teams() const {
+    return std::ranges::any_of(matrices_,
+                               [](const MmaConfig& m) { return m.scope == MmaScope::Team; });
+  }
   uint32_t ask(Fact f) const {
     asked_[f] = true;
     return values_[f];
@@ -106,7 +115,8 @@ class TargetFacts {
   std::array<uint32_t, kFacts> values_;
   mutable std::array<bool, kFacts> asked_{};
   std::vector<MmaConfig> matrices_;
-  mutable bool asked_matrices_ = false;
+  mutable std::vector<MmaTypes> asked_types_;  // of which matrices were asked for
+  mutable bool asked_teams_ = false;
 };
 
 }  // namespace reprise::shaders

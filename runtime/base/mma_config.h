@@ -38,6 +38,9 @@ struct MmaTypes {
   friend bool operator==(const MmaTypes&, const MmaTypes&) = default;
 };
 inline constexpr MmaTypes kHalfMma{MmaType::F16, MmaType::F16, MmaType::F32};
+inline constexpr MmaTypes kBfloatMma{MmaType::BF16, MmaType::BF16, MmaType::F32};
+/// Kernels multiply operands of F32 as three products of these (kernel/semantics.md).
+inline constexpr MmaTypes kSplitMma{MmaType::TF32, MmaType::TF32, MmaType::F32};
 
 /// One operation adds the product of an m x k matrix A and a k x n matrix B to an m x n sum.
 struct MmaConfig {

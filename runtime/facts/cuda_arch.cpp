@@ -57,6 +57,13 @@ uint32_t CudaArch::shared_bytes_of(uint32_t number, bool specific) {
   return number >= 80 ? kSince80 : kStaticSharedBytes;
 }
 
+bool CudaArch::gains_by_split_products() const {
+  // From the CUDA programming guide and the white papers of the architectures: 4 to 16 times as
+  // fast on A100, H100 and B200; equally fast on desktop GPUs and Jetson.
+  constexpr uint32_t kFast[] = {80, 90, 100, 103};
+  return !ptx && std::find(std::begin(kFast), std::end(kFast), number) != std::end(kFast);
+}
+
 std::vector<MmaConfig> CudaArch::matrices_of(uint32_t number, bool specific) {
   constexpr uint32_t kEvery = ~uint32_t{0};
   constexpr struct {
@@ -65,6 +72,7 @@ std::vector<MmaConfig> CudaArch::matrices_of(uint32_t number, bool specific) {
     MmaConfig config;
   } kRows[] = {{80, kEvery, false, {16, 16, 16, kHalfMma}},
                {80, kEvery, false, {16, 16, 16, kBfloatMma}},
+               {80, kEvery, false, {16, 16, 8, kSplitMma}},
                {90, 90, true, {64, 64, 16, kHalfMma, MmaScope::Team}},
                {90, 90, true, {64, 128, 16, kHalfMma, MmaScope::Team}},
                {90, 90, true, {64, 256, 16, kHalfMma, MmaScope::Team}},

@@ -12,8 +12,6 @@
 
 namespace reprise {
 
-inline constexpr MmaTypes kBfloatMma{MmaType::BF16, MmaType::BF16, MmaType::F32};
-
 struct CudaArch {
   /// The lowest supported architecture: kernels need __grid_constant__ parameters (sm_70), and
   /// NVRTC 13 supports sm_75 and later.
@@ -36,6 +34,9 @@ struct CudaArch {
   /// What matrix units of devices of that architecture multiply, of what the emitter can write.
   /// `specific`: with what only exactly that architecture has.
   static std::vector<MmaConfig> matrices_of(uint32_t number, bool specific);
+  /// Whether devices that run the image multiply TF32 so much faster than lanes multiply F32 that
+  /// three products take less time than one. Most of those that run PTX do not.
+  bool gains_by_split_products() const;
   /// The shared memory in bytes that a kernel may have on every device since that architecture or,
   /// if `specific`, on devices of exactly that one.
   static uint32_t shared_bytes_of(uint32_t number, bool specific);

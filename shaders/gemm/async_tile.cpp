@@ -1,5 +1,5 @@
-// Kernel template: GEMM on matrix units, operands of fp16 or bf16 and fp32 sums, through a ring of
-// stages that asynchronous copies fill.
+// Kernel template: GEMM on matrix units, operands of fp16, bf16 or fp32 and fp32 sums, through a
+// ring of stages that asynchronous copies fill.
 //
 // Tile::stages blocks of A and B, of `step` values of k each, lie in shared memory. While a
 // workgroup multiplies one (matrix_tile.h), the copies of the next ones are under way, so that it
@@ -22,6 +22,7 @@
 // Shared memory: the stages of what is copied, the blocks of what is not, and sum_bytes().
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "codegen/target/device_costs.h"
 #include "shaders/copied_operand.h"
@@ -43,17 +44,22 @@ constexpr AsyncShape kAsyncShapes[] = {{{4, 4, 2, 32}, 3}, {{4, 4, 2, 32}, 4}, {
                                        {{4, 4, 2, 16}, 2}, {{2, 4, 2, 32}, 4}, {{2, 4, 2, 16}, 4},
                                        {{2, 4, 2, 32}, 2}, {{2, 2, 2, 32}, 4}, {{2, 2, 2, 32}, 3},
                                        {{2, 1, 1, 64}, 4}};
+/// Of fp32, whose elements and split matrices take twice the memory and registers.
+constexpr AsyncShape kSplitShapes[] = {{{4, 4, 2, 16}, 3}, {{4, 4, 2, 16}, 4}, {{4, 4, 2, 32}, 3},
+                                       {{2, 4, 2, 16}, 4}, {{2, 2, 2, 32}, 4}, {{2, 2, 2, 32}, 3},
+                                       {{2, 1, 1, 64}, 3}};
 
 constexpr int kConvertedBlocks = 2;
 
 /// The lines of an operand's block in shared memory.
 BlockLayout lines(int base, bool along_k, const Tile& t, int elements) {
-  return along_k ? BlockLayout{base, t.step + kFragmentPad, 1}
-                 : BlockLayout{base, 1, elements + kFragmentPad};
+  const int pad = fragment_pad(operand_type(t), along_k);
+  return along_k ? BlockLayout{base, t.step + pad, 1} : BlockLayout{base, 1, elements + pad};
 }
 
 int line_elements(bool along_k, const Tile& t, int elements) {
-  return along_k ? elements * (t.step + kFragmentPad) : t.step * (elements + kFragmentPad);
+  const int pad = fragment_pad(operand_type(t), along_k);
+  return along_k ? elements * (t.step + pad) : t.step * (elements + pad);
 }
 
 /// All blocks of an operand; at most so many if its lines are not known.
@@ -65,8 +71,8 @@ int block_elements(const std::optional<GemmSize::Copies>& copies, const Tile& t,
 
 /// Of the stages, the blocks and the sums.
 int async_bytes(const GemmSize& size, const Tile& t) {
-  return 2 * (block_elements(size.a_copies, t, t.rows) +
-              block_elements(size.b_copies, t, t.columns)) +
+  return kernel::byte_size(operand_type(t)) * (block_elements(size.a_copies, t, t.rows) +
+                                               block_elements(size.b_copies, t, t.columns)) +
          sum_bytes(t);
 }
 
@@ -76,7 +82,7 @@ double transfer_work(const std::optional<GemmSize::Copies>& copies, const Tile& 
   const GpuCosts& gpu = kGpuCosts;
   const double all = static_cast<double>(elements) * t.step / t.workgroup;
   if (!copies) return gpu.load * loads * all / 4;
-  return copy_work(1, copies->elements) * all;
+  return copy_work(all, copies->elements, copies->bytes());
 }
 
 /// Of the launch that sums each part of K.
@@ -139,7 +145,8 @@ class AsyncTile {
   Status place_operands() {
     const Tile& t = w_.tile;
     const Operand left = w_.gemm.a(), right = w_.gemm.b();
-    const bool copies_a = elements_of_copy(left) != 0, copies_b = elements_of_copy(right) != 0;
+    const bool copies_a = elements_of_copy(left, operand_type(t)) != 0,
+               copies_b = elements_of_copy(right, operand_type(t)) != 0;
     if (!copies_a && !copies_b) return internal_error("no operand of the GEMM can be copied");
     const auto along_k = [](const Operand& o) { return o.plain && o.plain->contiguous_along; };
     const bool a_along_k = !copies_a || along_k(left);
@@ -155,7 +162,8 @@ class AsyncTile {
                               static_cast<uint32_t>(blocks + kConvertedBlocks * block_));
     const GemmExtent extent = w_.gemm.extent();
     const auto stage = [&](BlockLayout layout) {
-      return CopiedOperand::Stage{lines_.shared, layout, extent.k, t.step, t.workgroup};
+      return CopiedOperand::Stage{lines_.shared, operand_type(t), layout,
+                                  extent.k,      t.step,          t.workgroup};
     };
     const Value column_tile = w_.origin.column_tile;
     if (copies_a)
@@ -211,7 +219,10 @@ class AsyncSchedule final : public Schedule {
     if (!size.mma || (!size.a_copies && !size.b_copies) || !device.async_copies()) return out;
     for (const MmaConfig& matrix : device.matrices(*size.mma)) {
       if (matrix.scope != MmaScope::Subgroup) continue;
-      for (const AsyncShape& shape : kAsyncShapes) add_tile(out, shape, matrix, size, device);
+      const bool split = matrix.types == kSplitMma;
+      for (const AsyncShape& shape :
+           split ? std::span<const AsyncShape>(kSplitShapes) : kAsyncShapes)
+        add_tile(out, shape, matrix, size, device);
     }
     return out;
   }

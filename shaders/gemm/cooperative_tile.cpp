@@ -13,8 +13,8 @@
 // and invocations apply the epilogue to vectors and store them.
 //
 // Operands are clamped past the last row and column and zero past the end of K, so M, N and K may
-// have any size. Only for GEMMs whose operands are values of such a type: fp32 operands are never
-// rounded.
+// have any size. Operands of fp32 are never rounded: on devices with matrices of TF32, they are
+// multiplied as three products of these (codegen/kernel/semantics.md).
 //
 // Shared memory: see shared_bytes().
 #include <algorithm>
@@ -38,10 +38,11 @@ constexpr MatrixArrangement kWorkgroupShapes[] = {{1, 4, 1, 16}, {1, 2, 1, 32}, 
 
 /// An upper bound of a tile's shared memory: two buffers of both operands, and sums.
 int shared_bytes(const Tile& t) {
-  const int left = t.rows * (t.step + kFragmentPad);
-  const int right =
-      std::max(t.columns * (t.step + kFragmentPad), t.step * (t.columns + kFragmentPad));
-  return 2 * 2 * (left + right) + sum_bytes(t);
+  const Ty type = operand_type(t);
+  const int line = t.step + fragment_pad(type, true);
+  const int across = t.columns + fragment_pad(type, false);
+  const int right = std::max(t.columns * line, t.step * across);
+  return 2 * kernel::byte_size(type) * (t.rows * line + right) + sum_bytes(t);
 }
 
 /// Of the launch that sums each part of K.
@@ -50,7 +51,9 @@ double time_of(const GemmSize& size, const Tile& t, int splits) {
   const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
   const GpuCosts& gpu = kGpuCosts;
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
-  const double work = gpu.load * loads + matrix_work(t);
+  // A vector of fp32 is as long as a copy, which stores it without an instruction.
+  const double store = t.matrix.types == kSplitMma ? gpu.shared_load : 0;
+  const double work = (gpu.load + store) * loads + matrix_work(t);
   return gpu_time(tiles_of(size, t.rows, t.columns) * splits, threads, steps, work);
 }
 
@@ -90,10 +93,11 @@ class CooperativeSchedule final : public Schedule {
     const Tile& t = w.tile;
     MatrixTile matrices(w);
     const bool along_k = matrix_b_along_k(w.gemm);
-    const int line = t.step + kFragmentPad;
+    const int line = t.step + fragment_pad(operand_type(t), true);
+    const int across = t.columns + fragment_pad(operand_type(t), false);
     MatrixBlock block;
     block.a = {0, line, 1};
-    block.b = {t.rows * line, along_k ? line : 1, along_k ? 1 : t.columns + kFragmentPad};
+    block.b = {t.rows * line, along_k ? line : 1, along_k ? 1 : across};
     const int buffer = block.b.base + (along_k ? t.columns * line : t.step * block.b.along);
     block.shared = b.shared("block", operand_type(t), static_cast<uint32_t>(2 * buffer));
     BlockOperands operands(w, block.shared, block.a, block.b, true);

@@ -146,6 +146,28 @@ static inline void shim_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<
   void** const lanes = reprise_shim->meet(reprise_shim, &mine);
   if (lanes != nullptr) shim_multiply<T>((shim_fragments**)lanes);
 }
+RP_UNCHECKED static void shim_multiply_split(shim_fragments** lanes) {
+  float left[2][16][8], right[2][8][16], sum[16][16] = {};
+  for (unsigned n = 0; n < 32; ++n) {
+    const unsigned g = n >> 2, t = n & 3u;
+    for (unsigned i = 0; i < 8; ++i) {
+      left[i >> 2][g + 8u * (i & 1u)][t + 4u * (i >> 1 & 1u)] = rp_float(lanes[n]->left[i]);
+      right[i >> 2][t + 4u * (i & 1u)][g + 8u * (i >> 1 & 1u)] = rp_float(lanes[n]->right[i]);
+    }
+  }
+  for (unsigned r = 0; r < 16; ++r)
+    for (unsigned n = 0; n < 24; ++n)
+      for (unsigned c = 0; c < 16; ++c) sum[r][c] += left[n < 8][r][n & 7u] * right[n >> 3 == 1][n & 7u][c];
+  for (unsigned n = 0; n < 32; ++n) {
+    const unsigned g = n >> 2, t = 2u * (n & 3u);
+    for (unsigned i = 0; i < 8; ++i) lanes[n]->sum[i] += sum[g + 4u * (i & 2u)][t + (i & 1u) + 2u * (i & 4u)];
+  }
+}
+static inline void shim_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<float>& a, const rp_matrix_right<float>& b) {
+  shim_fragments mine = {a.r, b.r, sum.r};
+  void** const lanes = reprise_shim->meet(reprise_shim, &mine);
+  if (lanes != nullptr) shim_multiply_split((shim_fragments**)lanes);
+}
 #define rp_matrix_mul_add shim_matrix_mul_add
 )";
 }

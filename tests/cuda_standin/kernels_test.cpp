@@ -54,14 +54,15 @@ Kernel reductions() {
 /// Each warp adds the product of two matrices, made of x, to a third.
 Kernel matrices(Ty type) {
   constexpr int kSize = 16, kMatrix = kSize * kSize;
+  const uint32_t depth = type == Ty::F32 ? 8 : kSize;
   Builder b("matrices_" + std::string(kernel::name_of(type)));
   b.set_workgroup(kThreads);
   b.require_subgroup_size(32);
   const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
   const int halves = b.shared("halves", type, 4 * kMatrix);
   const int sums = b.shared("sums", Ty::F32, 2 * kMatrix);
-  const int left = b.matrix("left", kernel::MatrixUse::Left, type, kSize, kSize);
-  const int right = b.matrix("right", kernel::MatrixUse::Right, type, kSize, kSize);
+  const int left = b.matrix("left", kernel::MatrixUse::Left, type, kSize, depth);
+  const int right = b.matrix("right", kernel::MatrixUse::Right, type, depth, kSize);
   const int sum = b.matrix("sum", kernel::MatrixUse::Sum, Ty::F32, kSize, kSize);
   const Val lane = as_int(b, Builtin::LocalIndex), i = as_int(b, Builtin::GlobalId);
   const Val v = b.load(x, i);
@@ -69,8 +70,8 @@ Kernel matrices(Ty type) {
     const Val at = b.add(lane, b.i32(n * static_cast<int>(kThreads)));
     const Val part = b.mul(v, b.f32(1.0F / static_cast<float>(n + 1)));
     b.shared_store(halves, at,
-                   type == Ty::F16 ? b.convert(part, Ty::F16)
-                                   : b.scalar_op(kernel::ScalarOp::RoundBF16, {part}));
+                   type == Ty::BF16 ? b.scalar_op(kernel::ScalarOp::RoundBF16, {part})
+                                    : b.convert(part, type));
     if (n < 2 * kMatrix / static_cast<int>(kThreads)) b.shared_store(sums, at, v);
   }
   b.barrier();
@@ -110,7 +111,8 @@ TEST_F(Kernels, GiveTheSameBits) {
   for (size_t n = 0; n < x.size(); ++n) x[n] = std::sin(static_cast<float>(n) * 0.37F) * 3;
   for (const char* check : {"zones", "bytes"}) {
     set("CHECK", check);
-    for (const Kernel& k : {reductions(), matrices(Ty::F16), matrices(Ty::BF16)}) {
+    for (const Kernel& k :
+         {reductions(), matrices(Ty::F16), matrices(Ty::BF16), matrices(Ty::F32)}) {
       SCOPED_TRACE(k.name + " " + check);
       const std::vector<float> wanted = expected(k, x);
       const CUfunction f = load(k);

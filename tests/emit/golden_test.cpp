@@ -188,6 +188,32 @@ TEST(Refused, SubgroupsThatCudaDoesNotHave) {
   EXPECT_NE(text.status().message().find("eight_lanes"), std::string::npos);
 }
 
+/// Matrices of F32 are products of TF32, of which SPIR-V has none, and CUDA one shape.
+TEST(Refused, MatricesOfSingles) {
+  for (const uint32_t depth : {8U, 16U}) {
+    Builder b("singles");
+    b.set_workgroup(32);
+    b.require_subgroup_size(32);
+    const int y = b.buffer("y", Ty::F32, Access::Write);
+    const int cells = b.shared("cells", Ty::F32, 256);
+    const int left = b.matrix("left", kernel::MatrixUse::Left, Ty::F32, 16, depth);
+    const int right = b.matrix("right", kernel::MatrixUse::Right, Ty::F32, depth, 16);
+    const int sum = b.matrix("sum", kernel::MatrixUse::Sum, Ty::F32, 16, 16);
+    for (const int m : {left, right, sum}) b.matrix_zero(m);
+    b.matrix_mul_add(sum, left, right);
+    b.matrix_store(sum, cells, b.i32(0), 16);
+    b.barrier();
+    const Val i = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+    b.store(y, i, b.shared_load(cells, i));
+    const auto k = b.finish();
+    ASSERT_TRUE(k.ok()) << k.status().message();
+    const auto words = emit::spirv(*k, {});
+    EXPECT_EQ(words.status().code(), Code::Unsupported);
+    EXPECT_NE(words.status().message().find("multiplies matrices of F32"), std::string::npos);
+    EXPECT_EQ(emit::cuda(*k).ok(), depth == 8);
+  }
+}
+
 TEST(Refused, PartialWarps) {
   Builder b("partial");
   b.set_workgroup(48);

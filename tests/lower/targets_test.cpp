@@ -105,6 +105,52 @@ TEST(Targets, DevicesTakeTheirVariants) {
     EXPECT_NE(t.predicate.mismatch(facts_of(90)).find("Vulkan"), std::string::npos) << t.name;
 }
 
+/// Products of fp32 by matrix units are for architectures on which three of TF32 take less time
+/// than one, though later minor versions of those run the kernels as well.
+TEST(Targets, SplitProductsWhereTheyPay) {
+  const auto split = [](const CudaArch& arch) {
+    return std::ranges::any_of(cuda_target(arch).predicate.matrices,
+                               [](const MmaConfig& m) { return m.types == kSplitMma; });
+  };
+  for (const uint32_t arch : {80U, 90U, 100U, 103U}) {
+    EXPECT_TRUE(split({false, arch})) << arch;
+    EXPECT_FALSE(split({true, arch})) << arch;
+  }
+  EXPECT_TRUE(split({false, 90, true}));
+  for (const uint32_t arch : {75U, 86U, 87U, 89U, 110U, 120U})
+    EXPECT_FALSE(split({false, arch})) << arch;
+  EXPECT_EQ(cuda_target({false, 80}).predicate.mismatch(facts_of(86)), "");
+}
+
+/// The schedule of a product of fp32 on sm_80.
+std::string schedule_of_fp32(const std::vector<std::string>& disabled) {
+  CompileOptions options;
+  options.targets = {"cuda:sm_80"};
+  options.disabled_passes = disabled;
+  options.cuda_ptx = false;
+  options.progress = [](const std::string& what, size_t, size_t) { return what != "kernels"; };
+  std::string found;
+  options.choose_schedule = [&](const ScheduleSite& site) {
+    found = site.candidates[0].schedule;
+    for (const auto& c : site.candidates)
+      if (c.schedule.find("matrix tile") != std::string::npos) found += "; " + c.schedule;
+    return size_t{0};
+  };
+  // Schedules are chosen before kernels are compiled, which is not wanted.
+  static_cast<void>(compile(*graph::parse("graph g\ninput x: float32[2048,2048]\ninput w: "
+                                          "float32[2048,2048]\ny = MatMul(x, w) @13\noutput y\n"),
+                            options));
+  return found;
+}
+
+TEST(Targets, SplitProductsCanBeForbidden) {
+  const std::string split = schedule_of_fp32({});
+  EXPECT_TRUE(split.starts_with("async matrix tile")) << split;
+  const std::string plain = schedule_of_fp32({"split-products"});
+  EXPECT_TRUE(plain.starts_with("shared tile")) << plain;
+  EXPECT_EQ(plain.find("matrix tile"), std::string::npos) << plain;
+}
+
 std::string variants_of(
     const std::string& dtype, const std::function<void(CompileOptions&)>& change = [](auto&) {}) {
   CompileOptions options;

@@ -2,12 +2,16 @@
 // exact in any order, and results must have the interpreter's bits.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <regex>
 
 #include "codegen/graph/text/text.h"
 #include "codegen/passes/pass.h"
 #include "tests/ptx/graphs.h"
 #include "tests/ptx/needs.h"
+#include "tests/support/kernel_runner.h"
 
 namespace reprise::test {
 namespace {
@@ -20,7 +24,11 @@ HostTensor small_integers(DType type, const std::vector<int64_t>& dims, int64_t 
   for (int64_t n = 0; n < t.count(); ++n) {
     const int64_t i = n + 17 * seed;
     const auto v = static_cast<float>((i * i * 7 + i * 3) % 11 % 5 - 2);
-    t.mutable_data<uint16_t>()[n] = type == DType::F16 ? float_to_f16(v) : float_to_bf16(v);
+    if (type == DType::F32) {
+      t.mutable_data<float>()[n] = v;
+    } else {
+      t.mutable_data<uint16_t>()[n] = type == DType::F16 ? float_to_f16(v) : float_to_bf16(v);
+    }
   }
   return t;
 }
@@ -78,13 +86,17 @@ void expect_equal_products_of(const std::string& text, const std::vector<Sizes>&
   }
 }
 
-/// A graph of fp16, and the same of bf16.
+/// A graph of fp16, and the same of other types.
 void expect_equal_products(const std::string& text, const std::vector<Sizes>& sizes,
-                           const char* schedule = kCooperative) {
+                           const char* schedule = kCooperative,
+                           const std::vector<std::string>& others = {"bfloat16", "float32"}) {
   REPRISE_NEEDS_PTX();
   expect_equal_products_of(text, sizes, schedule);
-  const std::string bfloats = std::regex_replace(text, std::regex("\\bfloat16"), "bfloat16");
-  expect_equal_products_of(bfloats, sizes, schedule);
+  for (const std::string& type : others) {
+    SCOPED_TRACE(type);
+    expect_equal_products_of(std::regex_replace(text, std::regex("\\bfloat16"), type), sizes,
+                             schedule);
+  }
 }
 
 const std::string kProduct = R"(graph tails
@@ -106,7 +118,7 @@ TEST(PtxGemm, EdgesOfTiles) {
 
 TEST(PtxGemm, OperandsAlongTheDepth) {
   expect_equal_products(
-      "graph along\ninput x: float16[batch,rows,24]\ninput w: float16[batch,columns,24]\n"
+      "graph along\ninput x: float16[batch,rows,40]\ninput w: float16[batch,columns,40]\n"
       "t = Transpose<perm=[0, 2, 1]>(w) @13\ny = MatMul(x, t) @13\noutput y\n",
       {{2, 19, 21}});
 }
@@ -155,8 +167,100 @@ TEST(PtxGemm, AsynchronousCopies) {
 
 TEST(PtxGemm, FullAsynchronousCopies) {
   for (const int64_t depth : {8, 16, 32, 40, 64, 200}) {
+    std::vector<std::string> others{"bfloat16"};
+    if (depth >= 32) others.emplace_back("float32");  // shorter sums have no such schedule
     for (const int64_t columns : {8, 64, 136})
-      expect_equal_products(copied_product(depth, columns), {{1}, {17}, {64}, {130}}, kAsync);
+      expect_equal_products(copied_product(depth, columns), {{1}, {17}, {64}, {130}}, kAsync,
+                            others);
+  }
+}
+
+/// Operands with infinities, NaN, the largest numbers, and products beyond the range.
+struct HardProduct {
+  static constexpr int64_t kRows = 9, kDepth = 72, kColumns = 36;
+  bool transposed;
+  HostTensor x{DType::F32, {kRows, kDepth}};
+  HostTensor w{DType::F32,
+               transposed ? std::vector{kColumns, kDepth} : std::vector{kDepth, kColumns}};
+
+  explicit HardProduct(bool by_columns) : transposed(by_columns) {
+    for (int64_t k = 0; k < kDepth; ++k) {
+      for (int64_t r = 0; r < kRows; ++r) left(r, k) = static_cast<float>((k + r) % 5 - 2) * 1.1F;
+      for (int64_t c = 0; c < kColumns; ++c)
+        right(k, c) = static_cast<float>((k * 3 + c) % 7 - 3) * 0.7F;
+    }
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    constexpr float kMost = std::numeric_limits<float>::max();
+    const float hard[] = {kInfinity, -kInfinity, NAN, kMost, -kMost, 0x1p126F, 0x1p100F};
+    // What these meet: zero, numbers that need no low part, others, and as large ones.
+    const float met[] = {0, 1, -3000.7F, 0.25F, 0x1.fffffep0F, 0x1p-149F, -0x1p60F, 0x1.2345p30F};
+    for (int64_t r = 0; r < 7; ++r) {
+      left(r, 3 * r) = hard[r];
+      for (int64_t c = 0; c < kColumns; ++c) right(3 * r, c) = met[c % 8];
+    }
+    right(70, 35) = -kInfinity;
+  }
+  float& left(int64_t row, int64_t k) { return x.mutable_data<float>()[row * kDepth + k]; }
+  float& right(int64_t k, int64_t column) {
+    return w.mutable_data<float>()[transposed ? column * kDepth + k : k * kColumns + column];
+  }
+  std::string graph() const {
+    return std::string("graph g\ninput x: float32[9,72]\ninput w: float32") +
+           (transposed ? "[36,72]\nt = Transpose<perm=[1, 0]>(w) @13\ny = MatMul(x, t) @13\n"
+                       : "[72,36]\ny = MatMul(x, w) @13\n") +
+           "output y\n";
+  }
+  /// Sums in the order of k, with multiply-adds of F32.
+  void expect_like_singles(const float* y) {
+    for (int64_t i = 0; i < kRows * kColumns; ++i) {
+      float single = 0;
+      double exact = 0, size = 0;
+      for (int64_t k = 0; k < kDepth; ++k) {
+        const float a = left(i / kColumns, k), b = right(k, i % kColumns);
+        single = std::fma(a, b, single);
+        exact += static_cast<double>(a) * static_cast<double>(b);
+        size += std::fabs(static_cast<double>(a) * static_cast<double>(b));
+      }
+      if (std::isnan(single)) {
+        EXPECT_TRUE(std::isnan(y[i])) << i << ": " << y[i];
+      } else if (std::isinf(single)) {
+        EXPECT_EQ(y[i], single) << i;
+      } else {
+        EXPECT_LE(std::fabs(static_cast<double>(y[i]) - exact), kDepth * 0x1p-24 * size) << i;
+      }
+    }
+  }
+};
+
+/// Sums that three products of TF32 cannot make are those of F32.
+TEST(PtxGemm, SplitProductsBeyondTheRange) {
+  REPRISE_NEEDS_PTX();
+  const Execute execute = [](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                             std::vector<std::span<std::byte>> buffers,
+                             std::vector<uint32_t> scalars) {
+    return interpret(k, grid, std::move(buffers), std::move(scalars));
+  };
+  for (const bool transposed : {false, true}) {
+    HardProduct hard(transposed);
+    auto graph = parsed_graph(hard.graph());
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    graph->inputs = {hard.x, hard.w};
+    for (const char* schedule : {kCooperative, kAsync}) {
+      SCOPED_TRACE(schedule);
+      auto tiles = every_tile(*graph->g, schedule);
+      ASSERT_TRUE(tiles.ok()) << tiles.status().message();
+      ASSERT_GE(tiles->size(), 2U);
+      auto module = PtxModule::load(name_kernels(*tiles));
+      ASSERT_TRUE(module.ok()) << module.status().message();
+      for (const Lowering& tile : *tiles) {
+        EXPECT_EQ(differs(*graph, tile, *module, 1e-5), "");
+        KernelRunner runner(*graph->g, {}, graph->inputs);
+        for (const lower::Lowered& l : tile) ASSERT_TRUE(runner.run(l, execute).ok());
+        std::vector<float> y(HardProduct::kRows * HardProduct::kColumns);
+        std::memcpy(y.data(), runner.memory_of(graph->g->outputs[0]).data(), 4 * y.size());
+        hard.expect_like_singles(y.data());
+      }
+    }
   }
 }
 

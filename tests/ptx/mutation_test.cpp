@@ -72,6 +72,8 @@ std::vector<std::string> mistakes(const std::vector<std::string>& lines, size_t 
     for (size_t n = 0; n < 3; ++n) out.push_back(list_swapped(line, n));
     out.push_back(replaced(line, ".f16.f16.", ".bf16.bf16."));
     out.push_back(replaced(line, ".bf16.bf16.", ".f16.f16."));
+  } else if (has("and.b32") && has("-8192")) {
+    out.push_back(replaced(line, "-8192", "-2147483648"));  // a part of a number of F32
   } else if (has("sub.rn.f32") || has("div.full")) {
     out.push_back(swapped(line, 1, 2));
   } else if (has("add.rn.f32") && !has("0f00000000")) {
@@ -180,6 +182,13 @@ INSTANTIATE_TEST_SUITE_P(
                 {64, 60},
                 {"bar.sync", "cp.async.wait_group", "cp.async.commit_group", "ldmatrix", "mma.sync",
                  "shfl.sync.bfly", "sub.rn.f32"}},
+        Subject{"split",
+                "graph g\ninput x: float32[rows,72]\ninput w: float32[72,40]\n"
+                "y = MatMul(x, w) @13\noutput y\n",
+                "async matrix tile",
+                {70},
+                {"bar.sync", "cp.async.wait_group", "cp.async.commit_group", "ldmatrix", "mma.sync",
+                 "sub.rn.f32", "add.rn.f32", "and.b32"}},
         Subject{"softmax",
                 "graph g\ninput x: float32[rows,1000]\ny = Softmax<axis=-1>(x) @13\noutput y\n",
                 "",

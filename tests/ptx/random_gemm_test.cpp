@@ -21,8 +21,11 @@ class RandomProduct {
  public:
   /// `teams`: most operands, and results, have views.
   RandomProduct(uint32_t seed, bool teams) : teams_(teams), rng_(seed) {
-    type_ = coin() ? "float16" : "bfloat16";
+    constexpr const char* kTypes[] = {"float16", "bfloat16", "float32"};
+    type_ = kTypes[one_of(teams_ ? 2 : 3)];
     for (int64_t* size : {&m_, &n_, &k_}) *size = teams_ ? some_whole_size() : some_size();
+    // Shorter sums of fp32 have no schedules on matrix units.
+    if (type_ == "float32") k_ += 32;
     if (teams_ && coin()) (coin() ? m_ : n_) = some_size();
     constant_ = one_of(3) == 0;
     if (!constant_ && one_of(3) == 0) batch_ = 1 + one_of(3);
@@ -37,7 +40,11 @@ class RandomProduct {
     HostTensor t(type, dims);
     for (int64_t n = 0; n < t.count(); ++n) {
       const auto v = static_cast<float>(small());
-      t.mutable_data<uint16_t>()[n] = type == DType::F16 ? float_to_f16(v) : float_to_bf16(v);
+      if (type == DType::F32) {
+        t.mutable_data<float>()[n] = v;
+      } else {
+        t.mutable_data<uint16_t>()[n] = type == DType::F16 ? float_to_f16(v) : float_to_bf16(v);
+      }
     }
     return t;
   }

@@ -67,14 +67,12 @@ TEST(PtxTraffic, SectorsAreCounted) {
   EXPECT_EQ(of_stride("global", 16, 16).sectors, 16U);
 }
 
-/// Full tiles of a GEMM with asynchronous copies: what it reads of shared memory, and all of
-/// global.
-TEST(PtxTraffic, OfAsynchronousTiles) {
-  REPRISE_NEEDS_PTX();
+/// Full tiles of a GEMM with asynchronous copies: what it reads of shared memory, its sums there,
+/// and all of global.
+void expect_few_conflicts(const std::string& type) {
   PtxGraph graph;
-  auto g = graph::parse(
-      "graph g\ninput x: float16[rows,128]\ninput w: float16[128,128]\ny = MatMul(x, w) @13\n"
-      "output y\n");
+  auto g = graph::parse("graph g\ninput x: " + type + "[rows,128]\ninput w: " + type +
+                        "[128,128]\ny = MatMul(x, w) @13\noutput y\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
   graph.g = std::move(*g);
   for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *graph.g).ok());
@@ -101,13 +99,21 @@ TEST(PtxTraffic, OfAsynchronousTiles) {
     ptx::Counters c;
     module->options.counters = &c;
     EXPECT_EQ(differs(graph, lowered[0], *module, 1e-5), "");
-    for (const ptx::Mover m : {ptx::Mover::Load, ptx::Mover::Blocks}) {
+    for (const ptx::Mover m : {ptx::Mover::Load, ptx::Mover::Blocks, ptx::Mover::Store}) {
       EXPECT_GT(c.of(m).passes, 100U);
       EXPECT_LE(c.of(m).conflicts(), 1.05) << "tile " << tile;
     }
     EXPECT_GE(c.sector_use(), 0.95) << "tile " << tile;
   }
   EXPECT_GE(tiles, 2U);
+}
+
+TEST(PtxTraffic, OfAsynchronousTiles) {
+  REPRISE_NEEDS_PTX();
+  for (const char* type : {"float16", "float32"}) {
+    SCOPED_TRACE(type);
+    expect_few_conflicts(type);
+  }
 }
 
 }  // namespace

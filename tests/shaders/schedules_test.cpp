@@ -39,6 +39,21 @@ Predicate cuda(const std::string& arch) {
   return p;
 }
 
+/// Of a device that gains by split products.
+Predicate ampere() {
+  Predicate p = cuda("sm_80");
+  p.matrices = CudaArch::matrices_of(80, false);
+  p.shared_bytes = CudaArch::shared_bytes_of(80, false);
+  return p;
+}
+
+/// Of fp32, with operands that are copied if `copies`.
+GemmSize split(GemmSize s, bool copies = true) {
+  s.mma = kSplitMma;
+  if (copies) s.a_copies = s.b_copies = {true, 4, 4};
+  return s;
+}
+
 /// Of a device that has teams.
 Predicate hopper() {
   Predicate p = cuda("sm_90a");
@@ -136,6 +151,13 @@ TEST(Schedules, Choice) {
        "cooperative matrix tile 128x128x16"},
       {"matrix units, fp32", size_of(512, 512, 512), matrices(32, {16, 16, 16}),
        "shared tile 128x64"},
+      {"split products", split(size_of(4096, 4096, 4096)), ampere(),
+       "async matrix tile 128x128x16, 3 stages"},
+      {"split products of what cannot be copied", split(size_of(4096, 4096, 4096), false), ampere(),
+       "cooperative matrix tile 128x128x16"},
+      {"split products, no such matrices", split(size_of(4096, 4096, 4096)), cuda("sm_80"),
+       "shared tile 128x64"},
+      {"split products, one row", split(size_of(1, 4096, 4096)), ampere(), "gemv 1x8 in 32 slices"},
       {"matrix units of 8x8x8", half(size_of(512, 512, 512)), matrices(8, {8, 8, 8}),
        "cooperative matrix tile 64x32x16"},
       {"matrix units, small", half(size_of(8, 16, 16)), matrices(32, {16, 16, 16}),
@@ -213,6 +235,17 @@ TEST(Schedules, OperandsMayBeConverted) {
   EXPECT_FALSE(offers(size, hopper(), "team matrix tile"));
   size.converted = GemmSize::Converted{true, false, false};
   EXPECT_TRUE(offers(size, hopper(), "team matrix tile"));
+}
+
+/// Autotuning remembers tiles by their description.
+TEST(Schedules, TilesOfSplitProductsHaveNamesOfTheirOwn) {
+  for (const uint32_t bytes : {49152U, 101376U, 232448U}) {
+    Predicate device = ampere();
+    device.shared_bytes = bytes;
+    std::set<std::string> names;
+    for (const Tile& t : candidates(split(size_of(4096, 4096, 4096)), device))
+      EXPECT_TRUE(names.insert(t.describe()).second) << t.describe() << " twice";
+  }
 }
 
 TEST(Schedules, EveryScheduleIsReachable) {

@@ -159,14 +159,16 @@ class Maker {
 
   /// Stores the elements to a shared array and loads those of the neighbour.
   Elements through_shared(Elements e) {
+    const Ty stored = random_.chance(0.5) ? Ty::F16 : Ty::BF16;
+    const Ty computed = kernel::compute_type(stored);
     const int shared =
-        b_.shared("shared", Ty::F16, static_cast<uint32_t>(owned_) * RandomMoves::kWorkgroup);
+        b_.shared("shared", stored, static_cast<uint32_t>(owned_) * RandomMoves::kWorkgroup);
     const Value local(b_, b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32));
     const Value next = (local + 1) % int64_t{RandomMoves::kWorkgroup};
-    for (const auto& [at, length] : pieces(most(Ty::F16)))
-      b_.shared_store(shared, local * owned_ + at, vector(e, at, length, Ty::F16));
+    for (const auto& [at, length] : pieces(most(stored)))
+      b_.shared_store(shared, local * owned_ + at, vector(e, at, length, computed));
     b_.barrier();
-    for (const auto& [at, length] : pieces(most(Ty::F16)))
+    for (const auto& [at, length] : pieces(most(stored)))
       numbers(b_.shared_load(shared, next * owned_ + at, length), at, e);
     return e;
   }

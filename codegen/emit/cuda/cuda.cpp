@@ -21,8 +21,8 @@ namespace {
 
 constexpr uint32_t kWarp = 32;
 // The operations that the prelude supports.
-constexpr MmaConfig kOperations[] = {{16, 16, 16, kHalfMma},
-                                     {16, 16, 16, {MmaType::BF16, MmaType::BF16, MmaType::F32}}};
+constexpr MmaConfig kOperations[] = {
+    {16, 16, 16, kHalfMma}, {16, 16, 16, kBfloatMma}, {16, 16, 8, kSplitMma}};
 constexpr uint32_t kRegisters = 65536;  // of a multiprocessor
 
 std::string pointer_type(const kernel::BufferParam& b) {
@@ -69,8 +69,8 @@ Status CudaEmitter::check() const {
   const MmaConfig matrix = kernel::requirements(k_).matrix;
   if (matrix && matrix.scope != MmaScope::Team && !contains(kOperations, matrix)) {
     return unsupported(where + "its matrices are of " + matrix.str() + ", CUDA has " +
-                       kOperations[0].str() + " and " + kOperations[1].str() +
-                       "; choose another schedule");
+                       kOperations[0].str() + ", " + kOperations[1].str() + " and " +
+                       kOperations[2].str() + "; choose another schedule");
   }
   const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
   if (subgroups && threads % kWarp != 0) {
@@ -728,12 +728,12 @@ void CudaEmitter::matrix(const Inst& i) {
   }
   const auto a = kernel::MatrixAccess::of(i.imm);
   // Operands are loaded by lines of 16 bytes if these are aligned.
-  const bool lines =
-      i.op == Op::MatrixLoad && k_.matrices[a.matrix].use != MatrixUse::Sum && i.align % 8 == 0;
+  const kernel::MatrixVar& m = k_.matrices[a.matrix];
+  const uint32_t bytes = i.align * static_cast<uint32_t>(kernel::byte_size(m.type));
+  const bool lines = i.op == Op::MatrixLoad && m.use != MatrixUse::Sum && bytes % 16 == 0;
   const bool store = i.op == Op::MatrixStore;
   const bool rounds = store && k_.shared[a.shared].type != Ty::F32;
-  const bool pairs = (rounds || k_.matrices[a.matrix].scope == MmaScope::Team) && store &&
-                     !a.by_columns && i.align % 2 == 0;
+  const bool pairs = store && !a.by_columns && i.align % 2 == 0;
   const char* function = pairs && rounds ? "rp_matrix_round_pairs("
                          : rounds        ? "rp_matrix_round("
                          : pairs         ? "rp_matrix_store_pairs("

@@ -346,8 +346,8 @@ RP_FN void rp_matrix_load(rp_matrix_right<T>& m, const T* at, unsigned row, unsi
 template <bool kTransposed, typename T>
 RP_FN void rp_blocks(unsigned* r, const T* array, unsigned at, unsigned line, unsigned down, unsigned right) {
   const unsigned lane = threadIdx.x & 31u;
-  const unsigned from = (unsigned)__cvta_generic_to_shared(array) + 2u * at +
-      2u * ((lane & 7u) * line + (lane >> 3 & 1u) * down + (lane >> 4) * right);
+  const unsigned from = (unsigned)__cvta_generic_to_shared(array) + (unsigned)sizeof(T) *
+      (at + (lane & 7u) * line + (lane >> 3 & 1u) * down + (lane >> 4) * right);
   if (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
@@ -381,6 +381,11 @@ RP_FN void rp_matrix_load(rp_matrix_sum& m, const float* at, unsigned row, unsig
 }
 RP_FN void rp_matrix_store(const rp_matrix_sum& m, float* at, unsigned row, unsigned column) {
   for (unsigned i = 0; i < 8; ++i) at[rp_matrix_place(i, row, column)] = m.r[i];
+}
+// The same where rows begin at multiples of 8 bytes.
+RP_FN void rp_matrix_store_pairs(const rp_matrix_sum& m, float* at, unsigned row, unsigned column) {
+  for (unsigned i = 0; i < 8; i += 2)
+    rp_store_words(at + rp_matrix_place(i, row, column), rp_f32x2{m.r[i], m.r[i + 1]});
 }
 // Elements of sums, rounded to nearest even. Neighbours in a row are in neighbouring registers.
 #if defined(__CUDACC__)
@@ -457,12 +462,80 @@ RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<T>& a, con
 #endif
 )";
 
+// Matrices of F32, 16x8 times 8x16: each element is split into two of TF32. The words of the higher
+// parts come first.
+constexpr const char* kSplitMatrices = R"(
+template <> struct rp_matrix_left<float> { unsigned r[8]; };
+template <> struct rp_matrix_right<float> { unsigned r[8]; };
+RP_FN void rp_split(unsigned* r, unsigned v) {
+  r[0] = (v + 0x1000u) & 0xffffe000u;
+  r[4] = rp_bits(rp_float(v) - rp_float(r[0])) & 0xffffe000u;
+}
+RP_FN void rp_matrix_load(rp_matrix_left<float>& m, const float* at, unsigned row, unsigned column) {
+  const unsigned g = (threadIdx.x & 31u) >> 2, t = threadIdx.x & 3u;
+  for (unsigned i = 0; i < 4; ++i)
+    rp_split(m.r + i, rp_bits(at[(g + 8u * (i & 1u)) * row + (t + 4u * (i >> 1)) * column]));
+}
+RP_FN void rp_matrix_load(rp_matrix_right<float>& m, const float* at, unsigned row, unsigned column) {
+  const unsigned g = (threadIdx.x & 31u) >> 2, t = threadIdx.x & 3u;
+  for (unsigned i = 0; i < 4; ++i)
+    rp_split(m.r + i, rp_bits(at[(t + 4u * (i & 1u)) * row + (g + 8u * (i >> 1)) * column]));
+}
+#if defined(__CUDACC__)
+// Lines along the depth have the elements of lanes as blocks of 8x4.
+RP_FN void rp_matrix_load_lines(rp_matrix_left<float>& m, const float* array, unsigned at, unsigned row, unsigned column) {
+  if (column != 1u) return rp_matrix_load(m, array + at, row, column);
+  unsigned v[4];
+  rp_blocks<false>(v, array, at, row, 8u * row, 4u);
+  for (unsigned i = 0; i < 4; ++i) rp_split(m.r + i, v[i]);
+}
+RP_FN void rp_matrix_load_lines(rp_matrix_right<float>& m, const float* array, unsigned at, unsigned row, unsigned column) {
+  if (row != 1u) return rp_matrix_load(m, array + at, row, column);
+  unsigned v[4];
+  rp_blocks<false>(v, array, at, column, 4u, 8u * column);
+  for (unsigned i = 0; i < 4; ++i) rp_split(m.r + i, v[i]);
+}
+RP_FN void rp_add_tf32(float* c, const unsigned* a, const unsigned* b) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<float>& a, const rp_matrix_right<float>& b) {
+  float part[8] = {};
+  _Pragma("unroll") for (int h = 0; h < 2; ++h) rp_add_tf32(part + 4 * h, a.r + 4, b.r + 2 * h);
+  _Pragma("unroll") for (int h = 0; h < 2; ++h) rp_add_tf32(part + 4 * h, a.r, b.r + 2 * h + 4);
+  _Pragma("unroll") for (int h = 0; h < 2; ++h) rp_add_tf32(part + 4 * h, a.r, b.r + 2 * h);
+  for (int i = 0; i < 8; ++i) sum.r[i] += part[i];
+}
+#else
+RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left<float>& a, const rp_matrix_right<float>& b) {
+  const unsigned lane = threadIdx.x & 31u, g = lane >> 2, t = 2u * (lane & 3u);
+  float part[8] = {};
+  for (unsigned n = 0; n < 24; ++n) {
+    const unsigned k = n & 7u, holder = k & 3u, late = k >> 2;
+    const unsigned low_a = n < 8u ? 4u : 0u, low_b = n >> 3 == 1u ? 4u : 0u;
+    float left[2], right[4];
+    for (unsigned i = 0; i < 2; ++i)
+      left[i] = rp_float(rp_shuffle(0xffffffffu, a.r[i + 2u * late + low_a], 4u * g + holder));
+    for (unsigned i = 0; i < 4; ++i)
+      right[i] = rp_float(
+          rp_shuffle(0xffffffffu, b.r[late + (i & 2u) + low_b], 4u * (t + (i & 1u)) + holder));
+    for (unsigned i = 0; i < 8; ++i)
+      part[i] += left[i >> 1 & 1u] * right[(i & 1u) + (i >> 1 & 2u)];
+  }
+  for (unsigned i = 0; i < 8; ++i) sum.r[i] += part[i];
+}
+#endif
+)";
+
 }  // namespace
 
 std::string cuda_prelude() {
   std::string text = "// Reprise kernels: types and functions without headers.";
   for (const char* part : {kTypes, kBodies, kFunctions, kConversions, kSubgroup, kLaunches,
-                           kDynamicShared, kCopies, kMatrices})
+                           kDynamicShared, kCopies, kMatrices, kSplitMatrices})
     text += part;
   return text + team_prelude();
 }

@@ -20,6 +20,12 @@ Result<Words> SpirvEmitter::run() {
     return unsupported("SPIR-V emitter: kernel " + k_.name +
                        " names elements of matrices, or rounds them; only CUDA says which "
                        "invocation holds which; choose another schedule");
+  const bool splits = std::ranges::any_of(k_.matrices, [](const kernel::MatrixVar& m) {
+    return m.use != kernel::MatrixUse::Sum && m.type == Ty::F32;
+  });
+  if (splits)
+    return unsupported("SPIR-V emitter: kernel " + k_.name +
+                       " multiplies matrices of F32, which only CUDA offers");
   m_.capability(spv::CapabilityShader);
   if (!options_.descriptors) m_.use_physical_addresses();
   declare_matrix_model();

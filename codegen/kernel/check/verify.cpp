@@ -107,7 +107,11 @@ class Verifier {
                        k_.workgroup[2] == 1;
     if (!whole) return error("its matrices need whole subgroups of a required size");
     const MmaConfig config = requirements(k_).matrix;
-    const Ty operand = config.types.a == MmaType::BF16 ? Ty::BF16 : Ty::F16;
+    const auto first = std::ranges::find_if(
+        k_.matrices, [](const MatrixVar& m) { return m.use != MatrixUse::Sum; });
+    const bool known =
+        first != k_.matrices.end() && (first->type == Ty::BF16 || first->type == Ty::F32);
+    const Ty operand = known ? first->type : Ty::F16;
     for (const MatrixVar& m : k_.matrices) {
       if (m.scope != k_.matrices[0].scope) return error("matrix '" + m.name + "' of another scope");
       const bool is_sum = m.use == MatrixUse::Sum;

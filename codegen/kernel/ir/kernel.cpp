@@ -201,7 +201,7 @@ Requirements requirements(const Kernel& k) {
     MmaType& type = m.use == MatrixUse::Left    ? types.a
                     : m.use == MatrixUse::Right ? types.b
                                                 : types.sum;
-    type = mma_type(m.type);
+    type = m.type == Ty::F32 && m.use != MatrixUse::Sum ? MmaType::TF32 : mma_type(m.type);
     if (m.use != MatrixUse::Right) r.matrix.m = m.rows;
     if (m.use != MatrixUse::Left) r.matrix.n = m.columns;
     if (m.use == MatrixUse::Left) r.matrix.k = m.columns;

@@ -349,7 +349,7 @@ enum class MatrixUse : uint8_t { Left, Right, Sum };
 struct MatrixVar {
   std::string name;
   MatrixUse use = MatrixUse::Sum;
-  Ty type = Ty::F32;  // F16 or BF16 operands, F32 sums
+  Ty type = Ty::F32;  // F16, BF16 or F32 operands, F32 sums
   uint32_t rows = 0, columns = 0;
   MmaScope scope = MmaScope::Subgroup;
 };

@@ -80,7 +80,7 @@ void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& t
     if (!plain || all[n].dtype != type ||
         !(of_values ? plain->contiguous_across : plain->contiguous_along))
       return;
-    size.copied[n] = shaders::elements_of_copy(all[n]);
+    size.copied[n] = shaders::elements_of_copy(all[n], kernel::storage_type(type));
     if (size.copied[n] == 0) return;
   }
   size.mma = type == DType::F16 ? kHalfMma : kBfloatMma;

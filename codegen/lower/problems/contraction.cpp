@@ -55,8 +55,9 @@ std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group) {
   // Weights of integers: see mma_of_integers().
   const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
                                   [](const graph::Node* n) { return ops::dequantizes(*n); });
-  const DType type = values_of(g, group, in[0]);
-  return exact && values_of(g, group, in[1]) == type ? mma_of(type) : std::nullopt;
+  const DType a = values_of(g, group, in[0]), b = values_of(g, group, in[1]);
+  if (!exact || !is_gemm_float(a) || !is_gemm_float(b)) return {};
+  return a == b && a != DType::F32 ? mma_of(a) : kSplitMma;
 }
 
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
@@ -107,10 +108,13 @@ void find_copies(const graph::Graph& g, const Group& group, const TargetFacts& t
   const kernel::Val any = b.convert(b.builtin(kernel::Builtin::WorkgroupId), kernel::Ty::I32);
   unit.batch = kernel.evaluator().symbol(any, element_count(problem.result.batch));
   const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
-  const auto copies = [](const shaders::Operand& o) -> std::optional<shaders::GemmSize::Copies> {
-    const int elements = shaders::elements_of_copy(o);
+  const Ty type = shaders::operand_type(*problem.size.mma);
+  const int bytes = kernel::byte_size(type);
+  using Copies = shaders::GemmSize::Copies;
+  const auto copies = [&](const shaders::Operand& o) -> std::optional<Copies> {
+    const int elements = shaders::elements_of_copy(o, type);
     if (elements == 0) return {};
-    return shaders::GemmSize::Copies{o.plain && o.plain->contiguous_along, elements};
+    return Copies{o.plain && o.plain->contiguous_along, elements, bytes};
   };
   problem.size.a_copies = copies(operands->a());
   if (problem.constant != graph::kNone)
@@ -128,7 +132,7 @@ void find_views(const graph::Graph& g, const Group& group, const TargetFacts& ta
   };
   const std::vector<ValueId>& in = group.anchor->inputs;
   const bool narrow = is_narrow(in[0]) && is_narrow(in[1]);
-  const bool converts = problem.converts && problem.size.mma;
+  const bool converts = problem.converts && problem.size.mma && *problem.size.mma != kSplitMma;
   // Asked last, so that the kernels of other operands serve devices with and without matrix units.
   if (problem.weight.batch != 1 || (!narrow && !converts) || !target.has_teams()) return;
   ResultKernel kernel(g, group, target, problem.result);
@@ -160,6 +164,8 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   // Prices of CPU-type devices were measured without this.
   if (!problem.size.mma && problem.dequantize != nullptr && !target.cpu_type())
     problem.size.mma = mma_of_integers(g, group, problem);
+  if (problem.size.mma == kSplitMma && problem.size.k < shaders::kLeastSplitDepth)
+    problem.size.mma.reset();
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
                                  element_count(problem.result.batch).is_const();
   find_copies(g, group, target, problem);
