@@ -128,9 +128,13 @@ class MatricesWriter {
     for (const int m : out_) b_.matrix_zero(m);
   }
   int left(int r, int d) const {
-    return lefts_[static_cast<size_t>(holds_queries() ? r * (depth_ / kSide) + d : r)];
+    const int number = holds_queries() ? r * (depth_ / kSide) + d : r;
+    return lefts_[static_cast<size_t>(number)];
   }
-  int score(int r, int n) const { return scores_[static_cast<size_t>(r * (t_.keys / kSide) + n)]; }
+  int score(int r, int n) const {
+    const int number = r * (t_.keys / kSide) + n;
+    return scores_[static_cast<size_t>(number)];
+  }
   std::span<const int> out(int r) const {
     const auto columns = static_cast<size_t>(t_.columns / kSide);
     return std::span(out_).subspan(static_cast<size_t>(r) * columns, columns);
@@ -355,7 +359,7 @@ double matrices_time(const AttentionSize& size, const AttentionTile& t) {
   };
   const double copies = copies_of(t.keys * padded(t.depth), size.copied[1]) +
                         copies_of(t.keys * t.columns, size.copied[2]);
-  const double loads = t.keys / kSide * heads / kSide;
+  const double loads = t.keys * heads / (kSide * kSide);
   const double multiply_adds = t.rows * t.keys * heads / threads / gpu.matrix_speed;
   constexpr double kRow = 50;  // exchanges of a row's maximum, and what follows from it
   const double softmax =

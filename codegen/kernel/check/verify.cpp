@@ -215,7 +215,6 @@ class Verifier {
 
   /// The fault of one instruction; empty if there is none.
   std::string shape(const Inst& i) const {
-    const size_t n = i.args.size();
     const bool has_blocks = i.op == Op::If || i.op == Op::For || i.op == Op::Roles;
     if (!has_blocks && !i.blocks.empty()) return "has blocks";
     switch (i.op) {
@@ -251,17 +250,6 @@ class Verifier {
         return copy_group(i);
       case Op::Barrier:
         return barrier(i);
-      case Op::MatrixZero:
-        return n == 0 && i.imm < k_.matrices.size() ? "" : "malformed matrix_zero";
-      case Op::MatrixLoad:
-      case Op::MatrixStore:
-        return matrix_access(i);
-      case Op::MatrixMulAdd:
-        return matrix_product(i);
-      case Op::MatrixGet:
-      case Op::MatrixSet:
-      case Op::MatrixConvert:
-        return element_fault(k_, i);
       case Op::Subgroup:
         return subgroup(i);
       case Op::SelectItem:
@@ -276,6 +264,25 @@ class Verifier {
         return branch(i);
       case Op::For:
         return loop(i);
+      default:
+        return matrix(i);
+    }
+  }
+
+  /// Of instructions for matrices, and for parts of a workgroup.
+  std::string matrix(const Inst& i) const {
+    switch (i.op) {
+      case Op::MatrixZero:
+        return i.args.empty() && i.imm < k_.matrices.size() ? "" : "malformed matrix_zero";
+      case Op::MatrixLoad:
+      case Op::MatrixStore:
+        return matrix_access(i);
+      case Op::MatrixMulAdd:
+        return matrix_product(i);
+      case Op::MatrixGet:
+      case Op::MatrixSet:
+      case Op::MatrixConvert:
+        return element_fault(k_, i);
       default:
         return roles_.shape(i);
     }
