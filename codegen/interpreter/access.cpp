@@ -395,7 +395,7 @@ void Interpreter::matrix(const Step& s, const Active& all) {
   const Inst& i = *s.inst;
   if (k_.matrices[matrix_of(i)].scope == MmaScope::Team) return team_matrix(s, all);
   const std::span<const uint32_t> active = all.list;
-  const uint32_t holders = holders_of(k_.matrices[first_matrix]);
+  const uint32_t holders = holders_of(k_.matrices[matrix_of(i)]);
   for (size_t first = 0; first < active.size() && !failed_; first += holders) {
     const uint32_t n = active[first];
     const size_t last = first + holders - 1;

@@ -255,7 +255,7 @@ class Verifier {
       case Op::SelectItem:
         return select_item(i);
       case Op::AwaitLaunches:
-        return n == 0 && i.type == Type{} ? "" : "malformed await_launches";
+        return i.args.empty() && i.type == Type{} ? "" : "malformed await_launches";
       case Op::SetError:
         return set_error(i);
       case Op::NoError:
