@@ -6,6 +6,7 @@
 
 #include "apps/common/launch_bytes.h"
 #include "apps/reprise/command.h"
+#include "apps/reprise/device_times.h"
 #include "apps/reprise/dump.h"
 #include "apps/reprise/image_slots.h"
 #include "apps/reprise/machine_code.h"
@@ -23,6 +24,7 @@ struct ExplainOptions {
   std::string model;
   std::string dump;
   std::string targets;  // empty: those for the device
+  const device_model::Device* modelled = nullptr;
   bool all = false;
 };
 
@@ -348,6 +350,7 @@ Result<Model> load_explained(const ExplainOptions& o, const std::optional<Device
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
   if (dump) dump->attach(compile);
   if (!o.targets.empty()) compile.targets = split_list(o.targets);
+  if (o.modelled != nullptr) compile.keep_source = true;
   if (o.targets.empty() && device && device->facts.api == Api::Cuda) {
     compile.targets = {"cuda"};
     compile_for(*device, compile);
@@ -430,6 +433,16 @@ Json describe_kernels(const Output& out, const package::Package& p) {
   return kernels;
 }
 
+/// The times of the chosen plan's kernels on the device of --device-model; null without it.
+Result<Json> describe_times(const Output& out, const ExplainOptions& o, const ChosenPlan& chosen) {
+  if (o.modelled == nullptr) return Json();
+  if (chosen.compiled == nullptr || chosen.api != Api::Cuda)
+    return Status(Code::Usage, "--device-model needs kernels for CUDA, but the plan is that of '" +
+                                   chosen.variant + "': give --targets " +
+                                   std::string(o.modelled->target));
+  return model_times(out, *chosen.compiled, *o.modelled, o.common.nvrtc);
+}
+
 Status run_explain(const ExplainOptions& o) {
   const Output out(o.common.json);
   std::unique_ptr<Dump> dump;
@@ -448,6 +461,7 @@ Status run_explain(const ExplainOptions& o) {
   const StepCounts counts = count_steps(*chosen.plan);
   print_text(out, model, chosen, sections, bodies);
   Json kernels = describe_kernels(out, *model.package);
+  RP_ASSIGN(Json times, describe_times(out, o, chosen));
   if (o.common.verbose) print_details(out, model, chosen);
   const plan::PlanCounts run = count_run(chosen);
   Json unfused = Json::array(), passes = Json::array(), joins = Json::array();
@@ -470,6 +484,7 @@ Status run_explain(const ExplainOptions& o) {
                    {"images", images_json(model.package->io)},
                    {"groups", sections.groups_json},
                    {"kernels", std::move(kernels)},
+                   {"device_model", std::move(times)},
                    {"unfused", std::move(unfused)},
                    {"joins", std::move(joins)},
                    {"control_flow", sections.control_flow_json},
@@ -499,6 +514,15 @@ void register_explain(CLI::App& root, int& status) {
   command->add_option("--targets", o->targets,
                       "Compile for these targets, like `reprise compile`; the plan is that of the "
                       "first one unless --device is given");
+  command->add_option_function<std::string>(
+      "--device-model",
+      [o](const std::string& name) {
+        const Result<const device_model::Device*> device = device_model::find_device(name);
+        if (!device.ok()) throw CLI::ValidationError("--device-model", device.status().message());
+        o->modelled = *device;
+      },
+      "Estimate what each kernel takes on a device that need not be there, by a model: " +
+          device_model_names() + "; without --targets, the model is compiled for that device");
   add_common(*command, o->common, kJson | kDevice | kCompile);
   command->footer(
       "The plan is that of the device's variant; without a device, of the first variant.\n"
@@ -512,9 +536,20 @@ void register_explain(CLI::App& root, int& status) {
       "If --all finds nodes, inputs or initialisers that are refused, it lists only them and the\n"
       "nodes on the host, and the exit status is 3. Of nodes that read results of refused ones,\n"
       "only the operators are checked, unless the model declares the types of these results.\n"
+      "--device-model follows a workgroup of each kernel through its PTX and compares what it "
+      "takes\n"
+      "with the rates of a device: schedulers (issue), matrix units, special functions, shared\n"
+      "memory and L1, L2, DRAM, and the chain of instructions that wait for each other. 'waves' "
+      "is\n"
+      "what the last, incomplete wave of workgroups costs, and 'model' the time that is expected.\n"
+      "It ranks kernels and finds what bounds them; it is no measurement.\n"
       "Examples: reprise explain bert.onnx --dump bert-dump\n"
+      "          reprise explain bert.onnx --device-model h200\n"
       "          reprise explain bert.onnx --targets cuda:sm_80,cuda:sm_90 --json bert.json");
   command->callback([o, &status] {
+    const bool is_package = utf8_path(o->model).extension() == ".rpk";
+    if (o->modelled != nullptr && o->targets.empty() && o->common.device == "auto" && !is_package)
+      o->targets = o->modelled->target;
     const Status s = run_explain(*o);
     status = s.ok() ? kDone : report(s);
   });

@@ -78,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
     add("--pack-arch", metavar="ARCH", default="sm_90", help="compile the cases for it; none: do not")
     add("--pack-models", metavar="LIST", help="default: " + ",".join(pack.WANTED))
     add("--from", dest="recorded", type=Path, metavar="FILE", help="show results, measure nothing")
+    add("--markdown", action="store_true", help="show device times alone, as a table for documents")
     add("--html", type=Path, metavar="FILE", help="write a page with a chart")
     add("--started", type=float, help=argparse.SUPPRESS)  # the time limit includes the build
     return p
@@ -309,7 +310,7 @@ def show(options: argparse.Namespace, document: dict) -> None:
     if options.html:
         options.html.write_text(page.page(document), encoding="utf-8")
     if options.recorded:
-        print(page.text(document), end="")
+        print(page.markdown(document) if options.markdown else page.text(document), end="")
 
 
 def make_pack(options: argparse.Namespace, root: Path) -> None:

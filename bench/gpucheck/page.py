@@ -94,6 +94,29 @@ def text(document: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
+LIBRARIES = {"cublas": "cuBLAS", "cudnn": "cuDNN", "driver copy": "driver"}
+
+
+def markdown(document: dict) -> str:
+    """Device times of every case, as docs/benchmarks.md has them."""
+
+    def time(case: dict, name: str) -> str:
+        entry = next((e for e in case["contenders"] if e["name"] == name), None)
+        if entry is None:
+            return "-"
+        return number(entry.get("device_ms")) if entry["status"] == "ok" else entry["status"]
+
+    lines = ["| device ms | Reprise CUDA | Reprise Vulkan | NVIDIA's library |", "|---|---|---|---|"]
+    for case in document["bench"]["cases"]:
+        peer = next((e["name"] for e in case["contenders"] if e["name"] in LIBRARIES), "")
+        library = f"{time(case, peer)} ({LIBRARIES[peer]})" if peer else "-"
+        ours = [time(case, f"reprise {api}") for api in ("cuda", "vulkan")]
+        if not case["contenders"]:
+            ours[0] = "not measured"
+        lines.append(f"| {case['case']} {case['dtype']} | {ours[0]} | {ours[1]} | {library} |")
+    return "\n".join(lines) + "\n"
+
+
 def chart(cases: list[dict]) -> str:
     """One bar per contender: its speed as a fraction of the fastest one's."""
     y, body = 10, []

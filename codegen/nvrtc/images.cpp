@@ -180,4 +180,11 @@ Status compile_images(std::vector<package::Variant>& variants, const CompileOpti
   return {};
 }
 
+Result<std::string> ptx_of(const Library& library, const plan::KernelCode& kernel,
+                           const CudaArch& arch) {
+  const std::string text = emit::cuda_prelude() + kernel.cuda;
+  RP_ASSIGN(const Image image, compile_text(library, text, kernel.name, arch));
+  return std::string(reinterpret_cast<const char*>(image.bytes.data()), image.bytes.size());
+}
+
 }  // namespace reprise::nvrtc

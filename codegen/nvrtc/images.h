@@ -1,8 +1,10 @@
 // Compiles the images of a package's CUDA variants.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "codegen/nvrtc/library.h"
 #include "codegen/options/compile_options.h"
 #include "codegen/options/compile_report.h"
 
@@ -13,5 +15,9 @@ namespace reprise::nvrtc {
 /// other APIs are unchanged. If there is no CUDA variant, NVRTC is not needed.
 Status compile_images(std::vector<package::Variant>& variants, const CompileOptions& options,
                       ImageReport& report);
+
+/// Compiles the text of a kernel, which must be kept, to PTX. `arch` is one of PTX.
+Result<std::string> ptx_of(const Library& library, const plan::KernelCode& kernel,
+                           const CudaArch& arch);
 
 }  // namespace reprise::nvrtc

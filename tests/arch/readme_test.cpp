@@ -124,7 +124,7 @@ std::string speed_row() {
          " models (geometric mean; least " + one_decimal(least) + ") |\n";
 }
 
-/// Device times of NVIDIA's library divided by those of Reprise.
+/// Device times of NVIDIA's library divided by those of Reprise on CUDA, and on Vulkan.
 std::string gpu_row() {
   const std::string table =
       between(document_text("docs/benchmarks.md"), "| device ms | Reprise CUDA ", "\n\n");
@@ -133,12 +133,13 @@ std::string gpu_row() {
     const bool shown = row.size() == 4 && (row[0].starts_with("softmax 16384x4096 ") ||
                                            row[0].starts_with("matmul 4096 "));
     if (!shown) continue;
-    char ratio[32];
-    std::snprintf(ratio, sizeof ratio, " %.2f", std::stod(row[3]) / std::stod(row[1]));
+    char ratio[64];
+    std::snprintf(ratio, sizeof ratio, " %.2f (%.2f)", std::stod(row[3]) / std::stod(row[1]),
+                  std::stod(row[3]) / std::stod(row[2]));
     list += (list.empty() ? "" : ", ") + row[0] + ratio;
   }
   return "| [speed on an NVIDIA H200](docs/benchmarks.md#on-an-nvidia-gpu) | of cuDNN's and "
-         "cuBLAS's: " +
+         "cuBLAS's, by CUDA (by Vulkan): " +
          list + " |\n";
 }
 

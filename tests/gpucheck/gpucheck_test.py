@@ -400,6 +400,14 @@ class Showing(unittest.TestCase):
         line = next(line for line in text.splitlines() if " cublas " in line)
         self.assertTrue(line.endswith("0.50x"), line)
 
+    def test_documents_have_every_measured_case(self):
+        text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+        for name in ("nvidia-h200-2026-11-26", "nvidia-h200-2026-11-26-first"):
+            results = document.read(ROOT / "bench" / "results" / f"{name}.json")
+            table = page.markdown(results)
+            self.assertEqual(table.count("\n"), len(results["bench"]["cases"]) + 2)
+            self.assertIn(table, text, "tools/gpu-check --from FILE --markdown writes it")
+
     def test_page(self):
         html = page.page(recorded())
         self.assertIn("NVIDIA &lt;H200&gt;", html)
