@@ -138,6 +138,20 @@ TEST(Halves, AreTheNearestAroundEachOfThem) {
   if (native_runs == 0) GTEST_SKIP() << "no device rounds halves natively";
 }
 
+/// A kernel without 16-bit storage may have none of its capabilities.
+TEST(Halves, ThatAreOnlyConvertedNeedTheCapability) {
+  Builder b("rounds");
+  b.set_workgroup(1);
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const Val half = b.convert(b.load(x, b.i32(0)), Ty::F16, true);
+  b.store(y, b.i32(0), b.convert(half, Ty::F32));
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  const auto words = emit_valid(*k);
+  ASSERT_TRUE(words.ok()) << words.status().message();
+  EXPECT_NE(disassemble(*words).find("OpCapability Float16"), std::string::npos);
+}
+
 /// The values of rows that are computed in F32 are rounded as conversions are.
 TEST(Halves, OfRowsAreRoundedByTheDeviceIfTheyAreOnlyStored) {
   for (const bool used_on : {false, true}) {

@@ -89,6 +89,7 @@ class CooperativeMatrix : public testing::Test {
   std::unique_ptr<Session> session(const std::string& text, size_t number) {
     CompileOptions options;
     options.targets = {variant_};
+    options.added_targets = added_;
     bool found = false;
     options.choose_schedule = [&](const ScheduleSite& q) {
       const std::optional<size_t> tile = tile_of(q, number);
@@ -137,12 +138,12 @@ class CooperativeMatrix : public testing::Test {
     }
   }
 
-  /// Both tiles of the schedule against the reference.
+  /// The first tiles of the schedule against the reference.
   void check(const std::string& text, const std::vector<std::string>& names,
-             const std::vector<Dims>& shapes) {
+             const std::vector<Dims>& shapes, size_t tiles = 2) {
     const auto host = reference(text);
     ASSERT_TRUE(host);
-    for (size_t tile = 0; tile < 2; ++tile) {
+    for (size_t tile = 0; tile < tiles; ++tile) {
       const auto device = session(text, tile);
       ASSERT_TRUE(device) << "tile " << tile << " of\n" << text;
       for (const Dims& dims : shapes) {
@@ -159,6 +160,7 @@ class CooperativeMatrix : public testing::Test {
   }
 
   std::string variant_;
+  std::vector<lower::Target> added_;
   std::shared_ptr<Device> device_;
 };
 
@@ -223,6 +225,21 @@ TEST_F(CooperativeMatrix, Convolutions) {
                            "c = Conv<kernel_shape=[3, 3], pads=[1, 1, 1, 1]>(x, w, b) @11\n"
                            "y = Relu(c) @14\noutput y\n";
   check(text, {"x"}, {{{2, 5, 9, 9}}, {{2, 5, 4, 9}}, {{2, 5, 13, 9}}});
+}
+
+/// Larger matrices than the driver lists, of sizes that differ in each dimension.
+TEST_F(CooperativeMatrix, OfFlexibleSizes) {
+  const auto all = vulkan_targets();
+  lower::Target larger = *std::ranges::find(all, variant_, &lower::Target::name);
+  larger.name = variant_ = "larger-matrices";
+  larger.predicate.matrices = {{16, 32, 24, kHalfMma}};
+  const std::string mismatch = larger.predicate.mismatch(device_->info().facts);
+  if (!mismatch.empty()) GTEST_SKIP() << device_->info().name << ": " << mismatch;
+  added_ = {larger};
+  check(
+      "graph larger\ninput x: float16[rows,depth]\ninput w: float16[depth,columns]\n"
+      "m = MatMul(x, w) @13\ny = Relu(m) @14\noutput y\n",
+      {"x", "w"}, {{{70, 50}, {50, 90}}, {{16, 24}, {24, 32}}, {{1, 1}, {1, 1}}}, 1);
 }
 
 // --- without a device ---

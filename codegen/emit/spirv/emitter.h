@@ -43,6 +43,7 @@ class SpirvEmitter {
 
   // spirv.cpp
   bool computes_half(const Inst& i) const;
+  bool only_converts_halves() const;
   void survey();
   void declare_memory();
   Status block(int32_t index);

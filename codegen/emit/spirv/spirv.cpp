@@ -63,6 +63,17 @@ bool SpirvEmitter::computes_half(const Inst& i) const {
   return i.type.ty == Ty::F16;
 }
 
+/// Whether the kernel converts to or from F16, and no buffer has elements of 16 bits.
+bool SpirvEmitter::only_converts_halves() const {
+  bool converts = false, accesses = false;
+  for_each_inst(k_, 0, [&](const Inst& i) {
+    converts |= i.op == Op::Convert && (i.type.ty == Ty::F16 || arg_type(i, 0).ty == Ty::F16);
+    accesses |= (i.op == Op::Load || i.op == Op::Store) &&
+                kernel::byte_size(k_.buffers[i.imm].storage) == 2;
+  });
+  return converts && !accesses;
+}
+
 /// Finds what the kernel uses, and the longest and shortest access to each buffer and shared array.
 void SpirvEmitter::survey() {
   buffers_.assign(k_.buffers.size(), {});
@@ -104,7 +115,8 @@ void SpirvEmitter::survey() {
       m.width = m.scalar ? 1 : std::min(m.width, m.most);
     }
   }
-  if (half_arithmetic) {
+  // Without 16-bit storage, conversions alone need the capability, too.
+  if (half_arithmetic || only_converts_halves()) {
     m_.capability(spv::CapabilityFloat16);
     m_.preserve_special_values(16);
   }
