@@ -192,7 +192,7 @@ Status CudaRecording::add_nodes() {
   CUgraphNode last = nullptr;
   size_t launch = 0;
   for (size_t i = 0; i < commands_.size(); ++i) {
-    Command& c = commands_[i];
+    const Command& c = commands_[i];
     after.clear();
     for (const uint32_t a : c.after) {
       if (a >= i || !nodes[a])
@@ -200,7 +200,6 @@ Status CudaRecording::add_nodes() {
       if (!timestamps_) after.push_back(nodes[a]);
     }
     if (timestamps_ && last) after.push_back(last);
-    if (!overlaps_) c.after = {};
     switch (c.kind) {
       case Command::Kind::Dispatch:
       case Command::Kind::DispatchIndirect:
@@ -268,20 +267,32 @@ Status CudaRecording::new_graph() {
   return add_nodes();
 }
 
+void CudaRecording::forget_edges() {
+  for (Command& c : commands_) c.after = {};
+}
+
 Status CudaRecording::build_graph() {
   overlaps_ = overlaps_ && !any_empty();
   RP_TRY(new_graph());
+  if (!overlaps_) forget_edges();
   RP_TRY(instantiate());
   return driver_->check(driver_->fn().cuGraphUpload(exec_.get(), stream_), "cuGraphUpload");
 }
 
 // A disabled node awaits nothing, so one after it would not follow those before it. The recording
-// does without early launches from the first run in which one has no workgroups.
+// does without early launches from the first run in which one has no workgroups. If that graph
+// cannot be made, the next submission tries again.
 Status CudaRecording::with_full_edges() {
   overlaps_ = false;
   exec_ = {};
   const std::vector<Copy> copies = std::exchange(copies_, {});
-  RP_TRY(new_graph());
+  const Status made = new_graph();
+  if (!made.ok()) {
+    graph_ = {};
+    copies_ = copies;
+    return made;
+  }
+  forget_edges();
   for (size_t n = 0; n < copies.size(); ++n) copies_[n].wanted = copies[n].wanted;
   return instantiate();
 }
@@ -369,7 +380,7 @@ Status CudaRecording::update_launches() {
   if (exec_.get() && in_step_ && (bytes == 0 || std::memcmp(sent_.data(), blocks_, bytes) == 0))
     return {};
   in_step_ = false;
-  if (overlaps_ && any_empty()) RP_TRY(with_full_edges());
+  if (!graph_.get() || (overlaps_ && any_empty())) RP_TRY(with_full_edges());
   RP_TRY(exec_.get() ? update_nodes() : rebuild());
   if (bytes > 0)
     std::memcpy(sent_.data(), blocks_, bytes);  // includes grids and the blocks of disabled nodes

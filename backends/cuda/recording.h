@@ -67,6 +67,7 @@ class CudaRecording final : public Recording {
   Status make_events();
   Status build_graph();
   Status with_full_edges();
+  void forget_edges();
   bool any_empty() const;
   Status new_graph();
   Status add_nodes();

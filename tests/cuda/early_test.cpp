@@ -85,6 +85,19 @@ TEST_F(CudaEarly, FullEdgesTakeTheirPlaceOnceALaunchIsEmpty) {
   EXPECT_EQ(s->stats().recordings, 1U);
 }
 
+TEST_F(CudaEarly, AGraphWithFullEdgesIsTriedAgain) {
+  set("CHECK", "bytes");
+  auto s = session(chain(3, 0, true), open());
+  ASSERT_TRUE(s);
+  ASSERT_OK(run_chain(*s, 100, 3));
+  for (const char* symbol : {"cuGraphCreate", "cuGraphAddKernelNode_v2"}) {
+    fail(symbol, 1, cuda::CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(run_chain(*s, 0, 3).code(), Code::OutOfMemory) << symbol;
+  }
+  set("FAIL", "");
+  for (const int64_t n : {100, 0, 64}) ASSERT_OK(run_chain(*s, n, 3));
+}
+
 TEST_F(CudaEarly, FullEdgesTakeTheirPlaceIfTheDriverRefusesTheGraph) {
   fail("cuGraphInstantiateWithFlags", 1, cuda::CUDA_ERROR_NOT_SUPPORTED);
   auto s = session(chain(3, 64, true), open());
