@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/build/builder.h"
@@ -55,6 +58,13 @@ Kernel product(int depth) {
 struct Operands {
   std::string name;
   std::vector<float> x, w;  // row by row
+
+  /// The n-th factors of result i.
+  std::pair<float, float> factors(int i, int n) const {
+    const size_t depth = x.size() / kRows, row = static_cast<size_t>(i) / kColumns;
+    const size_t at = static_cast<size_t>(n), column = static_cast<size_t>(i) % kColumns;
+    return {x[row * depth + at], w[at * kColumns + column]};
+  }
 };
 
 std::vector<float> products(const Kernel& k, Operands o, NativeError error) {
@@ -161,10 +171,8 @@ TEST(SplitProducts, ErrorsAreThoseOfSingles) {
         for (int i = 0; i < kRows * kColumns; ++i) {
           double exact = 0, size = 0, operands = 0;
           for (int n = 0; n < depth; ++n) {
-            const double a =
-                static_cast<double>(o.x[static_cast<size_t>(i / kColumns * depth + n)]);
-            const double c =
-                static_cast<double>(o.w[static_cast<size_t>(n * kColumns + i % kColumns)]);
+            const auto [left, right] = o.factors(i, n);
+            const auto a = static_cast<double>(left), c = static_cast<double>(right);
             exact += a * c;
             size += std::fabs(a * c);
             operands += std::fabs(a) + std::fabs(c) + 1;
@@ -193,8 +201,7 @@ TEST(SplitProducts, AreAsNearAsSinglesInOrder) {
         double exact = 0;
         float in_order = 0;
         for (int n = 0; n < depth; ++n) {
-          const float a = o.x[static_cast<size_t>(i / kColumns * depth + n)];
-          const float c = o.w[static_cast<size_t>(n * kColumns + i % kColumns)];
+          const auto [a, c] = o.factors(i, n);
           exact += static_cast<double>(a) * static_cast<double>(c);
           in_order = std::fma(a, c, in_order);
         }
