@@ -2,6 +2,9 @@
 // order roles run, and what the verifier refuses.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstring>
+#include <functional>
 #include <string>
 
 #include "codegen/interpreter/interpreter.h"
