@@ -15,6 +15,8 @@ std::string place_fault(const Kernel& k, const MatrixVar& m) {
     return "names elements of '" + m.name + "' in subgroups of " +
            std::to_string(k.required_subgroup_size) + ", not 32";
   if (m.use != MatrixUse::Sum) return "'" + m.name + "' is no sum";
+  if (m.scope == MmaScope::Workgroup)
+    return "names elements of '" + m.name + "', which the workgroup holds";
   const bool whole = m.rows == rows && m.columns % HeldPlaces::kColumns == 0;
   return whole ? ""
                : "names elements of '" + m.name + "' of " + std::to_string(m.rows) + "x" +
