@@ -68,10 +68,6 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
                                           const lower::Fusion& fusion) {
   const CompileOptions& o = context.options;
   std::vector<lower::Target> all = context.targets;
-  if (context.disabled(kSplitProducts)) {
-    for (lower::Target& t : all)
-      std::erase_if(t.predicate.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
-  }
   std::vector<MmaTypes> products;
   add_mma_types(context.model, fusion, products);
   for (const auto& body : context.device_bodies.entries())
@@ -79,6 +75,12 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   const auto uses = [&](const MmaConfig& matrix) {
     return std::ranges::find(products, matrix.types) != products.end();
   };
+  // Without GEMMs of fp32, more architectures share a plan.
+  const bool splits = std::ranges::find(products, kSplitMma) != products.end();
+  if (!splits || context.disabled(kSplitProducts)) {
+    for (lower::Target& t : all)
+      std::erase_if(t.predicate.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
+  }
   // Without a GEMM for its matrices, or without halves, such a variant of Vulkan would equal
   // another one.
   const bool halves = has_halves(context);
