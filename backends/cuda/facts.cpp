@@ -35,7 +35,8 @@ void fill_facts(Query& q, DeviceInfo& info) {
   f.kind = q.attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0 ? DeviceKind::IntegratedGpu
                                                             : DeviceKind::DiscreteGpu;
   info.kind = f.kind == DeviceKind::IntegratedGpu ? "integrated-gpu" : "discrete-gpu";
-  f.int64 = f.float16 = f.exact_halves = f.float64 = f.storage8 = f.storage16 = f.buffer_address = true;
+  f.int64 = f.float16 = f.exact_halves = f.float64 = f.storage8 = f.storage16 = f.buffer_address =
+      true;
   f.subgroup_arithmetic = f.subgroup_shuffle = f.subgroup_extended_types = true;
   f.subgroup_size = static_cast<uint32_t>(q.attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE));
   f.matrices = CudaArch::matrices_of(f.cuda_arch, true);
