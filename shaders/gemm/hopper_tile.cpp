@@ -61,7 +61,12 @@ constexpr int kPart = 32;  // columns of a sum
 constexpr int kResultBytes = 4 * kTeamRows * kPart;
 constexpr int kSumLine = kPart + 4;  // against conflicts of banks
 constexpr uint32_t kCopyRegisters = 40, kMultiplyRegisters = 232;
-constexpr uint32_t kTeamRegisters = 512;  // of an invocation of each team of a workgroup together
+/// What teams of a workgroup have together, counted in invocations: each begins with a multiple
+/// of 8.
+constexpr uint32_t registers_of(uint32_t teams) {
+  constexpr uint32_t kAll = 65536;
+  return kAll / (teams * kTeam) / 8 * 8 * teams;
+}
 /// Of an invocation that multiplies, if others convert: its sums, and what a tile's end needs.
 constexpr uint32_t converting_registers(int columns) {
   return columns > 128 ? 184 : 152;
@@ -306,7 +311,7 @@ class HopperTile {
     b_.role({"multiply", teams, subgroups, registers});
     if (converts_) {
       b_.role({"convert", 1, kernel::kTeamSubgroups,
-               std::min(kMultiplyRegisters, kTeamRegisters - teams * registers)});
+               std::min(kMultiplyRegisters, registers_of(teams + 1) - teams * registers)});
     } else {
       b_.role({"copy", 1, 1, kCopyRegisters});
     }
