@@ -286,7 +286,7 @@ Status CudaRecording::with_full_edges() {
   overlaps_ = false;
   exec_ = {};
   const std::vector<Copy> copies = std::exchange(copies_, {});
-  const Status made = new_graph();
+  Status made = new_graph();
   if (!made.ok()) {
     graph_ = {};
     copies_ = copies;
