@@ -303,8 +303,9 @@ struct SharedArray {
   std::string name;
   Ty type = Ty::F32;  // of numbers: a compute type or BF16
   uint32_t count = 0;
-  /// Where elements lie, for what reads many lines at once. Only boxes and TeamMulAdd access an
-  /// array that has one; indices count elements as if there were none.
+  /// Where elements lie, for what reads many lines at once. Only boxes, TeamMulAdd and, in roles,
+  /// SharedStores of 16 bytes access an array that has one; indices count elements as if there were
+  /// none.
   Swizzle swizzle = Swizzle::None;
 };
 
