@@ -688,9 +688,8 @@ void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t>
       // Stores to a swizzled array consist of whole units of the log.
       const bool logged = at % log.unit() == 0;
       const bool fails = load && !log.is_written(at);
-      const bool alone = !logged ||
-                         (load ? log.read(at, stamp, roles_->clocks, subgroup, lane)
-                               : log.write(at, stamp, roles_->clocks, subgroup, lane));
+      const bool alone = !logged || (load ? log.read(at, stamp, roles_->clocks, subgroup, lane)
+                                          : log.write(at, stamp, roles_->clocks, subgroup, lane));
       if (fails || !alone) {
         const std::string element = shared_name(s, n, l);
         return violate(s.id, n,
