@@ -122,7 +122,7 @@ TEST_F(CudaDevices, FactsFollowTheDriver) {
   EXPECT_NE(std::vector<uint8_t>(d.uuid, d.uuid + 16),
             std::vector<uint8_t>(devices[0].uuid, devices[0].uuid + 16));
   set("ARCH", "120");
-  EXPECT_EQ(cuda::devices()[0].facts.matrices.size(), 2U);
+  EXPECT_EQ(cuda::devices()[0].facts.matrices.size(), 3U);
   EXPECT_EQ(cuda::open(2, {}).status().code(), Code::Usage);
 }
 

@@ -47,6 +47,7 @@ class SpirvEmitter {
   void survey();
   void declare_memory();
   Status block(int32_t index);
+  void barrier();
   Status inst(int32_t index);
   Result<Id> value(const Inst& i);
   Status if_(const Inst& i);

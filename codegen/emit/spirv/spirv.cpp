@@ -149,6 +149,15 @@ Status SpirvEmitter::block(int32_t index) {
   return {};
 }
 
+void SpirvEmitter::barrier() {
+  const Id workgroup = m_.constant_u32(spv::ScopeWorkgroup);
+  uint32_t meaning =
+      spv::MemorySemanticsAcquireReleaseMask | spv::MemorySemanticsWorkgroupMemoryMask;
+  if (m_.vulkan_memory_model())
+    meaning |= spv::MemorySemanticsMakeAvailableMask | spv::MemorySemanticsMakeVisibleMask;
+  m_.code(spv::OpControlBarrier, {workgroup, workgroup, m_.constant_u32(meaning)});
+}
+
 Status SpirvEmitter::inst(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
   if (is_value(i.op)) {
@@ -165,16 +174,9 @@ Status SpirvEmitter::inst(int32_t index) {
     case Op::SharedStore:
       shared_store(i);
       return {};
-    case Op::Barrier: {
-      const Id workgroup = m_.constant_u32(spv::ScopeWorkgroup);
-      uint32_t meaning =
-          spv::MemorySemanticsAcquireReleaseMask | spv::MemorySemanticsWorkgroupMemoryMask;
-      if (m_.vulkan_memory_model())
-        meaning |= spv::MemorySemanticsMakeAvailableMask | spv::MemorySemanticsMakeVisibleMask;
-      const Id semantics = m_.constant_u32(meaning);
-      m_.code(spv::OpControlBarrier, {workgroup, workgroup, semantics});
+    case Op::Barrier:
+      barrier();
       return {};
-    }
     case Op::AsyncCopy:
     case Op::CopyCommit:
     case Op::CopyWait:
