@@ -5,19 +5,10 @@
 
 namespace reprise {
 
-std::vector<lower::Target> vulkan_targets() {
-  lower::Target full;
-  full.name = "vulkan-int64";
-  full.predicate.needs_int64 = true;
-  full.predicate.needs_storage8 = true;
-  full.predicate.needs_storage16 = true;
-  // Of models that have halves; else it equals the one above.
-  lower::Target halves = full;
-  halves.name = "vulkan-float16";
-  halves.predicate.needs_float16 = true;
-  halves.predicate.needs_exact_halves = true;
-  lower::Target small;
-  small.name = "vulkan-baseline";
+namespace {
+
+/// Those for devices with matrix units, the best first.
+std::vector<lower::Target> matrix_targets(const lower::Target& halves) {
   // NVIDIA's and AMD's GPUs have matrices of this shape. matrix_sg8 has lavapipe's, which are
   // slower than its subgroup tiles.
   lower::Target matrix = halves;
@@ -47,6 +38,24 @@ std::vector<lower::Target> vulkan_targets() {
   matrix_workgroup.predicate.matrices = {{32, 128, 16, kHalfMma, MmaScope::Workgroup, 256}};
   matrix_workgroup.predicate.shared_bytes = 44U << 10U;  // and what such devices reserve
   matrix_workgroup.on_request = true;
+  return {matrix_workgroup, matrix, matrix_sg16, matrix_bf16, matrix_sg8};
+}
+
+}  // namespace
+
+std::vector<lower::Target> vulkan_targets() {
+  lower::Target full;
+  full.name = "vulkan-int64";
+  full.predicate.needs_int64 = true;
+  full.predicate.needs_storage8 = true;
+  full.predicate.needs_storage16 = true;
+  // Of models that have halves; else it equals the one above.
+  lower::Target halves = full;
+  halves.name = "vulkan-float16";
+  halves.predicate.needs_float16 = true;
+  halves.predicate.needs_exact_halves = true;
+  lower::Target small;
+  small.name = "vulkan-baseline";
   lower::Target cpu = full;
   cpu.name = "vulkan-cpu-int64";
   cpu.predicate.cpu_type = true;
@@ -70,8 +79,10 @@ std::vector<lower::Target> vulkan_targets() {
   descriptors.name = "vulkan-descriptors";
   descriptors.predicate.storage_buffers = 16;
   descriptors.on_request = true;
-  return {cpu_slow,   cpu_sg8, cpu,  cpu_small, matrix_workgroup, matrix, matrix_sg16, matrix_bf16,
-          matrix_sg8, halves,  full, small,     descriptors};
+  std::vector<lower::Target> out{cpu_slow, cpu_sg8, cpu, cpu_small};
+  std::ranges::move(matrix_targets(halves), std::back_inserter(out));
+  for (lower::Target* t : {&halves, &full, &small, &descriptors}) out.push_back(std::move(*t));
+  return out;
 }
 
 lower::Target with_float64(lower::Target t) {

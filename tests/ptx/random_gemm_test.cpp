@@ -29,7 +29,9 @@ class RandomProduct {
     if (teams_ && coin()) (coin() ? m_ : n_) = some_size();
     constant_ = one_of(3) == 0;
     if (!constant_ && one_of(3) == 0) batch_ = 1 + one_of(3);
-    if (constant_ && coin()) integers_ = one_of(3) == 0 ? Integers::Blocks : Integers::Columns;
+    // Matrix units multiply no fp32 by integers.
+    if (constant_ && type_ != "float32" && coin())
+      integers_ = one_of(3) == 0 ? Integers::Blocks : Integers::Columns;
     if (integers_ == Integers::Blocks) k_ = kBlock * (1 + one_of(4));
     write();
   }

@@ -190,8 +190,9 @@ Status SpirvEmitter::inst(int32_t index) {
     case Op::MatrixCommit:
     case Op::MatrixAwait:
     case Op::AwaitLaunches:
-      return unsupported("SPIR-V emitter: kernel " + k_.name +
-                         " copies asynchronously or has roles, which only CUDA offers");
+      return unsupported(
+          "SPIR-V emitter: kernel " + k_.name +
+          " copies asynchronously, has roles or begins early, which only CUDA offers");
     case Op::MatrixZero:
     case Op::MatrixLoad:
     case Op::MatrixStore:

@@ -341,7 +341,6 @@ struct Role {
 enum class BarrierScope : uint8_t { Workgroup, Team };
 
 /// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
-/// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
 /// MatrixMulAdd, or its sum; or those of a workgroup, the same; or those of a team: sums and left
 /// operands of TeamMulAdd. The device decides which invocation holds which element, unless the
 /// kernel names elements (HeldPlaces).

@@ -376,10 +376,6 @@ class Printer {
       case Op::Subgroup:
         return std::string("subgroup_") + name_of(static_cast<SubgroupOp>(i.imm)) + " " +
                operands(i);
-      case Op::SelectItem:
-        return "select_item " + operands(i);
-      case Op::AwaitLaunches:
-        return "await_launches";
       case Op::SetError:
         return std::string("set_error ") + name_of(static_cast<ErrorCode>(i.imm)) + " if " +
                operands(i);
@@ -390,9 +386,13 @@ class Printer {
     }
   }
 
-  /// Of instructions for parts of a workgroup, and for elements of matrices.
+  /// Of instructions for launches, for parts of a workgroup, and for elements of matrices.
   std::string body_of_role(const Inst& i) const {
     switch (i.op) {
+      case Op::SelectItem:
+        return "select_item " + operands(i);
+      case Op::AwaitLaunches:
+        return "await_launches";
       case Op::Barrier:
         return i.imm == static_cast<uint64_t>(BarrierScope::Team) ? "barrier of team" : "barrier";
       case Op::BoxCopy:
