@@ -177,6 +177,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
         const auto is_long = [](const kernel::Inst& inst) { return kernel::is_long(inst.type); };
         const kernel::Requirements needs = kernel::requirements(launch.kernel);
         const bool only_cuda = needs.async_copies || needs.views != 0 || needs.matrix_elements ||
+                               needs.matrix.types == kSplitMma ||
                                std::ranges::any_of(launch.kernel.insts, is_long);
         ASSERT_EQ(emit::spirv(launch.kernel, {}).ok(), !only_cuda);
       }

@@ -136,8 +136,11 @@ class ConvOperands final : public TileOperands {
   }
 
   bool a_along_k() const override { return conv_.aligned_channels(); }
+  /// Packing keeps the weight's order of k, by channel. With channels last, A has another one.
   shaders::Operand b() override {
-    return conv_.weight.constant ? packed_operand(*conv_.weight.constant) : shaders::Operand{};
+    const bool same_order = !p_.channels_last() || p_.positions() == 1 || p_.in_channels == 1;
+    if (!conv_.weight.constant || !same_order) return {};
+    return packed_operand(*conv_.weight.constant);
   }
   bool b_along_k() const override { return false; }
 
