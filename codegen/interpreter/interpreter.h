@@ -71,8 +71,11 @@ struct MemoryRow {
   const uint32_t* mask = nullptr;        // if not null, a store replaces only these bits
   int32_t instruction = 0;               // that accesses the elements
   const uint32_t* iterations = nullptr;  // of each invocation: see StoreOf; null: 0
+  uint32_t box = 0;  // if not 0, a number that no invocation has, of the box that is stored
 
   uint32_t number(uint32_t invocation) const { return first + numbers[invocation]; }
+  /// Whose accesses to one element do not race with each other.
+  uint32_t agent(uint32_t invocation) const { return box != 0 ? box : number(invocation); }
 };
 
 /// An execution of a Store instruction.

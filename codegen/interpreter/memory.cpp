@@ -168,7 +168,7 @@ std::optional<Race> BufferMemory::load(const MemoryRow& row) {
     for (uint32_t l = 0; l < row.lanes; ++l) {
       const uint64_t index = uint64_t{row.index[n]} + l;
       bool alone = true;
-      for (Touch& t : touches(v, index)) alone = t.read(row.number(n), 0) && alone;
+      for (Touch& t : touches(v, index)) alone = t.read(row.agent(n), 0) && alone;
       if (!alone) return Race{n, index};
       if (!row.value.is_null())
         row.value.set(l * row.stride + n, load_element(v.data + index * v.size, v.storage));
@@ -191,7 +191,7 @@ std::optional<Race> BufferMemory::store(const MemoryRow& row) {
         bits = (load_element(at, v.storage) & ~mask) | (bits & mask);
       } else {
         bool alone = true;
-        for (Touch& t : touches(v, index)) alone = t.write(row.number(n), 0) && alone;
+        for (Touch& t : touches(v, index)) alone = t.write(row.agent(n), 0) && alone;
         if (!alone) return Race{n, index};
       }
       store_element(at, v.storage, bits);

@@ -401,6 +401,7 @@ void Interpreter::begin_store(const Step& s, uint32_t n) {
   const BoxAccess a = BoxAccess::of(s.inst->imm);
   const TensorView& v = k_.views[a.view].tensor;
   const SharedArray& array = k_.shared[a.shared];
+  if (!may_access(s, n)) return;
   if (!indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},
                    {{&n, 1}, false, 1}))
     return;
@@ -455,6 +456,8 @@ void Interpreter::finish_store(size_t which) {
   MemoryRow row = memory_row(step, v.buffer, {{&store.where, 1}, false, 1});
   row.index = element.data();
   row.value.u32 = value.data();
+  // A drain waits until the box has been read, so nothing orders its writes within the launch.
+  row.box = Touch::kMany - ++stored_boxes_;
   each_of_box(v, [&](uint64_t place, const auto& at) {
     const std::optional<int64_t> index = element_of_box(v, store.coordinates, at);
     if (!index || failed_) return;
@@ -466,7 +469,9 @@ void Interpreter::finish_store(size_t which) {
     element[store.where] = row.largest = static_cast<uint32_t>(*index);
     value[store.where] = static_cast<uint32_t>(shared_[a.shared].row.get(store.at + place));
     if (memory_.store(row))
-      violate(store.instruction, store.where, "races with another invocation on " + name);
+      violate(store.instruction, store.where,
+              "stores a box that races with another store on " + name + "[" +
+                  std::to_string(*index) + "]");
   });
 }
 

@@ -348,6 +348,7 @@ class Interpreter {
   };
   std::vector<Copies> copies_in_flight_;
   std::optional<RoleState> roles_;  // if the kernel has roles
+  uint32_t stored_boxes_ = 0;       // in the launch
   std::vector<std::array<uint32_t, 3>> groups_;
   size_t item_ = 0;           // that SelectItem selected
   uint32_t group_index_ = 0;  // of the first workgroup in lockstep

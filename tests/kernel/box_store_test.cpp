@@ -26,12 +26,14 @@ enum class Fault {
   NoDrain,
   LateDrain,  // of one store too few
   NoLastDrain,
-  Unwritten,  // some values
-  Negative,   // coordinates
+  Unwritten,    // some values
+  Negative,     // coordinates
+  SameBox,      // for all parts, each drained before the next
+  StoreAsWell,  // of an element, by the invocation that stored its box
 };
 constexpr Fault kFaults[] = {Fault::NoBarrier, Fault::NoRoomBarrier, Fault::NoDrain,
                              Fault::LateDrain, Fault::NoLastDrain,   Fault::Unwritten,
-                             Fault::Negative};
+                             Fault::Negative,  Fault::SameBox,       Fault::StoreAsWell};
 
 /// A team stores y[row][column] = 100 * row + column for 64 rows, `parts` boxes of 32 columns side
 /// by side, by way of an array with room for two of them. Scalars: first, m, n and y's stride.
@@ -54,7 +56,8 @@ Result<Kernel> stores(Fault fault, Ty type, int parts) {
   const auto write = [&] {
     b.for_loop(b.i32(0), b.i32(parts), b.i32(1), [&](Value part) {
       const Value at = part % 2 * kPart;
-      if (!is(Fault::NoDrain)) b.box_drain(is(Fault::LateDrain) ? 2 : 1);
+      const uint32_t unfinished = is(Fault::LateDrain) ? 2 : is(Fault::SameBox) ? 0 : 1;
+      if (!is(Fault::NoDrain)) b.box_drain(unfinished);
       if (!is(Fault::NoRoomBarrier)) b.barrier(BarrierScope::Team);
       const int first = is(Fault::Unwritten) ? 1 : 0;
       b.for_loop(b.i32(first), b.i32(kPart / kTeamSize), b.i32(1), [&](Value i) {
@@ -65,11 +68,14 @@ Result<Kernel> stores(Fault fault, Ty type, int parts) {
         b.shared_store(shared, at + n, brain ? b.scalar_op(ScalarOp::RoundBF16, {number}) : number);
       });
       if (!is(Fault::NoBarrier)) b.barrier(BarrierScope::Team);
-      const Value column = is(Fault::Negative) ? part * kColumns - 1 : part * kColumns;
+      const Value box = is(Fault::SameBox) ? Value(b, b.i32(0)) : part;
+      const Value column = is(Fault::Negative) ? box * kColumns - 1 : box * kColumns;
       b.box_store(box_access(view, shared), b.compose({column, subgroup * kBoxRows}),
                   at + subgroup * (kBoxRows * kColumns), kBoxRows * kColumns);
     });
     if (!is(Fault::NoLastDrain)) b.box_drain(0);
+    if (is(Fault::StoreAsWell))
+      b.if_then(local < 1, [&] { b.store(y, local, b.convert(local, compute_type(type))); });
   };
   const std::function<void()> bodies[] = {write, [] {}};
   b.run_roles(bodies);
@@ -145,6 +151,8 @@ TEST(BoxStore, MessagesNameWhatIsWrong) {
       {Fault::NoLastDrain, "never waits for this store of a box"},
       {Fault::Unwritten, "before it is written"},
       {Fault::Negative, "begins before its view"},
+      {Fault::SameBox, "stores a box that races with another store on y["},
+      {Fault::StoreAsWell, "races with another invocation on y[0]"},
   };
   for (const auto& [fault, message] : cases) {
     const std::string found = wrong(fault, Ty::F16, 64, 128, 0);

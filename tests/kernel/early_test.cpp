@@ -2,6 +2,9 @@
 // interpreter refuse, and where begin_early() lets them wait.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "codegen/interpreter/interpreter.h"
 #include "tests/kernel/verified.h"
 
@@ -105,6 +108,68 @@ TEST(Early, TheErrorWordIsSharedAsWell) {
     k->insts.push_back({Op::AwaitLaunches, {}, 0, {}, {}, 1});
     EXPECT_FALSE(verify(*k).ok());
   }
+}
+
+/// A subgroup stores a box of ones, of which a role's only access to a buffer consists.
+Kernel box_store() {
+  Builder b("box");
+  b.set_workgroup(2 * kTeamSubgroups * 32);
+  b.require_subgroup_size(32);
+  const auto y = static_cast<uint32_t>(b.buffer("y", Ty::F32, Access::Write));
+  for (const char* name : {"zero", "rows", "columns", "stride"}) b.scalar(name);
+  const int view = b.view("v", {y, 4, Swizzle::None, {32, 4}, 0, {2, 1}, {3}});
+  const int ones = b.shared("ones", Ty::F32, 32 * 4);
+  b.role({"store", 1, 1, 0});
+  b.role({"idle", 1, 1, 0});
+  const Value lane = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  b.for_loop(b.i32(0), b.i32(4), b.i32(1), [&](Value i) {
+    b.if_then(lane < 32, [&] { b.shared_store(ones, i * 32 + lane, b.f32(1)); });
+  });
+  b.barrier();
+  const std::function<void()> bodies[] = {
+      [&] {
+        b.box_store(box_access(view, ones), b.compose({b.i32(0), b.i32(0)}), b.i32(0), 32);
+        b.box_drain(0);
+      },
+      [] {}};
+  b.run_roles(bodies);
+  auto k = b.finish();
+  EXPECT_TRUE(k.ok()) << k.status().message();
+  return std::move(*k);
+}
+
+Status run_box_store(const Kernel& k) {
+  std::vector<float> y(32 * 4);
+  Launch launch;
+  launch.buffers = {std::as_writable_bytes(std::span(y))};
+  launch.scalars = {0, 4, 32, 32};
+  RP_TRY(interpret(k, launch, {}).status());
+  return std::ranges::count(y, 1.0F) == 128 ? Status() : internal_error("y is wrong");
+}
+
+TEST(Early, AStoreOfABoxIsAnAccess) {
+  Kernel k = box_store();
+  begin_early(k);
+  EXPECT_TRUE(verify(k).ok()) << verify(k).message();
+  const std::string text = print(k);
+  EXPECT_LT(text.find("barrier"), text.find("await_launches")) << text;
+  EXPECT_LT(text.find("await_launches"), text.find("box_store")) << text;
+  const Status s = run_box_store(k);
+  EXPECT_TRUE(s.ok()) << s.message();
+}
+
+TEST(Early, TheInterpreterRefusesStoresOfBoxesBefore) {
+  Kernel k = box_store();
+  const auto roles = std::ranges::find(k.insts, Op::Roles, &Inst::op);
+  ASSERT_NE(roles, k.insts.end());
+  const auto first = static_cast<size_t>(roles->blocks[0]);
+  k.blocks[first].insts.push_back(static_cast<int32_t>(k.insts.size()));
+  k.insts.push_back({Op::AwaitLaunches, {}, 0, {}, {}, 1});
+  EXPECT_FALSE(verify(k).ok());
+  const Status s = run_box_store(k);
+  EXPECT_NE(s.message().find("accesses memory before it awaits the launches before it"),
+            std::string::npos)
+      << s.message();
 }
 
 /// Without the verifier, the access itself is found.

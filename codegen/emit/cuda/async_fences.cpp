@@ -13,7 +13,8 @@ class AsyncFences {
       if (i.op == Op::BoxStore) read_.insert(kernel::BoxAccess::of(i.imm).shared);
       if (i.op != Op::TeamMulAdd) continue;
       const auto p = kernel::TeamOperands::of(i.imm);
-      read_.insert({p.left.shared, p.right.shared});
+      if (!p.held) read_.insert(p.left.shared);
+      read_.insert(p.right.shared);
     }
   }
 

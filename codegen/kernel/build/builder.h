@@ -155,7 +155,7 @@ class Builder {
   /// with these first coordinates. Nobody may change the elements before a box_drain() that covers
   /// the store.
   void box_store(BoxAccess names, Val coordinates, Val from, uint32_t align);
-  /// Waits until at most so many of the subgroup's stores of boxes are unfinished.
+  /// Waits until all but at most so many of the subgroup's stores of boxes have read shared memory.
   void box_drain(uint32_t unfinished);
   void arrive(int signal, Val at);
   void await(int signal, Val at, Val parity);

@@ -268,7 +268,7 @@ inline bool is_value(Op op) {
 /// Whether the instruction itself accesses what launches share: a buffer, or the error word.
 inline bool accesses_buffers(Op op) {
   return op == Op::Load || op == Op::Store || op == Op::AsyncCopy || op == Op::BoxCopy ||
-         op == Op::SetError || op == Op::NoError;
+         op == Op::BoxStore || op == Op::SetError || op == Op::NoError;
 }
 
 struct Block {
