@@ -1,6 +1,7 @@
 #include "backends/vulkan/facts.h"
 
 #include "backends/vulkan/external_memory.h"
+#include "backends/vulkan/float_controls.h"
 #include "backends/vulkan/workarounds.h"
 
 #include <algorithm>
@@ -201,8 +202,7 @@ void PhysicalDevice::fill_identity(const Instance& instance) {
     std::memcpy(info.luid, id.deviceLUID, sizeof(info.luid));
     info.luid_node_mask = id.deviceNodeMask;
   }
-  driver_ = driver.driverID;
-  info.facts.driver = driver_traits(driver_, driver.driverInfo);
+  info.facts.driver = driver_traits(driver.driverID, driver.driverInfo);
   info.driver = driver.driverName[0] == 0
                     ? "version " + std::to_string(properties.driverVersion)
                     : std::string(driver.driverName) + " " + driver.driverInfo;
@@ -222,11 +222,7 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   VkPhysicalDeviceSubgroupSizeControlProperties control{};
   if (offers(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     link(tail, control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
-  VkPhysicalDeviceFloatControlsProperties floats{};
-  if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
-    link(tail, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   instance.fn().properties2(handle, &p2);
-  fill_float_modes(floats);
 
   DeviceFacts& f = info.facts;
   const VkPhysicalDeviceLimits& l = properties.limits;
@@ -253,33 +249,20 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   }
 }
 
-void PhysicalDevice::fill_float_modes(const VkPhysicalDeviceFloatControlsProperties& floats) {
-  const auto widths = [](VkBool32 f16, VkBool32 f32, VkBool32 f64) {
-    return FloatWidths{f16 != VK_FALSE, f32 != VK_FALSE, f64 != VK_FALSE};
-  };
-  if (!miscompiles_preserved_floats(driver_)) {
-    float_modes.special_values = widths(floats.shaderSignedZeroInfNanPreserveFloat16,
-                                        floats.shaderSignedZeroInfNanPreserveFloat32, VK_FALSE);
-  }
-  const auto together = [](VkShaderFloatControlsIndependence independence) {
-    return independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
-  };
-  // Modules set these modes for halves and doubles, but never for floats of 32 bits.
-  if (together(floats.denormBehaviorIndependence) || together(floats.roundingModeIndependence))
-    return;
-  float_modes.subnormals =
-      widths(floats.shaderDenormPreserveFloat16, VK_FALSE, floats.shaderDenormPreserveFloat64);
-  float_modes.nearest =
-      widths(floats.shaderRoundingModeRTEFloat16, VK_FALSE, floats.shaderRoundingModeRTEFloat64);
-  const bool keeps = float_modes.subnormals.f16 || keeps_subnormal_halves(driver_);
-  if (!keeps || !float_modes.nearest.f16) return;
-  const auto separate = [](VkShaderFloatControlsIndependence independence, bool f64) {
-    return independence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL || f64;
-  };
-  const bool with_doubles =
-      separate(floats.denormBehaviorIndependence, float_modes.subnormals.f64) &&
-      separate(floats.roundingModeIndependence, float_modes.nearest.f64);
-  exact_halves_ = with_doubles ? ExactHalves::Always : ExactHalves::WithoutFloat64;
+void PhysicalDevice::fill_float_modes(const Instance& instance) {
+  VkPhysicalDeviceProperties2 p2{};
+  p2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  void** tail = &p2.pNext;
+  VkPhysicalDeviceFloatControlsProperties floats{};
+  if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
+    link(tail, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
+  VkPhysicalDeviceDriverProperties driver{};
+  if (offers(VK_API_VERSION_1_2, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
+    link(tail, driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  instance.fn().properties2(handle, &p2);
+  const FloatControls controls = float_controls(floats, driver, info.facts.float64);
+  float_modes = controls.modes;
+  info.facts.exact_halves = info.facts.float16 && controls.exact_halves;
 }
 
 // A descriptor covers a part of the memory only, and begins at a multiple of up to 256 bytes.
@@ -301,8 +284,7 @@ void PhysicalDevice::fill_features(const Instance& instance, const HiddenFeature
   f.float64 = chain.core.features.shaderFloat64 != VK_FALSE;
   f.storage8 = chain.storage8.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = chain.storage16.storageBuffer16BitAccess != VK_FALSE;
-  f.exact_halves = f.float16 && (exact_halves_ == ExactHalves::Always ||
-                                 (exact_halves_ == ExactHalves::WithoutFloat64 && !f.float64));
+  fill_float_modes(instance);
   f.subgroup_extended_types = chain.subgroup_types.shaderSubgroupExtendedTypes != VK_FALSE;
   f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE && !hidden.buffer_address;
   update_after_bind = chain.indexing.descriptorBindingStorageBufferUpdateAfterBind != VK_FALSE &&

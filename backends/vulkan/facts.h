@@ -56,7 +56,7 @@ struct PhysicalDevice {
   QueueFamilies queues;
   std::vector<VkQueueFlags> families;  // what the queues of each family can do
   uint32_t timestamp_bits = 0;
-  FloatModes float_modes;       // that modules may use
+  FloatModes float_modes;       // that modules are to declare
   bool full_subgroups = false;  // a pipeline may require full subgroups
   // Whether descriptors of storage buffers may change after they were recorded. Used only if there
   // are no buffer addresses.
@@ -79,16 +79,12 @@ struct PhysicalDevice {
   void fill_identity(const Instance& instance);
   void fill_features(const Instance& instance, const HiddenFeatures& hidden);
   void fill_limits(const Instance& instance);
-  void fill_float_modes(const VkPhysicalDeviceFloatControlsProperties& floats);
+  void fill_float_modes(const Instance& instance);
   void fill_matrices(const Instance& instance, const FeatureChain& chain);
   void fill_flexible_matrices(const Instance& instance, const FeatureChain& chain);
   void choose_extensions();
   void choose_queues(const Instance& instance);
   std::vector<std::string> available_;  // extensions of the device
-  VkDriverId driver_ = VK_DRIVER_ID_MAX_ENUM;
-  /// On which devices conversions to fp16 round to nearest even and keep subnormal numbers.
-  enum class ExactHalves : uint8_t { Never, WithoutFloat64, Always };
-  ExactHalves exact_halves_ = ExactHalves::Never;
 };
 
 }  // namespace reprise::vulkan

@@ -49,7 +49,7 @@ std::vector<lower::Target> vulkan_targets() {
   full.predicate.needs_int64 = true;
   full.predicate.needs_storage8 = true;
   full.predicate.needs_storage16 = true;
-  // Of models that have halves; else it equals the one above.
+  // Of models that compute halves; else it equals the one above.
   lower::Target halves = full;
   halves.name = "vulkan-float16";
   halves.predicate.needs_float16 = true;
@@ -175,10 +175,15 @@ Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>&
   std::vector<lower::Target> out;
   std::ranges::copy_if(added, std::back_inserter(out),
                        [&](const auto& t) { return named(t.name); });
-  const bool no_addresses = device && device->api == Api::Vulkan && !device->buffer_address;
+  const bool for_vulkan = device && device->api == Api::Vulkan;
+  const bool no_addresses = for_vulkan && !device->buffer_address;
   for (const lower::Target& t : own) {
     const bool of_vulkan = !t.on_request || (no_addresses && t.predicate.storage_buffers != 0);
-    if ((named("vulkan") && of_vulkan) || named(t.name)) out.push_back(t);
+    if (!(named("vulkan") && of_vulkan) && !named(t.name)) continue;
+    out.push_back(t);
+    // A device that does not round exactly still gains by its matrix units.
+    Predicate& p = out.back().predicate;
+    if (for_vulkan && !device->exact_halves && !p.matrices.empty()) p.needs_exact_halves = false;
   }
   std::vector<CudaArch> archs;
   for (const std::string& name : names) {

@@ -23,10 +23,11 @@ lower::Target cuda_target(const CudaArch& arch);
 /// Parses target names: "vulkan", its variants (with_float64() of them included), "host" (no
 /// variant), "cuda:sm_90" for cubins of an architecture and "cuda:compute_80" for PTX. "cuda" alone
 /// names the architecture of `device`, which it requires; "vulkan" has what a device without buffer
-/// addresses needs only if that is `device`. PTX for the lowest architecture follows
-/// the cubins if `ptx`, unless PTX is named or a device is given. `added` are further variants that
-/// may be named. Returns the variants in order of preference. Unknown names are Code::Usage,
-/// architectures below CudaArch::kLeast are Code::Unsupported.
+/// addresses needs only if that is `device`, and those with matrices do without exact conversions
+/// to fp16 if `device` lacks them. PTX for the lowest architecture follows the cubins if `ptx`,
+/// unless PTX is named or a device is given. `added` are further variants that may be named.
+/// Returns the variants in order of preference. Unknown names are Code::Usage, architectures below
+/// CudaArch::kLeast are Code::Unsupported.
 Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
                                                  const std::optional<DeviceFacts>& device = {},
                                                  bool ptx = true,

@@ -40,11 +40,11 @@ void add_mma_types(const graph::Graph& g, const lower::Fusion& fusion, std::vect
 
 bool has_halves(const graph::Graph& g) {
   return std::ranges::any_of(g.values(), [](const graph::Value& v) {
-    return v.dtype == DType::F16 && v.producer != nullptr;
+    return graph::storage_of(v) == DType::F16 && v.producer != nullptr;
   });
 }
 
-/// Whether a model, or a body in it, computes tensors of fp16.
+/// Whether a model, or a body in it, computes tensors that are stored in fp16.
 bool has_halves(const CompileContext& context) {
   return has_halves(context.model) ||
          std::ranges::any_of(context.device_bodies.entries(),

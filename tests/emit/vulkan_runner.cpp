@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/vulkan/float_controls.h"
+
 namespace reprise::test {
 namespace {
 
@@ -373,23 +375,15 @@ Status Runner::run(std::span<const uint32_t> spirv, Launch& launch, bool descrip
 }
 
 /// Nothing when the device lacks buffer addresses or Vulkan 1.2.
-void read_float_modes(const VkPhysicalDeviceFloatControlsProperties& p, VulkanFacts& f) {
-  f.float_modes.special_values.f16 = p.shaderSignedZeroInfNanPreserveFloat16 != VK_FALSE;
-  f.float_modes.special_values.f32 = p.shaderSignedZeroInfNanPreserveFloat32 != VK_FALSE;
-  f.float_modes.subnormals.f16 = p.shaderDenormPreserveFloat16 != VK_FALSE;
-  f.float_modes.subnormals.f64 = p.shaderDenormPreserveFloat64 != VK_FALSE;
-  f.float_modes.nearest.f16 = p.shaderRoundingModeRTEFloat16 != VK_FALSE;
-  f.float_modes.nearest.f64 = p.shaderRoundingModeRTEFloat64 != VK_FALSE;
-  f.exact_halves = f.float16 && f.float_modes.nearest.f16;
-}
-
 bool read_facts(VkPhysicalDevice physical, VulkanFacts& f) {
   auto subgroup = make<VkPhysicalDeviceSubgroupProperties>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
   auto floats = make<VkPhysicalDeviceFloatControlsProperties>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES, &subgroup);
+  auto driver = make<VkPhysicalDeviceDriverProperties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES, &floats);
   auto p =
-      make<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &floats);
+      make<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &driver);
   vkGetPhysicalDeviceProperties2(physical, &p);
   if (p.properties.apiVersion < VK_API_VERSION_1_2) return false;
   auto v12 =
@@ -410,7 +404,9 @@ bool read_facts(VkPhysicalDevice physical, VulkanFacts& f) {
   f.storage8 = v12.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = v11.storageBuffer16BitAccess != VK_FALSE;
   f.subgroup_size = subgroup.subgroupSize;
-  read_float_modes(floats, f);
+  const vulkan::FloatControls controls = vulkan::float_controls(floats, driver, f.float64);
+  f.float_modes = controls.modes;
+  f.exact_halves = f.float16 && controls.exact_halves;
   if ((subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
     f.subgroup_arithmetic =
         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;

@@ -20,7 +20,7 @@ struct VulkanFacts {
   uint32_t api_version = 0;
   bool int64 = false, int8 = false, int16 = false, float16 = false, float64 = false;
   bool storage8 = false, storage16 = false;
-  bool exact_halves = false;  // conversions to fp16 can be asked to round to nearest even
+  bool exact_halves = false;  // as in DeviceFacts
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
   bool subgroup_extended_types = false;
   vulkan::FloatModes float_modes;

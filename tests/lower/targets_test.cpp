@@ -53,6 +53,38 @@ TEST(Targets, ADeviceHasItsOwn) {
   EXPECT_EQ(names({"vulkan-descriptors"}), "vulkan-descriptors");
 }
 
+/// A device whose conversions to fp16 are not exact keeps its matrix units.
+TEST(Targets, MatricesDoWithoutExactHalvesOnADeviceThatLacksThem) {
+  DeviceFacts facts;
+  facts.api = Api::Vulkan;
+  facts.int64 = facts.float16 = facts.storage8 = facts.storage16 = facts.buffer_address = true;
+  facts.subgroup_shuffle = true;
+  facts.subgroup_size = 32;
+  facts.max_workgroup_invocations = 1024;
+  facts.max_shared_bytes = 48U << 10U;
+  facts.max_storage_buffers = 1000;
+  facts.matrices = {{16, 16, 16, kHalfMma}};
+  for (const bool exact : {false, true}) {
+    facts.exact_halves = exact;
+    const auto targets = parse_targets({"vulkan"}, facts);
+    ASSERT_TRUE(targets.ok()) << targets.status().message();
+    size_t matrices = 0;
+    for (const lower::Target& t : *targets) {
+      if (t.name == "vulkan-matrix") {
+        EXPECT_EQ(t.predicate.mismatch(facts), "");
+      } else if (t.name == "vulkan-float16") {
+        EXPECT_EQ(t.predicate.mismatch(facts).empty(), exact);
+      }
+      matrices += t.name == "vulkan-matrix" ? 1 : 0;
+    }
+    EXPECT_EQ(matrices, 1U);
+  }
+  // A package for all devices has what most of them gain by.
+  const auto portable = parse_targets({"vulkan-matrix"});
+  ASSERT_TRUE(portable.ok());
+  EXPECT_TRUE(portable->front().predicate.needs_exact_halves);
+}
+
 TEST(Targets, OthersAreUsageErrorsThatListTheForm) {
   for (const char* text : {"", "vulkan-x", "metal", "cuda:", "cuda:90", "cuda:sm_90b", "sm_90",
                            "CUDA:sm_90", "cuda:sm_", "cuda-sm_90"}) {

@@ -254,8 +254,8 @@ std::string bfloat_matmul() {
   return std::regex_replace(half_matmul(), std::regex("float16"), "bfloat16");
 }
 
-std::vector<std::string> variants_of(const std::string& text) {
-  auto package = compile(parsed(text), {});
+std::vector<std::string> variants_of(const std::string& text, const CompileOptions& options = {}) {
+  auto package = compile(parsed(text), options);
   EXPECT_TRUE(package.ok()) << package.status().message();
   std::vector<std::string> names;
   if (!package.ok()) return names;
@@ -282,6 +282,43 @@ TEST(MatrixVariants, OnlyForProductsInHalfPrecisionOrByName) {
   EXPECT_FALSE(has(single, "vulkan-matrix"));
   EXPECT_FALSE(has(single, "vulkan-float16"));
   EXPECT_TRUE(has(single, "vulkan-int64"));
+}
+
+/// Tensors that --precision stores in fp16 are rounded as those of the model are.
+TEST(MatrixVariants, OfNarrowedModels) {
+  const std::string text =
+      "graph narrowed\ninput x: float32[64,512]\ninput w: float32[512,512]\n"
+      "a = MatMul(x, w) @13\nr = Relu(a) @14\ny = MatMul(r, w) @13\noutput y\n";
+  const auto rounds = [&](DType precision) {
+    CompileOptions options;
+    options.precision = precision;
+    const std::vector<std::string> names = variants_of(text, options);
+    return std::ranges::find(names, "vulkan-float16") != names.end();
+  };
+  EXPECT_TRUE(rounds(DType::F16));
+  EXPECT_FALSE(rounds(DType::BF16));
+  EXPECT_FALSE(rounds(DType::F32));
+}
+
+/// For a device that does not round exactly, products use its matrices nevertheless.
+TEST(MatrixVariants, OfADeviceWithoutExactHalves) {
+  const auto all = vulkan_targets();
+  const Predicate needed =
+      std::ranges::find(all, std::string("vulkan-matrix"), &lower::Target::name)->predicate;
+  DeviceFacts facts;
+  facts.api = Api::Vulkan;
+  facts.kind = DeviceKind::DiscreteGpu;
+  facts.int64 = facts.float16 = facts.storage8 = facts.storage16 = facts.buffer_address = true;
+  facts.subgroup_shuffle = true;
+  facts.subgroup_size = needed.subgroup_size;
+  facts.max_workgroup_invocations = needed.workgroup_invocations;
+  facts.max_shared_bytes = needed.shared_bytes;
+  facts.matrices = needed.matrices;
+  CompileOptions options;
+  options.device = facts;
+  EXPECT_EQ(variants_of(half_matmul(), options), std::vector<std::string>{"vulkan-matrix"});
+  options.device->matrices.clear();
+  EXPECT_EQ(variants_of(half_matmul(), options), std::vector<std::string>{"vulkan-int64"});
 }
 
 TEST(MatrixVariants, ModulesAreValid) {

@@ -83,7 +83,8 @@ TEST(FloatModes, OfRoundingGoOneByOne) {
     return out;
   };
   const FloatWidths halves{.f16 = true};
-  EXPECT_EQ(with_supported_modes(rounding, {halves, halves, halves}).size(), rounding.size() - 4);
+  EXPECT_EQ(with_supported_modes(rounding, {halves, halves, halves}).size(),
+            rounding.size() - 3 * 4);
   EXPECT_EQ(modes({halves, halves, halves}),
             "DenormPreserve RoundingModeRTE SignedZeroInfNanPreserve ");
   EXPECT_EQ(modes({.nearest = halves}), "RoundingModeRTE ");

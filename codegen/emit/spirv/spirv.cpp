@@ -121,8 +121,9 @@ void SpirvEmitter::survey() {
     m_.preserve_special_values(16);
   }
   if (single) m_.preserve_special_values(32);
-  // Devices may have one mode for floats of 16 and of 64 bits.
+  // Some devices have one mode for halves and for the floats of other widths.
   if (rounds_halves) m_.round_exactly(16);
+  if (rounds_halves) m_.round_exactly(32);
   if (rounds_halves && wide) m_.round_exactly(64);
 }
 

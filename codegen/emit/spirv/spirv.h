@@ -27,9 +27,10 @@ struct SpirvOptions {
 /// elements when read through the second (workarounds::kFirstComponent). The float types that the
 /// kernel computes with have the execution mode SignedZeroInfNanPreserve, without which a driver
 /// may assume that no value is NaN or infinite. A kernel that rounds to F16
-/// (kernel::rounds_to_half) has the modes RoundingModeRTE and DenormPreserve for 16 bits: unlike
-/// the decoration FPRoundingMode, they cover halves that are stored as parts of words. Unsupported
-/// for a feature that the kernel's requirements do not allow in SPIR-V.
+/// (kernel::rounds_to_half) has the modes RoundingModeRTE and DenormPreserve: unlike the decoration
+/// FPRoundingMode, they cover halves that are stored as parts of words. It has them for all widths,
+/// as drivers may demand; what a driver does not need is removed for it (backends/vulkan).
+/// Unsupported for a feature that the kernel's requirements do not allow in SPIR-V.
 ///
 /// With `descriptors` there are no push constants and no pointers. Descriptor set 0 has the block
 /// as a uniform block (plan::BlockLayout::kBlockBinding) and a storage buffer for the error word
