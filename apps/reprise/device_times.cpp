@@ -168,11 +168,6 @@ void add_row(Table& table, size_t index, const std::string& kernel, const Modell
   table.add(std::move(row));
 }
 
-std::string fit_text(const Device& d) {
-  if (d.fit.empty()) return "It was not fitted to measurements.\n";
-  return "It was fitted to " + std::string(d.fit) + ".\n";
-}
-
 }  // namespace
 
 std::string device_model_names() {
@@ -207,7 +202,8 @@ Result<Json> model_times(const Output& out, const package::CompiledPlan& compile
     rows.push_back(row_json(kernel, *launch, *modelled));
   }
   out.text("\nA model of " + std::string(device.title) +
-           ", not a measurement; times in milliseconds. " + fit_text(device));
+           ", not a measurement; times in milliseconds. None of its numbers is fitted to "
+           "measured kernels.\n");
   out.table(table);
   out.text("all launches: " + format_number(total) + " ms by the model\n");
   if (unknown > 0)
@@ -217,7 +213,6 @@ Result<Json> model_times(const Output& out, const package::CompiledPlan& compile
     out.text("Instructions are counted in PTX, as no cubin was disassembled.\n");
   return Json{{"device", device.name},
               {"title", device.title},
-              {"fit", device.fit.empty() ? Json() : Json(device.fit)},
               {"predicted_ms", total},
               {"dynamic_launches", unknown},
               {"kernels", std::move(rows)}};

@@ -150,7 +150,7 @@ Status CudaRecording::add_kernel(Launch& launch, size_t index,
 }
 
 // The kernel awaits what these edges mean, so it may begin once all workgroups of the nodes before
-// it have.
+// it have. A driver that refuses them is not asked again.
 Status CudaRecording::add_early_edges(CUgraphNode node, const std::vector<CUgraphNode>& after) {
   const std::vector<CUgraphNode> to(after.size(), node);
   const std::vector<CUgraphEdgeData> data(
@@ -158,9 +158,10 @@ Status CudaRecording::add_early_edges(CUgraphNode node, const std::vector<CUgrap
                      0,
                      static_cast<unsigned char>(CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC),
                      {}});
-  return driver_->check(driver_->fn().cuGraphAddDependencies_v2(
-                            graph_.get(), after.data(), to.data(), data.data(), after.size()),
-                        "cuGraphAddDependencies");
+  const CUresult r = driver_->fn().cuGraphAddDependencies_v2(graph_.get(), after.data(), to.data(),
+                                                             data.data(), after.size());
+  if (wants_new_graph(r)) overlaps_ = false;
+  return driver_->check(r, "cuGraphAddDependencies");
 }
 
 void CudaRecording::limit_copy(size_t copy, uint64_t bytes) {
@@ -273,15 +274,21 @@ void CudaRecording::forget_edges() {
 
 Status CudaRecording::build_graph() {
   overlaps_ = overlaps_ && !any_empty();
-  RP_TRY(new_graph());
-  if (!overlaps_) forget_edges();
-  RP_TRY(instantiate());
+  const bool early = overlaps_;
+  const Status made = new_graph();
+  if (early && !overlaps_) {  // the driver refused an edge
+    RP_TRY(with_full_edges());
+  } else {
+    RP_TRY(made);
+    if (!overlaps_) forget_edges();
+    RP_TRY(instantiate());
+  }
   return driver_->check(driver_->fn().cuGraphUpload(exec_.get(), stream_), "cuGraphUpload");
 }
 
 // A disabled node awaits nothing, so one after it would not follow those before it. The recording
-// does without early launches from the first run in which one has no workgroups. If that graph
-// cannot be made, the next submission tries again.
+// does without early launches from the first run in which one has no workgroups, or if the driver
+// refuses them. If that graph cannot be made, the next submission tries again.
 Status CudaRecording::with_full_edges() {
   overlaps_ = false;
   exec_ = {};

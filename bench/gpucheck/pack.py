@@ -12,7 +12,8 @@ from . import facts
 PROGRAMS = ("reprise", "reprise_gpubench", "reprise_primitives")
 # It records primitives for a pack, which does not need it.
 RECORDER = "reprise_record_primitives"
-TESTS = ("test_backends", "test_cuda", "test_nvrtc", "reprise_fuzz")
+# Those that tell most first: what does not fit is left out.
+TESTS = ("test_backends", "test_cuda", "reprise_fuzz", "test_nvrtc")
 # Every system that can run our programs has these libraries in the same or a newer version.
 BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
 # Libraries that stand for a driver or a compiler in the tests.
@@ -76,6 +77,30 @@ def pack_program(source: Path, target: Path) -> list[Path]:
     return libraries(source)
 
 
+def mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"
+
+
+def pack_tests(build: Path, target: Path, room: int, names: tuple[str, ...]) -> list[str]:
+    """Copies the tests that fit, with their libraries; returns why each of the others is left out."""
+    left_out = []
+    for name in names:
+        source, packed = build / "bin" / name, target / "bin" / name
+        if not source.is_file():
+            left_out.append(f"{name}: it was not built")
+            continue
+        new = {path for path in pack_program(source, packed) if not (target / "lib" / path.name).exists()}
+        size = size_of(packed) + sum(size_of(path.resolve()) for path in new)
+        if size > room:
+            packed.unlink()
+            left_out.append(f"{name}: {mib(size)}, {mib(room)} are left")
+            continue
+        for library in sorted(new):
+            copy(library, target / "lib" / library.name)
+        room -= size
+    return left_out
+
+
 def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list[str]:
     """Copies the models that fit; returns why each of the others is left out."""
     left_out = []
@@ -86,7 +111,7 @@ def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list
             continue
         size = size_of(source)
         if size > room:
-            left_out.append(f"{name}: {size >> 20} MiB, {max(room, 0) >> 20} MiB are left")
+            left_out.append(f"{name}: {mib(size)}, {mib(room)} are left")
             continue
         copy(source, target / name)
         room -= size
@@ -133,7 +158,7 @@ def pack(
     tests: tuple[str, ...] = TESTS,
     cases: Cases | None = None,
 ) -> dict:
-    """Fills the folder, which must be new or empty. Sizes are in bytes."""
+    """Fills the folder, which must be new or empty, up to the limit. Sizes are in bytes."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise PackError(f"{target} is there already; name a new folder")
     needed_here = (*PROGRAMS, RECORDER) if cases else PROGRAMS
@@ -141,13 +166,8 @@ def pack(
     if missing:
         raise PackError(f"{build / 'bin'} has no {', '.join(missing)}: build them first")
     needed: set[Path] = set()
-    without = []
-    for name in (*PROGRAMS, *tests):
-        source = build / "bin" / name
-        if source.is_file():
-            needed.update(pack_program(source, target / "bin" / name))
-        else:
-            without.append(name)
+    for name in PROGRAMS:
+        needed.update(pack_program(build / "bin" / name, target / "bin" / name))
     loader = vulkan_loader()
     for library in sorted(needed | ({loader} if loader else set())):
         copy(library, target / "lib" / library.name)
@@ -166,5 +186,12 @@ def pack(
     if cases:
         compile_cases(target, models, cases)
         record_primitives(build, target, cases.arch, cases.environment)
-    left_out = pack_models(models, target / "models", limit - size_of(target), names)
-    return {"bytes": size_of(target), "without": without, "models_left_out": left_out}
+    size = size_of(target)
+    if size > limit:
+        raise PackError(
+            f"{target} is {mib(size)} without tests and models, more than the limit of {mib(limit)}: "
+            "raise --pack-limit, or pack fewer compiled kernels (--quick, --pack-arch none)"
+        )
+    left_out = pack_tests(build, target, limit - size, tests)
+    left_out += pack_models(models, target / "models", limit - size_of(target), names)
+    return {"bytes": size_of(target), "left_out": left_out}

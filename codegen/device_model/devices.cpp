@@ -14,7 +14,6 @@ constexpr std::array kDevices = {
     Device{
         .name = "h200",
         .title = "NVIDIA H200",
-        .fit = "",
         .source =
             "multiprocessors, clock: bench/results/nvidia-h200-2026-11-26.json; memory: the same, "
             "as the driver's copy reaches it (4.8 TB/s nominal); L2, matrix units: NVIDIA H100 "
@@ -30,13 +29,11 @@ constexpr std::array kDevices = {
         .l2_megabytes = 50,
         .memory_gb = 4190,
         .latencies = {},
-        .workgroup_clocks = 0,
         .launch_us = 2.5,
     },
     Device{
         .name = "a100",
         .title = "NVIDIA A100 (SXM, 40 GB)",
-        .fit = "",
         .source = "NVIDIA A100 architecture white paper; L2, latencies: arXiv 2402.13499 (A100)",
         .target = "cuda:sm_80",
         .architecture = 80,
@@ -50,13 +47,11 @@ constexpr std::array kDevices = {
         .l2_megabytes = 40,
         .memory_gb = 1400,
         .latencies = {.cache = 260, .memory = 570},
-        .workgroup_clocks = 0,
         .launch_us = 2.5,
     },
     Device{
         .name = "rtx4090",
         .title = "NVIDIA GeForce RTX 4090",
-        .fit = "",
         .source = "NVIDIA Ada GPU architecture white paper; latencies: arXiv 2402.13499 (RTX 4090)",
         .target = "cuda:sm_89",
         .architecture = 89,
@@ -69,13 +64,11 @@ constexpr std::array kDevices = {
         .l2_megabytes = 72,
         .memory_gb = 910,
         .latencies = {.cache = 270, .memory = 540},
-        .workgroup_clocks = 0,
         .launch_us = 2.5,
     },
     Device{
         .name = "rtx5090",
         .title = "NVIDIA GeForce RTX 5090",
-        .fit = "",
         .source = "NVIDIA RTX Blackwell GPU architecture white paper; latencies: as RTX 4090",
         .target = "cuda:sm_120",
         .architecture = 120,
@@ -88,7 +81,6 @@ constexpr std::array kDevices = {
         .l2_megabytes = 96,
         .memory_gb = 1600,
         .latencies = {.cache = 270, .memory = 540},
-        .workgroup_clocks = 0,
         .launch_us = 2.5,
     },
 };

@@ -10,7 +10,6 @@ namespace reprise::device_model {
 
 struct Device {
   std::string_view name, title;
-  std::string_view fit;  // the measurements that it was fitted to; empty: none
   std::string_view source;
   std::string_view target;    // of the compiler
   uint32_t architecture = 0;  // 10 * major + minor
@@ -23,7 +22,6 @@ struct Device {
   // Of the device: bytes of L2 in a clock, its size in MB, and memory in GB/s.
   double l2_bytes = 0, l2_megabytes = 0, memory_gb = 0;
   Latencies latencies;
-  double workgroup_clocks = 0;  // until the next one begins in its place
   double launch_us = 0;
 };
 

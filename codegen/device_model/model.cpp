@@ -16,8 +16,7 @@ double issue_clocks(const KernelFacts& k, const Device& d) {
   constexpr double kSchedulers = 4;
   return std::max({w.instructions * k.instruction_ratio / kSchedulers,
                    w.integer * k.instruction_ratio * kWarp / d.integer_lanes,
-                   w.conversion * kWarp / d.conversion_lanes, w.doubles * kWarp / d.double_lanes}) +
-         d.workgroup_clocks;
+                   w.conversion * kWarp / d.conversion_lanes, w.doubles * kWarp / d.double_lanes});
 }
 
 double matrix_clocks(const Work& w, const Device& d) {

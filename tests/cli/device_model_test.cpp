@@ -68,10 +68,11 @@ TEST_F(ExplainedTimes, TheTextSaysThatItIsAModel) {
   const ProcessResult r = reprise({"explain", model_, "--device-model", "h200"});
   EXPECT_EQ(r.status, 0) << r.err;
   for (const char* text : {"not a measurement", "issue", "matrix", "special", "shared", "L2",
-                           "DRAM", "chain", "waves", "bound by", "It was not fitted"})
+                           "DRAM", "chain", "waves", "bound by", "None of its numbers is fitted"})
     EXPECT_NE(r.out.find(text), std::string::npos) << text << "\n" << r.out;
   const ProcessResult other = reprise({"explain", model_, "--device-model", "rtx4090"});
-  EXPECT_NE(other.out.find("It was not fitted to measurements"), std::string::npos)
+  EXPECT_NE(other.out.find("A model of NVIDIA GeForce RTX 4090, not a measurement"),
+            std::string::npos)
       << other.out << other.err;
 }
 

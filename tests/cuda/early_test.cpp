@@ -107,6 +107,30 @@ TEST_F(CudaEarly, FullEdgesTakeTheirPlaceIfTheDriverRefusesTheGraph) {
   EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 2U);
 }
 
+TEST_F(CudaEarly, FullEdgesTakeTheirPlaceIfTheDriverRefusesAnEdge) {
+  set("CHECK", "bytes");
+  for (const int error : {cuda::CUDA_ERROR_NOT_SUPPORTED, cuda::CUDA_ERROR_INVALID_VALUE}) {
+    for (const uint64_t nth : {1, 3}) {  // the first edge; or the last one, of a graph with others
+      fail("cuGraphAddDependencies_v2", nth, error);
+      auto s = session(chain(4, 64, true), open());
+      ASSERT_TRUE(s) << error << ", edge " << nth;
+      for (const int64_t n : {100, 0, 64}) ASSERT_OK(run_chain(*s, n, 4));
+      EXPECT_EQ(calls("cuGraphAddDependencies_v2"), nth);
+      EXPECT_EQ(calls("cuGraphCreate"), 2U);
+      EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 1U);
+      EXPECT_EQ(s->stats().recordings, 1U);
+    }
+  }
+}
+
+TEST_F(CudaEarly, OtherErrorsOfAnEdgeAreReported) {
+  fail("cuGraphAddDependencies_v2", 1, cuda::CUDA_ERROR_OUT_OF_MEMORY);
+  auto s = session(chain(3, 64, true), open());
+  ASSERT_TRUE(s);
+  EXPECT_EQ(run_chain(*s, 64, 3).code(), Code::OutOfMemory);
+  EXPECT_EQ(calls("cuGraphAddDependencies_v2"), 1U);
+}
+
 TEST_F(CudaEarly, AnOlderDriverHasFullEdges) {
   auto opened = cuda::open(0, {}, cuda::kDriverLibrary,
                            [](cuda::Table& t) { t.cuGraphAddDependencies_v2 = nullptr; });

@@ -360,18 +360,38 @@ class Packing(unittest.TestCase):
             model.parent.mkdir(parents=True)
             model.write_bytes(b"x" * size)
 
-    def pack(self, limit: int, names: list[str], to: str = "out") -> dict:
+    def pack(self, limit: int, names: list[str], to: str = "out", tests: tuple = pack.TESTS) -> dict:
         build, models = self.at / "build", self.at / "models"
-        return pack.pack(ROOT, build, self.at / to, models, limit, names)
+        return pack.pack(ROOT, build, self.at / to, models, limit, names, tests)
 
     def test_what_fits_is_taken(self):
         without_models = self.pack(1 << 30, [], "first")["bytes"]
         made = self.pack(without_models + (2 << 20), ["large", "small", "absent"])
         self.assertTrue((self.at / "out/models/small/model.onnx").is_file())
-        self.assertEqual([line.split(":")[0] for line in made["models_left_out"]], ["large", "absent"])
-        self.assertEqual(made["without"], list(pack.TESTS))
+        self.assertLessEqual(made["bytes"], without_models + (2 << 20))
+        left_out = [line.split(":")[0] for line in made["left_out"]]
+        self.assertEqual(left_out, [*pack.TESTS, "large", "absent"])
+        self.assertIn(f"{pack.TESTS[0]}: it was not built", made["left_out"])
         libraries = {path.name for path in (self.at / "out/lib").iterdir()}
         self.assertFalse({name for name in libraries if name.startswith("libc.")})
+
+    def test_tests_that_do_not_fit_are_left_out_and_named(self):
+        program = (self.at / "build/bin" / pack.PROGRAMS[0]).read_bytes()
+        for name in pack.TESTS[:2]:
+            (self.at / "build/bin" / name).write_bytes(program)
+        without, one = (self.pack(1 << 30, [], to, tests)["bytes"] for to, tests in (
+            ("first", ()), ("second", pack.TESTS[:1])))
+        self.assertGreater(one, without)
+        made = self.pack(one + 1, [], tests=pack.TESTS[:2])
+        self.assertLessEqual(made["bytes"], one + 1)
+        self.assertTrue((self.at / "out/bin" / pack.TESTS[0]).is_file())
+        self.assertFalse((self.at / "out/bin" / pack.TESTS[1]).exists())
+        self.assertEqual(len(made["left_out"]), 1)
+        self.assertRegex(made["left_out"][0], pack.TESTS[1] + r": [\d.]+ MiB, 0\.0 MiB are left")
+
+    def test_programs_that_do_not_fit_are_an_error(self):
+        with self.assertRaisesRegex(pack.PackError, r"without tests and models.*limit of 1\.0 MiB"):
+            self.pack(1 << 20, [])
 
     def test_the_packed_folder_runs(self):
         self.pack(1 << 30, [])

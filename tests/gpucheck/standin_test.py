@@ -175,7 +175,7 @@ class OnTheStandIn(unittest.TestCase):
         packed = gpu_check("--build", BUILD, "--pack", folder, "--models", MODELS, "--quick")
         self.assertEqual(packed.returncode, 0, packed.stderr)
         size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-        self.assertLessEqual(size, 80 << 20)
+        self.assertLessEqual(size, 60 << 20)
         moved = self.at / "moved"
         shutil.move(folder, moved)
         done = gpu_check(

@@ -59,8 +59,16 @@ bool zones_intact(Driver& d, Context& context, const Allocation& a, const std::s
   return false;
 }
 
-void run_node(Driver& d, Context& context, const Work& work, const Settings& settings,
-              uint32_t index, bool early, ByteCheck& byte_check) {
+/// A node of a graph as its run sees it.
+struct RunNode {
+  const Work& work;
+  uint32_t index;
+  bool early;
+  ByteCheck& check;
+};
+
+void run_node(Driver& d, Context& context, const Settings& settings, const RunNode& node) {
+  const Work& work = node.work;
   if (const auto* r = std::get_if<RecordWork>(&work.what)) return r->event->recorded();
   if (context.fault != 0) return;
   std::string problem;
@@ -76,10 +84,10 @@ void run_node(Driver& d, Context& context, const Work& work, const Settings& set
     return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS,
                      work.name() + " is given memory of another context");
   }
-  ByteCheck* const check = settings.check == Check::Bytes ? &byte_check : nullptr;
-  if (check != nullptr) check->begin(index, early, work, touched, d.memory);
+  ByteCheck* const check = settings.check == Check::Bytes ? &node.check : nullptr;
+  if (check != nullptr) check->begin(node.index, node.early, work, touched, d.memory);
   if (const auto* k = std::get_if<KernelWork>(&work.what)) {
-    run_kernel(d, context, *k, settings, early, check);
+    run_kernel(d, context, *k, settings, node.early, check);
   } else if (const auto* c = std::get_if<CopyWork>(&work.what)) {
     run_copy(*c, check);
   }
@@ -150,7 +158,7 @@ void run_nodes(Driver& d, Context& context, const Launch& launch) {
   for (const uint32_t n : order) {
     const Work& work = *launch.work[n];
     if (!work.enabled) continue;
-    run_node(d, context, work, launch.settings, n, launch.exec->early[n], check);
+    run_node(d, context, launch.settings, {work, n, launch.exec->early[n], check});
   }
 }
 
@@ -164,7 +172,7 @@ void check_zones(Driver& d, Context& context, const std::string& who) {
 
 void run_work(Driver& d, Context& context, const Work& work, const Settings& settings) {
   ByteCheck check(nullptr, nullptr);
-  run_node(d, context, work, settings, 0, false, check);
+  run_node(d, context, settings, {work, 0, false, check});
 }
 
 void run_graph(Driver& d, Context& context, const Launch& launch) {
