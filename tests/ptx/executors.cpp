@@ -1,6 +1,7 @@
 #include "tests/ptx/executors.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "codegen/compile/compiler.h"
@@ -9,6 +10,11 @@
 
 namespace reprise::test {
 namespace {
+
+kernel::Kernel begun_early(kernel::Kernel k) {
+  kernel::begin_early(k);
+  return k;
+}
 
 Result<CudaOnCpu> on_cpu(const std::vector<kernel::Kernel>& kernels) {
   std::vector<CudaSource> sources;
@@ -38,21 +44,29 @@ Result<std::vector<HostTensor>> on_host(const graph::Graph& g,
 
 Result<Executors> Executors::load(const std::vector<kernel::Kernel>& kernels,
                                   ptx::Completion copies, CudaArch arch) {
-  RP_ASSIGN(PtxModule loaded, PtxModule::load(kernels, {}, {true, arch.number, arch.specific}));
+  std::vector<kernel::Kernel> early;
+  std::ranges::transform(kernels, std::back_inserter(early), begun_early);
+  RP_ASSIGN(PtxModule loaded,
+            PtxModule::load(early, {}, {true, std::max(arch.number, 90U), arch.specific}));
   loaded.options.copies = copies;
   const auto module = std::make_shared<const PtxModule>(std::move(loaded));
   const Execute as_ptx = [module](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
                                   std::vector<std::span<std::byte>> buffers,
                                   std::vector<uint32_t> scalars) -> Status {
     uint32_t error = 0;
-    RP_TRY(module->run(k, grid, buffers, scalars, 1, error));
+    RP_TRY(module->run(begun_early(k), grid, buffers, scalars, 1, error));
     return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
   };
+  const Execute interpreted = [](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                                 std::vector<std::span<std::byte>> buffers,
+                                 std::vector<uint32_t> scalars) {
+    return interpret(begun_early(k), grid, std::move(buffers), std::move(scalars));
+  };
   Executors out;
-  out.all_ = {{"the interpreter", interpret}, {"PTX", as_ptx}};
+  out.all_ = {{"the interpreter", interpreted}, {"PTX", as_ptx}};
   const auto has_roles = [](const kernel::Kernel& k) { return !k.roles.empty(); };
   if (std::ranges::any_of(kernels, has_roles)) return out;
-  RP_ASSIGN(CudaOnCpu compiled, on_cpu(kernels));
+  RP_ASSIGN(CudaOnCpu compiled, on_cpu(early));
   const auto cpu = std::make_shared<const CudaOnCpu>(std::move(compiled));
   const Execute as_text = [cpu](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
                                 std::vector<std::span<std::byte>> buffers,

@@ -22,7 +22,8 @@ class Executors {
     std::string name;
     Execute run;
   };
-  /// Kernels with roles have no CUDA text on the CPU.
+  /// All kernels begin early, as those of packages do, on an architecture that has this. Kernels
+  /// with roles have no CUDA text on the CPU.
   static Result<Executors> load(const std::vector<kernel::Kernel>& kernels, ptx::Completion copies,
                                 CudaArch arch = {false, 80});
   const std::vector<Executor>& all() const { return all_; }

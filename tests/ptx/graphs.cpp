@@ -151,6 +151,11 @@ bool limit_groups(Lowering& lowered, uint32_t groups) {
   return found;
 }
 
+void begin_early(Lowering& lowered) {
+  for (lower::Lowered& l : lowered)
+    for (lower::LoweredLaunch& launch : l.launches) kernel::begin_early(launch.kernel);
+}
+
 std::vector<kernel::Kernel> name_kernels(std::vector<Lowering>& all) {
   std::vector<kernel::Kernel> out;
   for (Lowering& lowering : all) {

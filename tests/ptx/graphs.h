@@ -37,6 +37,8 @@ std::string differs(const PtxGraph& graph, const Lowering& lowered, const PtxMod
                     double error);
 /// Lets few workgroups compute all units of persistent kernels, and tells whether there are such.
 bool limit_groups(Lowering& lowered, uint32_t groups);
+/// Lets each kernel begin before the launches before it have ended, as those of packages do.
+void begin_early(Lowering& lowered);
 /// The kernels of lowerings, after which names differ.
 std::vector<kernel::Kernel> name_kernels(std::vector<Lowering>& all);
 

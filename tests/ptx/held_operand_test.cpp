@@ -65,6 +65,7 @@ class HeldProducts {
     b.run_roles(bodies);
     RP_ASSIGN(kernel::Kernel k, b.finish());
     RP_TRY(kernel::legalize(k, {.exact = true}));
+    kernel::begin_early(k);
     RP_TRY(kernel::verify(k));
     return k;
   }
