@@ -38,17 +38,21 @@ void add_mma_types(const graph::Graph& g, const lower::Fusion& fusion, std::vect
     if (const auto types = lower::mma_types(g, group)) out.push_back(*types);
 }
 
-bool has_halves(const graph::Graph& g) {
-  return std::ranges::any_of(g.values(), [](const graph::Value& v) {
-    return graph::storage_of(v) == DType::F16 && v.producer != nullptr;
+/// Whether kernels round to fp16 what they store.
+bool stores_halves(const graph::Graph& g, const lower::Fusion& fusion) {
+  return std::ranges::any_of(fusion.groups, [&](const lower::Group& group) {
+    return std::ranges::any_of(group.outputs, [&](graph::ValueId v) {
+      return graph::storage_of(g.value(v)) == DType::F16;
+    });
   });
 }
 
-/// Whether a model, or a body in it, computes tensors that are stored in fp16.
-bool has_halves(const CompileContext& context) {
-  return has_halves(context.model) ||
-         std::ranges::any_of(context.device_bodies.entries(),
-                             [](const auto& body) { return has_halves(*body->graph); });
+/// The same for a model and the bodies in it.
+bool stores_halves(const CompileContext& context, const lower::Fusion& fusion) {
+  return stores_halves(context.model, fusion) ||
+         std::ranges::any_of(context.device_bodies.entries(), [](const auto& body) {
+           return stores_halves(*body->graph, body->fusion);
+         });
 }
 
 /// The targets, each after its form with fp64 arithmetic, but for those that the user named.
@@ -84,7 +88,7 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   }
   // Without a GEMM for its matrices, or without halves, such a variant of Vulkan would equal
   // another one.
-  const bool halves = has_halves(context);
+  const bool halves = stores_halves(context, fusion);
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
     if (t.predicate.api != Api::Vulkan || named) return false;
