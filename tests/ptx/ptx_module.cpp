@@ -20,6 +20,14 @@ Result<PtxModule> PtxModule::load(std::span<const kernel::Kernel> kernels,
   return m;
 }
 
+Result<PtxModule> PtxModule::of_text(const std::string& text, const std::string& name,
+                                     CudaArch arch) {
+  RP_ASSIGN(const std::string ptx, ptx_of_text(text, name, arch));
+  PtxModule m;
+  RP_ASSIGN(m.program_, ptx::parse(ptx));
+  return m;
+}
+
 namespace {
 
 cuda::CUtensorMapDataType type_of(uint32_t element_bytes) {

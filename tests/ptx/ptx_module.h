@@ -19,6 +19,8 @@ class PtxModule {
   static Result<PtxModule> load(std::span<const kernel::Kernel> kernels,
                                 const std::function<void(std::string&)>& edit = {},
                                 CudaArch arch = {true, 80});
+  /// Compiles CUDA text, which begins with the prelude.
+  static Result<PtxModule> of_text(const std::string& text, const std::string& name, CudaArch arch);
 
   /// Runs a kernel of the module. Fails on what ptx::run() forbids. The overload for `launch` sets
   /// its buffers and its error word.

@@ -188,11 +188,16 @@ using Pairs = std::vector<std::pair<size_t, size_t>>;
 enum Event : size_t { kBegin, kAccess, kEnd, kEvents };
 constexpr size_t kMostEvents = 256;
 
+const KernelCode& kernel_of(const Plan& plan, const OrderNode& launch) {
+  return plan.kernels[std::get<Launch>(plan.steps[launch.index].what).kernel];
+}
+
 /// Whether the accesses of each hazard's second node follow the end of its first, by what edges
-/// mean to events: the end of a node comes before the next one begins or, if that is early, before
-/// it accesses memory, and then the next one only follows the beginning. Without `waits`, early
-/// kernels forget to.
-bool covers_events(const std::vector<OrderNode>& nodes, const Pairs& hazards, bool waits = true) {
+/// mean to events. The end of a node comes before the next one begins. If the next one is early, it
+/// only follows the beginning of a launch, and nothing of other nodes; if its kernel waits, the end
+/// of all of that launch comes before its accesses. Without `waits`, kernels forget to.
+bool covers_events(const Plan& plan, const std::vector<OrderNode>& nodes, const Pairs& hazards,
+                   bool waits = true) {
   const size_t n = nodes.size() * kEvents;
   std::vector<std::bitset<kMostEvents>> after(n);
   if (n > kMostEvents) return false;
@@ -203,8 +208,10 @@ bool covers_events(const std::vector<OrderNode>& nodes, const Pairs& hazards, bo
     edge(b, kBegin, b, kAccess);
     edge(b, kAccess, b, kEnd);
     for (const uint32_t a : nodes[b].after) {
-      edge(a, nodes[b].early ? kBegin : kEnd, b, kBegin);
-      if (waits || !nodes[b].early) edge(a, kEnd, b, kAccess);
+      if (!nodes[b].early) edge(a, kEnd, b, kBegin);
+      if (!nodes[b].early || nodes[a].kind != OrderNode::Kind::Launch) continue;
+      edge(a, kBegin, b, kBegin);
+      if (waits && kernel_of(plan, nodes[b]).early) edge(a, kEnd, b, kAccess);
     }
   }
   for (size_t k = 0; k < n; ++k) {
@@ -237,19 +244,6 @@ struct Totals {
   size_t edges = 0, joins = 0, early = 0, need_waits = 0;
 };
 
-/// Whether a node may begin early: its kernel awaits the one launch that it follows.
-void check_early(const Case& c, const std::vector<OrderNode>& nodes, Totals& totals) {
-  for (const OrderNode& node : nodes) {
-    const auto* launch = node.kind == OrderNode::Kind::Launch
-                             ? &std::get<Launch>(c.plan.steps[node.index].what)
-                             : nullptr;
-    const bool may = launch != nullptr && c.plan.kernels[launch->kernel].early &&
-                     node.after.size() == 1 && nodes[node.after[0]].kind == OrderNode::Kind::Launch;
-    ASSERT_EQ(node.early, may);
-    totals.early += may ? 1 : 0;
-  }
-}
-
 void check(const Case& c, const Segment& segment, const std::vector<OrderNode>& nodes,
            Totals& totals) {
   std::vector<uint32_t> launches, expected;
@@ -270,9 +264,9 @@ void check(const Case& c, const Segment& segment, const std::vector<OrderNode>& 
   }
   ASSERT_EQ(launches, expected);
   ASSERT_TRUE(covered(nodes, hazards));
-  ASSERT_TRUE(covers_events(nodes, hazards));
-  totals.need_waits += covers_events(nodes, hazards, false) ? 0 : 1;
-  check_early(c, nodes, totals);
+  ASSERT_TRUE(covers_events(c.plan, nodes, hazards));
+  totals.need_waits += covers_events(c.plan, nodes, hazards, false) ? 0 : 1;
+  for (const OrderNode& node : nodes) totals.early += node.early ? 1 : 0;
   for (size_t b = 0; b < nodes.size(); ++b) {
     for (size_t e = 0; e < nodes[b].after.size(); ++e) {
       ++totals.edges;

@@ -152,10 +152,7 @@ std::vector<Reading> team_readings(const TeamCase& c) {
           {"the right operand transposed", flags(false, false), flags(false, true)},
           {"the two distances of a descriptor exchanged",
            "(unsigned long long)(64u * group) << 16 |\n         64ull << 32",
-           "(unsigned long long)(64u * group) << 32 |\n         64ull << 16"},
-          {"a base offset in the descriptor", "64ull << 32 | 1ull << 62",
-           "64ull << 32 | 1ull << 62 | "
-           "(unsigned long long)(rp_shared_address(at) >> 7 & 7u) << 49"}};
+           "(unsigned long long)(64u * group) << 32 |\n         64ull << 16"}};
 }
 
 std::string name_of(const TeamCase& c) {

@@ -9,7 +9,6 @@
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/nvrtc/cache.h"
 #include "codegen/nvrtc/library.h"
-#include "tests/ptx/ptx_module.h"
 
 namespace reprise::test {
 namespace {
@@ -117,6 +116,10 @@ class Recorder {
 
 Result<std::vector<std::vector<std::byte>>> executed(const Primitive& p, CudaArch arch) {
   RP_ASSIGN(const PtxModule module, PtxModule::load(std::span(&p.kernel, 1), {}, arch));
+  return executed(p, module);
+}
+
+Result<std::vector<std::vector<std::byte>>> executed(const Primitive& p, const PtxModule& module) {
   Launch launch = p.launch;
   for (size_t n = 0; n < p.repeats; ++n) {
     if (n > 0) std::swap(launch.buffers[0], launch.buffers[1]);
