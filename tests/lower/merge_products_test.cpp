@@ -275,21 +275,5 @@ TEST(MergedWeights, HaveNoMorePartsThanAPackageAllows) {
             (std::vector<size_t>{1024, 76}));
 }
 
-TEST(MergedWeights, MayBeEqual) {
-  OnnxWriter w(23);
-  w.input("x", DType::F32, {4, 64}).output("y", DType::F32, {4, 64});
-  std::vector<std::string> all;
-  for (int64_t i = 0; i < 17; ++i) {
-    const std::string n = std::to_string(i);
-    w.initializer("w" + n, HostTensor(DType::F32, {64, 64}));
-    w.node("MatMul", {"x", "w" + n}, {"m" + n});
-    w.node("Softmax", {"m" + n}, {"s" + n});
-    all.push_back("s" + n);
-  }
-  w.node("Sum", all, {"y"});
-  EXPECT_EQ(parts_after_a_run(w, test::float_tensor({4, 64}, 0.002F, -0.2F)),
-            std::vector<size_t>{17});
-}
-
 }  // namespace
 }  // namespace reprise
