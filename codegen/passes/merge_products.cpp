@@ -7,17 +7,21 @@
 //
 // Whether merging pays depends on the readers: an operator that was computed in the kernel of one
 // product cannot follow another one there. So the pass asks fusion for the number of kernels.
-// Groups with equal sizes and readers are tried together and merged if each of them saves as many
-// kernels as it saves products.
+// Groups with equal sizes and readers are merged or left alone together. The pass first tries to
+// merge all groups, and if that does not save as many kernels as products, each half of them, and
+// so on.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/ops/row/op_builder.h"
 #include "codegen/ops/row/weight_parts.h"
 #include "codegen/passes/pass.h"
+#include "runtime/package/most_parts.h"
 
 namespace reprise::passes {
 
@@ -42,6 +46,11 @@ struct Branch {
 /// Products that become one.
 using Site = std::vector<Branch>;
 
+/// What products take together.
+struct Size {
+  int64_t bytes = 0, columns = 0;  // of the weights, and of the results
+};
+
 std::vector<ValueId> weights_of(const Site& site) {
   std::vector<ValueId> out;
   for (const Branch& b : site) out.push_back(b.weight());
@@ -55,17 +64,22 @@ class Merger {
   /// The products that can be merged, in the order of the graph.
   std::vector<Site> find() const {
     std::vector<Site> sites;
+    std::vector<Size> sizes;
     std::map<ValueId, std::vector<size_t>> by_operand;
     for (const auto& n : g_.nodes()) {
       if (!is_product(*n)) continue;
       std::vector<size_t>& known = by_operand[n->inputs[0]];
-      const auto site = std::ranges::find_if(known, [&](size_t s) { return fits(sites[s], *n); });
-      if (site != known.end()) {
-        sites[*site].push_back({{n.get()}});
-        continue;
+      const auto at =
+          std::ranges::find_if(known, [&](size_t s) { return fits(sites[s], sizes[s], *n); });
+      const size_t site = at == known.end() ? sites.size() : *at;
+      if (at == known.end()) {
+        known.push_back(site);
+        sites.emplace_back();
+        sizes.emplace_back();
       }
-      known.push_back(sites.size());
-      sites.push_back({{{n.get()}}});
+      sites[site].push_back({{n.get()}});
+      sizes[site].bytes += ops::weight_bytes(g_, n->inputs[1]);
+      sizes[site].columns += columns(n->outputs[0]);
     }
     remove_shared(sites);
     for (Site& site : sites) {
@@ -130,23 +144,22 @@ class Merger {
   }
 
   /// Whether the product can be merged with those of the site, which have the same left operand.
-  bool fits(const Site& site, const Node& n) const {
+  /// It is enough that its weight can be joined with the first: all others can be, too.
+  bool fits(const Site& site, const Size& size, const Node& n) const {
+    if (site.size() >= package::kMostParts) return false;
     const graph::Value& a = g_.value(site[0].result());
     const graph::Value& b = g_.value(n.outputs[0]);
     if (a.dtype != b.dtype ||
         !std::equal(a.shape.begin(), a.shape.end() - 1, b.shape.begin(), b.shape.end() - 1))
       return false;
-    std::vector<ValueId> weights = weights_of(site);
-    weights.push_back(n.inputs[1]);
-    int64_t bytes = 0, all_columns = columns(n.outputs[0]);
-    for (const ValueId w : weights) bytes += ops::weight_bytes(g_, w);
-    for (const Branch& other : site) all_columns += columns(other.result());
+    const std::array<ValueId, 2> weights{site[0].weight(), n.inputs[1]};
     Shape result = b.shape;
-    result.back() = Expr(all_columns);
+    result.back() = Expr(size.columns + columns(n.outputs[0]));
     const Expr count = element_count(result);
     const bool small =
         !count.is_const() || count.value() * static_cast<int64_t>(size_of(b.dtype)) <= most_bytes_;
-    return small && bytes <= most_bytes_ && ops::can_join(g_, weights, weight_axis(site[0]));
+    return small && size.bytes + ops::weight_bytes(g_, n.inputs[1]) <= most_bytes_ &&
+           ops::can_join(g_, weights, weight_axis(site[0]));
   }
 
   /// Removes products whose weights other nodes read, so that a device needs no second copy of
@@ -285,18 +298,80 @@ Status merge_kinds(Graph& g, int64_t most_bytes, const std::set<std::string>& ki
   return dce(g);
 }
 
-/// The kinds of sites in the order of the graph, and the products that merging each of them saves.
-std::vector<std::pair<std::string, int64_t>> kinds_of(Graph& g, int64_t most_bytes) {
-  std::vector<std::pair<std::string, int64_t>> out;
+struct Kind {
+  std::string name;
+  int64_t saved = 0;  // products, if its sites are merged
+};
+
+/// The kinds of sites in the order of the graph.
+std::vector<Kind> kinds_of(Graph& g, int64_t most_bytes) {
+  std::vector<Kind> out;
   const Merger merger(g, most_bytes);
   for (const Site& site : merger.find()) {
-    const std::string kind = merger.kind_of(site);
-    auto at = std::ranges::find(out, kind, &std::pair<std::string, int64_t>::first);
-    if (at == out.end()) at = out.insert(at, {kind, 0});
-    at->second += std::ssize(site) - 1;
+    std::string name = merger.kind_of(site);
+    auto at = std::ranges::find(out, name, &Kind::name);
+    if (at == out.end()) at = out.insert(at, {std::move(name), 0});
+    at->saved += std::ssize(site) - 1;
   }
   return out;
 }
+
+/// Chooses the kinds of sites that save as many kernels as products.
+class Choice {
+ public:
+  Choice(const Graph& g, int64_t most_bytes, const CountKernels& count)
+      : g_(g), most_bytes_(most_bytes), count_(count) {}
+
+  Result<std::set<std::string>> of(std::span<const Kind> kinds) {
+    RP_ASSIGN(kernels_, count_(g_));
+    RP_TRY(choose(kinds, true).status());
+    return std::move(chosen_);
+  }
+
+ private:
+  /// Each trial takes the time of one fusion. Kinds for which none is left stay apart.
+  static constexpr int kMostTrials = 16;
+
+  /// Whether all the kinds were chosen; if not, some of them may have been. If `may_pay` is false,
+  /// they are known not to pay together.
+  Result<bool> choose(std::span<const Kind> kinds, bool may_pay) {
+    if (may_pay) {
+      RP_ASSIGN(const bool pays, attempt(kinds));
+      if (pays) return true;
+    }
+    if (kinds.size() == 1) return false;
+    const size_t half = kinds.size() / 2;
+    RP_ASSIGN(const bool first, choose(kinds.first(half), true));
+    // All together do not pay, so that after one half that does, the other one does not.
+    RP_TRY(choose(kinds.subspan(half), !first).status());
+    return false;
+  }
+
+  Result<bool> attempt(std::span<const Kind> kinds) {
+    if (trials_ == kMostTrials) return false;
+    ++trials_;
+    std::set<std::string> more = chosen_;
+    int64_t saved = 0;
+    for (const Kind& kind : kinds) {
+      more.insert(kind.name);
+      saved += kind.saved;
+    }
+    const std::unique_ptr<Graph> trial = g_.clone();
+    RP_TRY(merge_kinds(*trial, most_bytes_, more));
+    RP_ASSIGN(const int64_t kernels, count_(*trial));
+    if (kernels_ - kernels < saved) return false;
+    kernels_ = kernels;
+    chosen_ = std::move(more);
+    return true;
+  }
+
+  const Graph& g_;
+  int64_t most_bytes_;
+  const CountKernels& count_;
+  int64_t kernels_ = 0;  // with the chosen kinds merged
+  std::set<std::string> chosen_;
+  int trials_ = 0;
+};
 
 }  // namespace
 
@@ -305,25 +380,13 @@ Status merge_products(PassContext& context) {
   int64_t most_bytes = context.option("bytes");
   if (const int64_t largest = context.option("split-weights", "bytes"); largest > 0)
     most_bytes = std::min(most_bytes, largest);
-  const auto kinds = kinds_of(g, most_bytes);
+  const std::vector<Kind> kinds = kinds_of(g, most_bytes);
   if (kinds.empty()) return {};
-  const CountKernels& count = context.count_kernels();
   std::set<std::string> chosen;
-  int64_t kernels = 0;
-  if (count) {
-    RP_ASSIGN(kernels, count(g));
-  }
-  for (const auto& [kind, saved] : kinds) {
-    std::set<std::string> more = chosen;
-    more.insert(kind);
-    if (count) {
-      const std::unique_ptr<Graph> trial = g.clone();
-      RP_TRY(merge_kinds(*trial, most_bytes, more));
-      RP_ASSIGN(const int64_t fewer, count(*trial));
-      if (kernels - fewer < saved) continue;
-      kernels = fewer;
-    }
-    chosen = std::move(more);
+  if (context.count_kernels()) {
+    RP_ASSIGN(chosen, Choice(g, most_bytes, context.count_kernels()).of(kinds));
+  } else {
+    for (const Kind& kind : kinds) chosen.insert(kind.name);
   }
   return chosen.empty() ? Status() : merge_kinds(g, most_bytes, chosen);
 }

@@ -15,12 +15,13 @@ namespace {
 
 class Decoder : private MetadataReader {
  public:
-  Decoder(const Bytes& metadata, Source source, uint64_t weights_offset, const std::string& where)
+  Decoder(const Bytes& metadata, Source source, const Header& header, const std::string& where)
       : MetadataReader(metadata.bytes.size()),
         where_(where),
         owner_(metadata.owner),
-        weights_offset_(weights_offset),
-        weights_bytes_(source.size() - weights_offset),
+        version_(header.version),
+        weights_offset_(header.weights_offset),
+        weights_bytes_(source.size() - header.weights_offset),
         stored_(std::make_shared<StoredWeights>(std::move(source))) {}
 
   Status package(const fb::Package& from, Package& to) {
@@ -161,7 +162,7 @@ class Decoder : private MetadataReader {
     const auto dtype = static_cast<DType>(from.dtype());
     if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
     to = HostTensor::borrow(dtype, std::move(dims), {}, nullptr);
-    if (from.factors() || from.parts()) return {};
+    if (from.factors() || has_parts(from)) return {};
     const uint64_t alignment = from.size() >= kLargeWeight ? kSegmentAlignment : kWeightAlignment;
     if (from.offset() > weights_bytes_ || from.size() > weights_bytes_ - from.offset()) {
       return malformed(describe(dtype, to.dims()) + " is outside the file");
@@ -170,18 +171,26 @@ class Decoder : private MetadataReader {
     return {};
   }
 
+  static bool has_parts(const fb::Segment& s) { return s.parts() && s.parts()->size() > 0; }
+
+  /// Those of the last weight of the package.
+  Status parts(const fb::Segment& from, Package& to) {
+    if (version_ < kPartsVersion)
+      return malformed("version " + std::to_string(version_) + " of the format has no parts");
+    if (from.factors() || from.packed() || from.strings() || from.offset() != 0 || from.hash() != 0)
+      return malformed("it has parts and bytes");
+    WeightParts& parts = to.parts[static_cast<uint32_t>(to.weight_hashes.size() - 1)];
+    parts.axis = from.axis();
+    return numbers(from.parts(), parts.segments);
+  }
+
   Status segments(const Table<fb::Segment>* from, Package& to) {
     std::vector<std::pair<uint64_t, uint64_t>> ranges;
     const auto one = [&](const fb::Segment& f, HostTensor& t) {
       const std::string where = "weight " + std::to_string(to.weight_hashes.size());
       to.weight_hashes.push_back(f.hash());
       RP_TRY(segment(f, t).with_context(where));
-      if (f.parts()) {
-        if (f.factors() || f.packed()) return malformed(where + " has parts and bytes");
-        WeightParts& parts = to.parts[static_cast<uint32_t>(to.weight_hashes.size() - 1)];
-        parts.axis = f.axis();
-        return numbers(f.parts(), parts.segments).with_context(where);
-      }
+      if (has_parts(f)) return parts(f, to).with_context(where);
       if (f.size() > 0 && !f.factors()) ranges.emplace_back(f.offset(), f.size());
       return Status();
     };
@@ -202,7 +211,7 @@ class Decoder : private MetadataReader {
   Status scaled(const Table<fb::Segment>& all, uint32_t index, Package& to) {
     const fb::Segment& from = *all.Get(index);
     if (from.base() >= all.size() || all.Get(from.base())->factors() ||
-        all.Get(from.base())->parts())
+        has_parts(*all.Get(from.base())))
       return malformed("weight " + std::to_string(from.base()) + " cannot be its base");
     const HostTensor& base = to.weights[from.base()];
     std::vector<int64_t> dims;
@@ -507,6 +516,7 @@ class Decoder : private MetadataReader {
   uint64_t scaled_bytes_ = 0;
   std::map<const fb::Attr*, std::shared_ptr<const Attr>> attrs_;
   std::shared_ptr<const void> owner_;
+  uint32_t version_;
   uint64_t weights_offset_, weights_bytes_;
   std::shared_ptr<StoredWeights> stored_;
 };
@@ -514,13 +524,13 @@ class Decoder : private MetadataReader {
 }  // namespace
 
 Result<std::shared_ptr<const Package>> decode(const Bytes& metadata, Source source,
-                                              uint64_t weights_offset, const std::string& where) {
+                                              const Header& header, const std::string& where) {
   constexpr unsigned kMaxDepth = 16;
   const auto* data = reinterpret_cast<const uint8_t*>(metadata.bytes.data());
   flatbuffers::Verifier verifier(data, metadata.bytes.size(), kMaxDepth);
   if (!fb::VerifyPackageBuffer(verifier)) return malformed("its metadata is malformed");
   auto package = std::make_shared<Package>();
-  Decoder decoder(metadata, std::move(source), weights_offset, where);
+  Decoder decoder(metadata, std::move(source), header, where);
   RP_TRY(decoder.package(*fb::GetPackage(data), *package));
   RP_TRY(verify(*package));
   return std::shared_ptr<const Package>(std::move(package));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "runtime/package/header.h"
 #include "runtime/package/package.h"
 #include "runtime/package/stored_weights.h"
 
@@ -15,10 +16,10 @@ inline Status as_corrupt(Status s) {
 }
 
 /// Checks and decodes the metadata, which must be aligned to kWeightAlignment and which the code
-/// borrows. The weights begin at `weights_offset` of the source. `where` names the package in
+/// borrows. The weights begin at header.weights_offset of the source. `where` names the package in
 /// messages.
 Result<std::shared_ptr<const Package>> decode(const Bytes& metadata, Source source,
-                                              uint64_t weights_offset, const std::string& where);
+                                              const Header& header, const std::string& where);
 
 /// Checks that the code of a kernel may be given to a driver.
 Status verify_code(const Predicate& needs, const plan::KernelCode& k);

@@ -15,6 +15,8 @@ static_assert(std::endian::native == std::endian::little, "files are little endi
 inline constexpr std::array<uint8_t, 8> kMagic{0x89, 'R', 'P', 'K', '\r', '\n', 0x1a, '\n'};
 inline constexpr uint32_t kVersion = 6;
 inline constexpr uint32_t kOldestVersion = 5;
+/// The first version in which a weight may consist of others.
+inline constexpr uint32_t kPartsVersion = 6;
 /// The alignment of weights in the file.
 inline constexpr uint64_t kWeightAlignment = 64;
 /// The alignment of weights of at least kLargeWeight bytes: a page.

@@ -2,22 +2,28 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <span>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "runtime/base/join.h"
 #include "runtime/package/code_store.h"
+#include "runtime/package/header.h"
+#include "runtime/package/most_parts.h"
 #include "runtime/package/stored_weights.h"
 
 namespace reprise::package {
 namespace {
 
-constexpr size_t kMostParts = 1024;
-
 /// Reads a weight from its beginning to its end. Small reads of the file are put together.
 class PartReader {
  public:
-  PartReader(const Package& p, uint32_t index) : p_(p), index_(index) {}
+  /// `most`: the bytes of the file to read at a time. Of a weight of any type, such pieces begin
+  /// and end at whole bytes of the file.
+  PartReader(const Package& p, uint32_t index, uint64_t most)
+      : p_(p), index_(index), most_(most / kWeightAlignment * kWeightAlignment) {}
 
   Status open() {
     form_ = p_.weights[index_];
@@ -39,13 +45,10 @@ class PartReader {
   }
 
  private:
-  /// Of a weight of any type, pieces begin and end at whole bytes of the file.
-  static constexpr uint64_t kBufferBytes = uint64_t{1} << 20;
-
   Status fill() {
     const uint64_t bytes = weight_bytes(form_);
     if (at_ == bytes) return internal_error("a part of a weight is too short");
-    buffer_.resize(std::min(kBufferBytes, bytes - at_));
+    buffer_.resize(std::min(most_, bytes - at_));
     RP_TRY(p_.stored_weights->read_at(p_, index_, at_, buffer_));
     hash_.add(buffer_);
     at_ += buffer_.size();
@@ -55,11 +58,52 @@ class PartReader {
 
   const Package& p_;
   uint32_t index_;
+  uint64_t most_;
   HostTensor form_;                  // with its bytes if all of them are in memory
   std::vector<std::byte> buffer_;    // or some of them
   std::span<const std::byte> rest_;  // what of them comes next
   uint64_t at_ = 0;                  // the bytes that were read
   PieceHash hash_;
+};
+
+/// Reads parts side by side: a line of each of them for every row. If there is one row, only one
+/// part is open at a time; the buffers of all open parts take kPieceBytes.
+class Lines {
+ public:
+  Lines(const Package& p, const WeightParts& from, uint64_t rows)
+      : p_(p), from_(from), rows_(rows) {}
+
+  Status next(std::span<std::byte> out) {
+    while (!out.empty()) {
+      if (rest_ == 0) RP_TRY(begin_line());
+      const uint64_t n = std::min<uint64_t>(rest_, out.size());
+      RP_TRY(open_[rows_ == 1 ? 0 : part_].next(out.first(n)));
+      out = out.subspan(n);
+      rest_ -= n;
+      if (rest_ == 0) part_ = (part_ + 1) % from_.segments.size();
+    }
+    return {};
+  }
+
+ private:
+  Status begin_line() {
+    const uint32_t segment = from_.segments[part_];
+    if (rows_ == 1) open_.clear();
+    if (rows_ == 1 || open_.size() == part_) {
+      const uint64_t readers = rows_ == 1 ? 1 : from_.segments.size();
+      open_.emplace_back(p_, segment, kPieceBytes / readers);
+      RP_TRY(open_.back().open());
+    }
+    rest_ = weight_bytes(p_.weights[segment]) / rows_;
+    return {};
+  }
+
+  const Package& p_;
+  const WeightParts& from_;
+  uint64_t rows_;
+  std::deque<PartReader> open_;  // which do not move
+  size_t part_ = 0;
+  uint64_t rest_ = 0;  // of the part's line
 };
 
 Status check_parts(const Package& p, const HostTensor& form, const WeightParts& parts) {
@@ -88,21 +132,17 @@ Status check_parts(const Package& p, const HostTensor& form, const WeightParts& 
 }  // namespace
 
 Status check_joined(const Package& p) {
-  // A small file must not make a session allocate much memory.
-  constexpr uint64_t kMostCopies = 16;
-  uint64_t apart = 0, joined = 0;
-  for (size_t i = 0; i < p.weights.size(); ++i) {
-    const bool has_parts = p.parts.contains(static_cast<uint32_t>(i));
-    (has_parts ? joined : apart) += weight_bytes(p.weights[i]);
-  }
+  // Weights of a model may be equal, and the package has these once. So a weight may have a part
+  // several times. What a small file describes is limited nevertheless: the number of parts is, and
+  // no two weights have the same parts.
+  std::set<std::tuple<uint32_t, std::vector<int64_t>, std::vector<uint32_t>>> known;
   for (const auto& [index, parts] : p.parts) {
     const std::string where = "weight " + std::to_string(index);
     if (index >= p.weights.size()) return corrupt_package(where + " does not exist");
     RP_TRY(check_parts(p, p.weights[index], parts).with_context(where));
+    if (!known.emplace(parts.axis, p.weights[index].dims(), parts.segments).second)
+      return corrupt_package(where + ": another weight has the same parts");
   }
-  if (joined / kMostCopies > apart)
-    return corrupt_package("joined weights take more than " + std::to_string(kMostCopies) +
-                           " times the memory of their parts");
   return {};
 }
 
@@ -126,26 +166,11 @@ Status read_joined(const Package& p, uint32_t index, uint64_t unit, std::vector<
     RP_ASSIGN(const HostTensor weight, load_joined(p, index));
     return use(0, weight.bytes());
   }
-  const uint64_t rows = rows_before(form.dims(), from.axis);
-  std::deque<PartReader> parts;  // which do not move
-  for (const uint32_t s : from.segments) {
-    parts.emplace_back(p, s);
-    RP_TRY(parts.back().open());
-  }
+  Lines lines(p, from, rows_before(form.dims(), from.axis));
   scratch.resize(kPieceBytes);
-  size_t part = 0;
-  uint64_t rest = weight_bytes(p.weights[from.segments[0]]) / rows;  // of the part's line
   for (uint64_t at = 0; at < size; at += most) {
     const auto piece = std::span(scratch).first(std::min(most, size - at));
-    for (std::span<std::byte> out = piece; !out.empty();) {
-      const uint64_t n = std::min<uint64_t>(rest, out.size());
-      RP_TRY(parts[part].next(out.first(n)));
-      out = out.subspan(n);
-      rest -= n;
-      if (rest > 0) continue;
-      part = (part + 1) % parts.size();
-      rest = weight_bytes(p.weights[from.segments[part]]) / rows;
-    }
+    RP_TRY(lines.next(piece));
     RP_TRY(use(at, piece));
   }
   return {};

@@ -66,7 +66,7 @@ Result<std::shared_ptr<const Package>> read_source(Source source, const std::str
   if (hash_bytes(metadata.bytes) != h.metadata_hash) {
     return corrupt_package("is damaged: its metadata does not match its checksum");
   }
-  auto package = decode(metadata, std::move(source), h.weights_offset, where);
+  auto package = decode(metadata, std::move(source), h, where);
   if (!package.ok()) return as_corrupt(package.status());
   return package;
 }

@@ -87,7 +87,8 @@ bool is_candidate(const HostTensor& t) {
 std::vector<std::optional<Scaled>> find_scaled(const Package& p) {
   std::vector<std::optional<Scaled>> out(p.weights.size());
   std::vector<bool> of_host(p.weights.size(), false), taken(p.weights.size(), false);
-  for (const plan::Weight& w : p.host_plan.weights) of_host[w.segment] = true;
+  for (const plan::Weight& w : p.host_plan.weights)
+    of_host[w.segment] = !p.parts.contains(w.segment);  // which has no bytes
   for (size_t i = 0; i < p.weights.size(); ++i) {
     if (of_host[i] || !is_candidate(p.weights[i])) continue;
     for (uint32_t base = 0; base < p.weights.size() && !out[i]; ++base) {

@@ -12,6 +12,7 @@
 #include "codegen/onnx/importer.h"
 #include "runtime/session/session.h"
 #include "tests/support/onnx_writer.h"
+#include "tests/support/paths.h"
 
 namespace reprise {
 namespace {
@@ -133,7 +134,7 @@ bool host_has_parts_of(const package::Package& p, const std::string& name) {
   return false;
 }
 
-std::vector<HostTensor> results(const std::shared_ptr<package::Package>& package,
+std::vector<HostTensor> results(const std::shared_ptr<const package::Package>& package,
                                 const std::shared_ptr<Device>& device, const HostTensor& x) {
   auto session = Session::create(package, device);
   EXPECT_TRUE(session.ok()) << session.status().message();
@@ -229,6 +230,49 @@ TEST(MergedWeights, WeightsThatOthersReadStayApart) {
   const auto p = compiled(w, vulkan());
   ASSERT_TRUE(p);
   for (const auto& name : merged(*p)) EXPECT_EQ(name.find("w1"), std::string::npos) << name;
+}
+
+/// Compiles the model to a file and runs what the file has on a device and on the host. Returns how
+/// many parts the weights that consist of others have.
+std::vector<size_t> parts_after_a_run(const OnnxWriter& model, const HostTensor& x) {
+  const auto p = compiled(model, vulkan());
+  if (!p) return {};
+  std::vector<size_t> parts;
+  for (const auto& [index, weight] : p->parts) parts.push_back(weight.segments.size());
+  const test::TempDir folder;
+  const std::string path = folder / "model.rpk";
+  const Status written = package::write(*p, path);
+  EXPECT_TRUE(written.ok()) << written.message();
+  const auto back = package::read(path);
+  EXPECT_TRUE(back.ok()) << back.status().message();
+  const auto opened = open_device("vulkan");
+  if (!back.ok() || !opened.ok()) return parts;
+  const auto a = results(*back, opened->device, x), b = results(*back, nullptr, x);
+  EXPECT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (int64_t at = 0; at < a[i].count(); ++at)
+      EXPECT_NEAR(a[i].data<float>()[at], b[i].data<float>()[at], 1e-4F) << at;
+  }
+  return parts;
+}
+
+TEST(MergedWeights, HaveNoMorePartsThanAPackageAllows) {
+  constexpr int64_t kProducts = 1100;
+  OnnxWriter w(23);
+  w.input("x", DType::F32, {4, 64}).output("y", DType::F32, {4, 8 * kProducts});
+  std::vector<std::string> all;
+  for (int64_t i = 0; i < kProducts; ++i) {
+    const std::string n = std::to_string(i);
+    w.initializer("w" + n,
+                  test::float_tensor({64, 8}, 1e-4F, -0.02F + 1e-5F * static_cast<float>(i)));
+    w.node("MatMul", {"x", "w" + n}, {"m" + n});
+    all.push_back("m" + n);
+  }
+  OnnxWriter::NodeOptions columns;
+  columns.attrs.set("axis", int64_t{1});
+  w.node("Concat", all, {"y"}, columns);
+  EXPECT_EQ(parts_after_a_run(w, test::float_tensor({4, 64}, 0.002F, -0.2F)),
+            (std::vector<size_t>{1024, 76}));
 }
 
 }  // namespace

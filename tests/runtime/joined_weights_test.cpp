@@ -10,6 +10,10 @@
 #include "tests/runtime/sample_package.h"
 #include "tests/support/paths.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace reprise::package {
 namespace {
 
@@ -111,10 +115,10 @@ TEST_F(JoinedWeights, AreReadFromTheirParts) {
 }
 
 TEST_F(JoinedWeights, TakeNoSpaceInTheFile) {
-  add_joined(p_, DType::F32, {512, 0}, 1, {512, 512});
+  const uint32_t index = add_joined(p_, DType::F32, {512, 0}, 1, {512, 512});
   ASSERT_TRUE(written());
   const auto with = fs::file_size(path_);
-  p_.parts.clear();
+  p_.parts.erase(index);
   p_.weights.pop_back();
   ASSERT_TRUE(written());
   EXPECT_LE(with, fs::file_size(path_) + 8192);
@@ -154,6 +158,60 @@ TEST_F(JoinedWeights, DamageOfAPartIsFound) {
   EXPECT_EQ(read_weight(**back, index, 4, scratch, ignore).code(), Code::CorruptPackage);
 }
 
+/// Models may have many equal weights, which a package has once.
+TEST_F(JoinedWeights, MayHaveOnePartManyTimes) {
+  const uint32_t index = add_joined(p_, DType::F32, {8, 0}, 1, {8, 4});
+  p_.parts.at(index).segments.assign(1024, p_.parts.at(index).segments[0]);
+  p_.weights[index] = HostTensor::borrow(DType::F32, {8, 8192}, {}, nullptr);
+  const auto back = written();
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(in_pieces(*back, index, 4) == expected(p_, index));
+}
+
+#ifdef __GLIBC__
+/// The bytes that are allocated.
+size_t allocated() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST_F(JoinedWeights, AreReadWithLittleMemory) {
+  constexpr int64_t kParts = 64, kRows = 16, kColumns = 16384;
+  if (allocated() == 0) GTEST_SKIP() << "this allocator does not count";
+  for (const uint32_t axis : {0U, 1U}) {
+    const uint32_t index = add_joined(p_, DType::F32, {kRows, kColumns}, axis, {1, 1});
+    WeightParts& parts = p_.parts.at(index);
+    parts.segments.assign(kParts, parts.segments[0]);
+    p_.weights[parts.segments[0]] = HostTensor(DType::F32, {kRows, kColumns});
+    std::vector<int64_t> dims{kRows, kColumns};
+    dims[axis] *= kParts;
+    p_.weights[index] = HostTensor::borrow(DType::F32, dims, {}, nullptr);
+    const auto back = written();
+    ASSERT_TRUE(back);
+    std::vector<std::byte> scratch;
+    const size_t before = allocated();
+    size_t most = 0;
+    const Status s = read_weight(*back, index, 4, scratch, [&](uint64_t, const auto&) {
+      most = std::max(most, allocated() - before);
+      return Status();
+    });
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_LT(most, size_t{12} << 20) << axis;
+  }
+}
+#endif
+
+/// The file has a weight as the product of another one and factors, but not of one without bytes.
+TEST_F(JoinedWeights, AreNoBaseOfOthers) {
+  const uint32_t index = add_joined(p_, DType::F32, {64, 0}, 1, {256, 256});
+  p_.host_plan.weights[0].segment = index;
+  const auto back = written();
+  ASSERT_TRUE(back);
+  const auto loaded = load_weight(*back, 0);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_TRUE(std::ranges::equal(loaded->bytes(), p_.weights[0].bytes()));
+}
+
 TEST_F(JoinedWeights, UnsoundOnesAreRefused) {
   struct Wrong {
     const char* what;
@@ -178,10 +236,16 @@ TEST_F(JoinedWeights, UnsoundOnesAreRefused) {
        [](Package&, WeightParts&, HostTensor& form) {
          form = HostTensor::borrow(DType::F32, {8, 25}, {}, nullptr);
        }},
-      {"16 times",
+      {"do not fit",
        [](Package&, WeightParts& w, HostTensor& form) {
-         w.segments.assign(1000, w.segments[1]);
-         form = HostTensor::borrow(DType::F32, {8, 4096000}, {}, nullptr);
+         w.segments.assign(1025, w.segments[0]);
+         form = HostTensor::borrow(DType::F32, {8, 8200}, {}, nullptr);
+       }},
+      {"the same parts",
+       [](Package& p, WeightParts& w, HostTensor& form) {
+         const HostTensor same = form;
+         p.parts[static_cast<uint32_t>(p.weights.size())] = w;
+         p.weights.push_back(same);
        }},
   };
   for (const Wrong& wrong : cases) {

@@ -197,9 +197,14 @@ TEST_F(PackageFile, RoundTrip) {
     EXPECT_EQ(b.weights[i].dims(), a.weights[i].dims());
     const auto loaded = load_weight(b, i);
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-    expect_equal(a.weights[i], *loaded);
-    EXPECT_EQ(b.weight_hashes[i], hash_bytes(a.weights[i].bytes()));
+    const auto before = load_weight(a, i);
+    ASSERT_TRUE(before.ok()) << before.status().message();
+    expect_equal(*before, *loaded);
+    const bool has_parts = a.parts.contains(static_cast<uint32_t>(i));
+    EXPECT_EQ(b.weight_hashes[i], has_parts ? 0 : hash_bytes(a.weights[i].bytes()));
   }
+  ASSERT_EQ(b.parts.size(), 1u);
+  EXPECT_EQ(b.parts.at(6).segments, a.parts.at(6).segments);
   expect_equal(a.host_plan, b.host_plan, a.io);
   ASSERT_EQ(b.variants.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
@@ -320,14 +325,93 @@ TEST_F(PackageFile, OtherFiles) {
 }
 
 TEST_F(PackageFile, OlderVersions) {
-  for (const auto& [version, is_read] : {std::pair{4, false}, {5, true}, {6, true}}) {
-    auto bytes = sample_bytes();
-    ASSERT_EQ(bytes[8], 6);
-    bytes[8] = static_cast<char>(version);
-    Aligned memory(bytes);
-    memory.stamp();
-    EXPECT_EQ(memory.read().ok(), is_read) << version;
+  Package without_parts = sample_package();
+  without_parts.parts.clear();
+  without_parts.weights.pop_back();
+  for (const bool has_parts : {false, true}) {
+    const std::string name = path("old.rpk");
+    ASSERT_TRUE(write(has_parts ? sample_package() : without_parts, name).ok());
+    std::ifstream in(name, std::ios::binary);
+    const std::vector<char> written{std::istreambuf_iterator<char>(in), {}};
+    for (const auto& [version, is_read] : {std::pair{4, false}, {5, !has_parts}, {6, true}}) {
+      auto bytes = written;
+      ASSERT_EQ(bytes[8], 6);
+      bytes[8] = static_cast<char>(version);
+      Aligned memory(bytes);
+      memory.stamp();
+      const auto p = memory.read();
+      EXPECT_EQ(p.ok(), is_read) << version;
+      if (version != 5 || p.ok()) continue;
+      EXPECT_NE(p.status().message().find("version 5 of the format has no parts"),
+                std::string::npos)
+          << p.status().message();
+    }
   }
+}
+
+/// The table of a segment in the metadata of a package.
+class SegmentTable {
+ public:
+  SegmentTable(const Aligned& memory, size_t index) : memory_(memory) {
+    const size_t root = sizeof(Header) + number<uint32_t>(sizeof(Header));
+    const size_t segments = target(field(root, kSegments));
+    table_ = target(segments + 4 + 4 * index);
+  }
+  /// Gives a field the place of another one, whose number it has then.
+  void alias(size_t name, size_t other) const {
+    std::memcpy(memory_.at(entry(table_, name)), memory_.at(entry(table_, other)), 2);
+  }
+  /// The place of a field in the metadata.
+  size_t at(size_t name) const { return field(table_, name); }
+  /// What it refers to.
+  size_t of(size_t name) const { return target(at(name)); }
+
+ private:
+  static constexpr size_t kSegments = 3;
+  template <typename T>
+  T number(size_t at) const {
+    T out{};
+    std::memcpy(&out, memory_.at(at), sizeof out);
+    return out;
+  }
+  size_t target(size_t at) const { return at + number<uint32_t>(at); }
+  size_t entry(size_t table, size_t name) const {
+    return table - static_cast<size_t>(number<int32_t>(table)) + 4 + 2 * name;
+  }
+  size_t field(size_t table, size_t name) const {
+    const auto offset = number<uint16_t>(entry(table, name));
+    EXPECT_NE(offset, 0) << name;
+    return table + offset;
+  }
+
+  const Aligned& memory_;
+  size_t table_ = 0;
+};
+
+TEST_F(PackageFile, WeightsWithPartsAndBytesAreRefused) {
+  // The numbers of the schema.
+  constexpr size_t kDtype = 0, kOffset = 2, kSize = 3, kHash = 4, kParts = 10;
+  const auto bytes = sample_bytes();
+  const auto refused = [&](const std::string& text, const auto& change) {
+    Aligned memory(bytes);
+    change(memory, SegmentTable(memory, 6));
+    memory.stamp();
+    const auto p = memory.read();
+    ASSERT_FALSE(p.ok()) << text;
+    EXPECT_EQ(p.status().code(), Code::CorruptPackage);
+    EXPECT_NE(p.status().message().find(text), std::string::npos) << p.status().message();
+  };
+  for (const size_t name : {kOffset, kHash}) {
+    refused("it has parts and bytes",
+            [&](const Aligned&, const SegmentTable& segment) { segment.alias(name, kSize); });
+  }
+  refused("string[2,9] has 72 bytes", [&](const Aligned& memory, const SegmentTable& segment) {
+    *memory.at(segment.at(kDtype)) = static_cast<std::byte>(DType::String);
+  });
+  // An empty list says that the file has the bytes, which are those of another weight here.
+  refused("overlap", [&](const Aligned& memory, const SegmentTable& segment) {
+    std::memset(memory.at(segment.of(kParts)), 0, 4);
+  });
 }
 
 TEST_F(PackageFile, AnyFlippedByteOfHeaderOrMetadataIsFound) {
@@ -350,6 +434,12 @@ TEST_F(PackageFile, AnyFlippedByteOfHeaderOrMetadataIsFound) {
 /// Uses whatever a reader let through, as an executor would.
 void use(const Package& p) {
   (void)verify_weights(p);
+  for (const auto& [index, parts] : p.parts) {
+    std::vector<std::byte> scratch;
+    const auto ignore = [](uint64_t, std::span<const std::byte>) { return Status(); };
+    (void)load_weight(p, index);
+    (void)read_weight(p, index, 4, scratch, ignore);
+  }
   std::vector<const plan::Plan*> plans{&p.host_plan};
   for (const Variant& v : p.variants) plans.push_back(&v.plan);
   for (const plan::Plan* plan : plans) {

@@ -177,9 +177,14 @@ inline Package sample_package() {
   for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 97);
   HostTensor words(DType::String, {3});
   words.mutable_strings() = {"alpha", "", "gamma"};
-  p.weights = {HostTensor::from(DType::F32, {64, 512}, w), HostTensor(DType::F32, {32}),
-               HostTensor(DType::F32, {0, 4}), words,
-               HostTensor::from<uint8_t>(DType::U8, {3}, {1, 2, 3})};
+  p.weights = {HostTensor::from(DType::F32, {64, 512}, w),
+               HostTensor(DType::F32, {32}),
+               HostTensor(DType::F32, {0, 4}),
+               words,
+               HostTensor::from<uint8_t>(DType::U8, {3}, {1, 2, 3}),
+               HostTensor::from<float>(DType::F32, {2, 3}, {1, 2, 3, 4, 5, 6}),
+               HostTensor::borrow(DType::F32, {2, 9}, {}, nullptr)};
+  p.parts[6] = {1, {5, 5, 5}};
   Variant cpu;
   cpu.name = "vulkan-cpu";
   cpu.predicate.needs_int64 = cpu.predicate.cpu_type = true;
