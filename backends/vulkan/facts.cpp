@@ -1,7 +1,7 @@
 #include "backends/vulkan/facts.h"
 
 #include "backends/vulkan/external_memory.h"
-#include "backends/vulkan/float_controls.h"
+#include "backends/vulkan/float_modes.h"
 #include "backends/vulkan/workarounds.h"
 
 #include <algorithm>

@@ -1,9 +1,14 @@
-// Adapts the float execution modes of SPIR-V modules to the modes that a device supports.
+// Which float execution modes a device takes, by what its driver says of them, and SPIR-V modules
+// with only these modes.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+// Declared here, so that tests which load Vulkan under its own names can include this header.
+struct VkPhysicalDeviceDriverProperties;
+struct VkPhysicalDeviceFloatControlsProperties;
 
 namespace reprise::vulkan {
 
@@ -20,6 +25,17 @@ struct FloatModes {
   FloatWidths subnormals = {};      // DenormPreserve
   FloatWidths nearest = {};         // RoundingModeRTE
 };
+
+struct FloatControls {
+  FloatModes modes = {};  // that modules are to declare
+  /// With these modes, conversions to fp16 round to nearest even and keep subnormal numbers.
+  bool exact_halves = false;
+};
+
+/// Drivers may demand that several widths have one mode. A mode is then declared for all of them or
+/// for none. `float64`: modules may compute with doubles.
+FloatControls float_controls(const VkPhysicalDeviceFloatControlsProperties& offered,
+                             const VkPhysicalDeviceDriverProperties& driver, bool float64);
 
 /// Removes the modes of FloatModes that the device lacks from a module, and their capabilities if
 /// no mode is left. Emitters write the modes into every module that may need them, but Vulkan

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/vulkan/float_controls.h"
 
 namespace reprise::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "backends/vulkan/float_controls.h"
+#include "backends/vulkan/float_modes.h"
 
 #include <gtest/gtest.h>
 
