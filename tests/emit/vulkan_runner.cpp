@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-
 namespace reprise::test {
 namespace {
 
