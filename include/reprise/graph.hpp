@@ -133,6 +133,7 @@ class Graph {
  private:
   static std::vector<const char*> texts_of(const std::vector<std::string>& strings) {
     std::vector<const char*> out;
+    out.reserve(strings.size());
     for (const std::string& s : strings) out.push_back(s.c_str());
     return out;
   }
