@@ -91,6 +91,7 @@ Result<size_t> size_column(const std::vector<Line>& lines, const std::string& co
   const Line& first = lines.front();
   if (column.empty()) {
     if (const auto at = named(first, "size")) return *at;
+    if (first.fields.size() == 1) return 0;
     if (const auto at = only_numbers(lines.back())) return *at;
     return invalid_input("'" + file + "' has several columns (" + names_in(first) +
                          "); --column names the one with sizes");
