@@ -434,7 +434,9 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.check_kernels = options.check_kernels;
   o.slice_ns = options.slice_us * 1000;
   o.cache_dir = default_backend_options().cache_dir;
-  o.log = [](Severity, const std::string& message) { note(message); };
+  o.log = [verbose = options.verbose](Severity severity, const std::string& message) {
+    if (verbose || severity != Severity::Info) note(message);
+  };
   RP_ASSIGN(std::unique_ptr<Session> session, [&] {
     const Waiting waiting(builds_kernels(device.info, model.path));
     return Session::create(model.package, device.device, o);

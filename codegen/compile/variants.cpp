@@ -411,6 +411,7 @@ Status add_plan(CompileContext& model, const lower::Fusion& general, PlanRequest
   CompileReport report;
   CompileContext context(*g, model, options, report);
   context.state_count = model.state_count;
+  context.forms = model.forms;
   context.device_bodies.share(model.model, *g);
   RP_ASSIGN(lower::Fusion portable, lower::fuse(*g, fusion_options(context)));
   if (request.automatic) {
