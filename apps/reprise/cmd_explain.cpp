@@ -145,6 +145,8 @@ Json kernels_json(const package::Package& p, Table& table, MachineCodeReader& re
   };
   for (const package::Variant& v : p.variants) {
     add(v.name, {}, v);
+    for (const package::SizedPlan& plan : v.plans)
+      add(v.name, package::describe_sizes(plan.sizes, p.io.symbols), plan);
     for (const package::DeviceBody& body : v.bodies) add(v.name, body.name, body);
   }
   return out;
