@@ -47,6 +47,7 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   optional.insert(facts.optional_inputs.begin(), facts.optional_inputs.end());
   for (const std::string& name : optional) o.optional_inputs.push_back({name});
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
+  RP_ASSIGN(o.plans, parse_plans(plans));
   RP_ASSIGN(o.precision, parse_precision(precision));
   RP_ASSIGN(o.states, parse_states(states));
   for (const std::string& text : images) {
@@ -130,6 +131,13 @@ void add_interface(CLI::App& command, CommonOptions& o) {
       .add_option("--range", o.ranges,
                   "NAME=MIN..MAX: limits the size of the dynamic dims of this name, as in "
                   "batch=1..64. Runs with other sizes are refused")
+      ->allow_extra_args(false);
+  command
+      .add_option("--plan", o.plans,
+                  "NAME=SIZE or NAME=MIN..MAX, several with commas between them: a plan with "
+                  "kernels for these sizes, as in sequence=1, sequence=2..16 and sequence=17... A "
+                  "run uses the first that serves its sizes, or else the plan for all sizes. auto: "
+                  "the compiler decides; none: one plan for all sizes")
       ->allow_extra_args(false);
   command
       .add_option("--optional-input", o.optional_inputs,
@@ -426,7 +434,9 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.check_kernels = options.check_kernels;
   o.slice_ns = options.slice_us * 1000;
   o.cache_dir = default_backend_options().cache_dir;
-  o.log = [](Severity, const std::string& message) { note(message); };
+  o.log = [verbose = options.verbose](Severity severity, const std::string& message) {
+    if (verbose || severity != Severity::Info) note(message);
+  };
   RP_ASSIGN(std::unique_ptr<Session> session, [&] {
     const Waiting waiting(builds_kernels(device.info, model.path));
     return Session::create(model.package, device.device, o);

@@ -48,6 +48,7 @@ struct CommonOptions {
   uint64_t slice_us = 0;
   std::vector<std::string> shapes;
   std::vector<std::string> ranges;  // codegen/graph/size_options.h
+  std::vector<std::string> plans;   // likewise
   std::vector<std::string> states;  // "INPUT=OUTPUT"
   std::vector<std::string> optional_inputs;
   std::vector<std::string> values;  // codegen/graph/size_options.h

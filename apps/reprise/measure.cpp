@@ -20,6 +20,7 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
     RunStats stats;
     const double before = now_ms();
     RP_TRY(session.run(bindings, {}, &stats).status());
+    m.plan = stats.plan;
     if (i < 0) continue;
     total.push_back(now_ms() - before);
     submit.push_back(stats.host_submit_us);
@@ -83,7 +84,7 @@ Status device_times(const Model& model, const OpenedDevice& device, const InputS
   }
   m.device_ms = median(sums);
   m.timed_run_ms = median(totals);
-  add_launches(session->plan(), {}, by_launch, first, m);
+  add_launches(session->plan(m.plan), {}, by_launch, first, m);
   for (const package::DeviceBody* body : bodies_of(model, *session))
     add_launches(body->plan, body->name, by_launch, first, m);
   return {};
@@ -149,7 +150,7 @@ Result<Measurement> measure(const Model& model, const OpenedDevice& device, cons
   RP_ASSIGN(std::vector<HostTensor> outputs, run_session(*session, inputs));
   m.first_run_ms = now_ms() - loaded;
   RP_TRY(timed_runs(*session, inputs, options, m));
-  const StepCounts counts = count_steps(session->plan());
+  const StepCounts counts = count_steps(session->plan(m.plan));
   m.kernels = counts.kernels;
   m.dispatches = counts.launches;
   m.host_calls = counts.host_calls;

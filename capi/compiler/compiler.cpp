@@ -18,7 +18,7 @@ using namespace reprise::capi;
 template <>
 inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
     offsetof(reprise_compile_options, ranges), offsetof(reprise_compile_options, pass_options),
-    offsetof(reprise_compile_options, optional_inputs)};
+    offsetof(reprise_compile_options, optional_inputs), offsetof(reprise_compile_options, plans)};
 
 namespace {
 
@@ -55,7 +55,7 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   for (const std::string& image : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(image));
   }
-  std::vector<std::string> ranges, shapes, states, pass_options, optional, values;
+  std::vector<std::string> ranges, shapes, states, pass_options, optional, values, plans;
   RP_TRY(append(given.ranges, given.range_count, "ranges", ranges));
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
   RP_TRY(append(given.shapes, given.shape_count, "shapes", shapes));
@@ -68,6 +68,8 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   for (std::string& name : optional) o.optional_inputs.push_back({std::move(name)});
   RP_TRY(append(given.values, given.value_count, "values", values));
   RP_ASSIGN(o.values, parse_values(values));
+  RP_TRY(append(given.plans, given.plan_count, "plans", plans));
+  RP_ASSIGN(o.plans, parse_plans(plans));
   o.keep_source = given.keep_source != 0;
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;

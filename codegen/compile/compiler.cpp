@@ -117,6 +117,10 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
                                        const CompileOptions& options, const ParsedOptions& parsed,
                                        CompileReport* report) {
   graph::Graph& g = *model;
+  if (options.choose_schedule && options.plans.kind == PlanChoice::Kind::Given)
+    return Status(Code::Usage,
+                  "schedules are chosen by measurement for one plan; compile without "
+                  "--plan, or without --mode max-autotune");
   if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
   CompileReport unused;
   CompileReport& out = report != nullptr ? *report : unused;
@@ -144,6 +148,8 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
   RP_TRY(store_input_values(options, context.weights, p.io));
   describe_images(options.images, p.io);
   adopt_interface(p.io, p.host_plan);
+  RP_ASSIGN(PlanRequests plans, requested_plans(g, options.plans));
+  g.likely_sizes = std::move(plans.others);
   const lower::FusionOptions fusing = fusion_options(context);
   RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));
   context.end_pass(std::string(kFusionPass));
@@ -157,7 +163,7 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
   p.explanation.launches_unfused = count_launches(unfused);
   explain_unfused(fusion, p.explanation);
   context.end_pass("explain");
-  RP_TRY(build_variants(context, fusion, p));
+  RP_TRY(build_variants(context, fusion, plans.plans, p));
   context.end_variants();
   out.images = {};
   RP_TRY(nvrtc::compile_images(p.variants, options, out.images));

@@ -237,6 +237,14 @@ Status DeviceBodies::add_entry(CompileContext& context, const Node& n, const std
   return {};
 }
 
+void DeviceBodies::share(const Graph& model, const Graph& copy) {
+  auto to = copy.nodes().begin();
+  for (const auto& n : model.nodes()) {
+    if (const Use* use = of(*n)) uses_.insert_or_assign(to->get(), Use(*use));
+    ++to;
+  }
+}
+
 const DeviceBodies::Use* DeviceBodies::of(const Node& n) const {
   const auto at = uses_.find(&n);
   return at == uses_.end() ? nullptr : &at->second;

@@ -78,6 +78,13 @@ plan::BufferId PlanBuffers::packed(ValueId v, const lower::PackedOperand& form) 
   return id;
 }
 
+std::vector<std::pair<ValueId, plan::Packing>> PlanBuffers::packings() const {
+  std::vector<std::pair<ValueId, plan::Packing>> out;
+  out.reserve(packed_.size());
+  for (const auto& [form, buffer] : packed_) out.push_back(form);
+  return out;
+}
+
 plan::BufferId PlanBuffers::add_scratch(const lower::ScratchBuffer& s) {
   return p_.buffers.push_back(
       {g_.value(s.of).name + " (scratch)", intermediate(s.shape), -1, s.dtype, s.shape});

@@ -21,6 +21,8 @@ class PlanBuffers {
   plan::BufferId of(graph::ValueId v);
   /// A constant in the packed form that a kernel reads.
   plan::BufferId packed(graph::ValueId v, const lower::PackedOperand& form);
+  /// The packed forms so far.
+  std::vector<std::pair<graph::ValueId, plan::Packing>> packings() const;
   plan::BufferId add_scratch(const lower::ScratchBuffer& s);
 
  private:

@@ -1,11 +1,14 @@
 #include "codegen/compile/variants.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "codegen/compile/device_plan.h"
+#include "codegen/compile/host_plan.h"
 #include "codegen/compile/lower_all.h"
 #include "codegen/compile/targets.h"
 #include "codegen/lower/problems/contraction.h"
@@ -135,8 +138,7 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
                           std::vector<ScheduleChoice>& schedules) {
   package::Variant v = first;
   v.name = target.name;
-  v.predicate = target.predicate;
-  for (package::DeviceBody& body : v.bodies) body.predicate = target.predicate;
+  package::for_each_plan(v, [&](package::CompiledPlan& p) { p.predicate = target.predicate; });
   const size_t n = schedules.size();
   for (size_t i = 0; i < n; ++i) {
     if (schedules[i].site.variant != first.name) continue;
@@ -270,10 +272,9 @@ void raise_shared_bytes(const plan::Plan& plan, uint32_t& bytes) {
 void lower_shared_bytes(package::Variant& v) {
   if (v.predicate.api != Api::Cuda) return;
   uint32_t bytes = kStaticSharedBytes;
-  raise_shared_bytes(v.plan, bytes);
-  for (const package::DeviceBody& body : v.bodies) raise_shared_bytes(body.plan, bytes);
-  v.predicate.shared_bytes = bytes;
-  for (package::DeviceBody& body : v.bodies) body.predicate.shared_bytes = bytes;
+  package::for_each_plan(
+      v, [&](const package::CompiledPlan& p) { raise_shared_bytes(p.plan, bytes); });
+  package::for_each_plan(v, [&](package::CompiledPlan& p) { p.predicate.shared_bytes = bytes; });
 }
 
 size_t launch_count(const plan::Plan& plan) {
@@ -327,6 +328,124 @@ class BodyPlans {
   std::deque<GraphPlans> plans_;
 };
 
+/// Whether a variant gets the plans of the one before it: they differ only in the architecture. A
+/// caller that chooses schedules does so for each variant.
+bool repeats_variant(const CompileContext& context, const package::Package& p, size_t variant,
+                     const Predicate& predicate) {
+  return variant > 0 && !context.options.choose_schedule &&
+         share_plan(p.variants[variant - 1].predicate, predicate);
+}
+
+/// The interface for which the probes of a plan are made: with the sizes that it serves.
+plan::Interface sized_interface(const plan::Interface& io, const graph::Graph& g) {
+  plan::Interface out = io;
+  out.symbols = g.symbols;
+  return out;
+}
+
+/// The options of a plan for some sizes. Its kernels are shown with the sizes.
+CompileOptions options_of_plan(const CompileContext& context, const std::string& sizes) {
+  CompileOptions out = context.options;
+  out.choose_schedule = nullptr;
+  out.fusion_decisions.reset();
+  if (out.on_kernel)
+    out.on_kernel = [outer = out.on_kernel, sizes](const std::string& variant,
+                                                   const auto&... rest) {
+      outer(variant + " " + sizes, rest...);
+    };
+  return out;
+}
+
+std::string one_digit(double x) {
+  const auto tenths = static_cast<int64_t>(std::lround(std::min(x, 1e6) * 10));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+/// Whether the compiler may add plans: nobody looks at the kernels of one plan or chooses them.
+bool wants_plans(const CompileOptions& options) {
+  return options.plans.kind == PlanChoice::Kind::Automatic && !options.choose_schedule &&
+         !options.fusion_decisions && !options.hooks;
+}
+
+/// The schedules of the kernels by the first result of their anchors.
+std::map<graph::ValueId, std::string> schedules_of(CompileContext& context,
+                                                   const lower::Fusion& fusion,
+                                                   const lower::Target& target) {
+  std::map<graph::ValueId, std::string> out;
+  for (const lower::Group& group : fusion.groups) {
+    if (group.kind != lower::GroupKind::Contraction && group.kind != lower::GroupKind::Attention)
+      continue;
+    const auto lowered = context.lowerings.kernels_of(group, target);
+    if (lowered.ok() && !(*lowered)->choices.empty())
+      out.emplace(group.anchor->outputs[0], (*lowered)->choices[0].schedule);
+  }
+  return out;
+}
+
+/// How many times faster than those of the plan for all sizes the products and attentions of a
+/// plan are, at its sizes and by their estimated costs.
+double times_faster(const std::map<graph::ValueId, std::string>& general, CompileContext& context,
+                    const lower::Fusion& fusion, const lower::Target& target) {
+  double own = 0, others = 0;
+  for (const lower::Group& group : fusion.groups) {
+    if (group.kind != lower::GroupKind::Contraction && group.kind != lower::GroupKind::Attention)
+      continue;
+    const auto at = general.find(group.anchor->outputs[0]);
+    const auto lowered = context.lowerings.kernels_of(group, target);
+    if (at == general.end() || !lowered.ok() || (*lowered)->choices.empty()) continue;
+    const std::vector<lower::ScheduleCandidate>& choices = (*lowered)->choices;
+    const auto same = std::ranges::find(choices, at->second, &lower::ScheduleCandidate::schedule);
+    own += choices.front().cost;
+    // No candidate at these sizes: it is at least as slow as the last one.
+    others += same == choices.end() ? choices.back().cost : same->cost;
+  }
+  return own > 0 ? others / own : 1;
+}
+
+/// Adds a plan for some sizes to each variant.
+Status add_plan(CompileContext& model, const lower::Fusion& general, PlanRequest request,
+                const std::vector<lower::Target>& targets, package::Package& p) {
+  const std::string sizes = package::describe_sizes(request.sizes, p.io.symbols);
+  const std::unique_ptr<graph::Graph> g = with_sizes(model.model, request);
+  const CompileOptions options = options_of_plan(model, sizes);
+  CompileReport report;
+  CompileContext context(*g, model, options, report);
+  context.state_count = model.state_count;
+  context.forms = model.forms;
+  context.device_bodies.share(model.model, *g);
+  RP_ASSIGN(lower::Fusion portable, lower::fuse(*g, fusion_options(context)));
+  if (request.automatic) {
+    constexpr double kLeastGain = 1.5;  // a plan takes time to compile, and space
+    const double gain =
+        times_faster(schedules_of(model, general, targets[0]), context, portable, targets[0]);
+    if (gain < kLeastGain) return {};
+    request.why = "estimated to be " + one_digit(gain) + " times faster there than plan 0";
+  }
+  GraphPlans plans(context, portable, sized_interface(p.io, *g));
+  RP_TRY(plans.lower(targets));
+  for (size_t t = 0; t < targets.size(); ++t) {
+    package::Variant& v = p.variants[t];
+    if (repeats_variant(model, p, t, targets[t].predicate)) {
+      v.plans.push_back(p.variants[t - 1].plans.back());
+      v.plans.back().name = v.name;
+      v.plans.back().predicate = v.predicate;
+      continue;
+    }
+    package::SizedPlan plan;
+    plan.name = v.name;
+    plan.predicate = v.predicate;
+    plan.sizes = request.sizes;
+    plan.why = request.why;
+    RP_TRY(plans.build(t, plan).with_context("the plan for " + sizes));
+    adopt_interface(p.io, plan.plan);
+    v.plans.push_back(std::move(plan));
+    RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
+  }
+  plans.report_keys();
+  model.report.broken.insert(model.report.broken.end(), report.broken.begin(), report.broken.end());
+  return {};
+}
+
 }  // namespace
 
 lower::FusionOptions fusion_options(const CompileContext& context) {
@@ -350,7 +469,8 @@ void explain_unfused(const lower::Fusion& fusion, package::Explanation& explanat
     explanation.unfused.push_back({e.from, e.to, e.reason});
 }
 
-Status build_variants(CompileContext& context, lower::Fusion& portable, package::Package& p) {
+Status build_variants(CompileContext& context, lower::Fusion& portable,
+                      const std::vector<PlanRequest>& plans, package::Package& p) {
   const CompileOptions& options = context.options;
   const std::vector<lower::Target> targets = chosen_targets(context, portable);
   GraphPlans model(context, portable, p.io);
@@ -359,9 +479,7 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
   RP_TRY(bodies.lower(targets));
   for (size_t t = 0; t < targets.size(); ++t) {
     const lower::Target& target = targets[t];
-    // A caller that chooses schedules does so for each variant, so plans are not shared then.
-    if (!p.variants.empty() && !options.choose_schedule &&
-        share_plan(p.variants.back().predicate, target.predicate)) {
+    if (repeats_variant(context, p, t, target.predicate)) {
       p.variants.push_back(for_arch(p.variants.back(), target, context.report.schedules));
       continue;
     }
@@ -377,6 +495,10 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
     p.variants.push_back(std::move(v));
     RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
   }
+  for (const PlanRequest& plan : plans) RP_TRY(add_plan(context, portable, plan, targets, p));
+  if (!targets.empty() && wants_plans(options))
+    for (PlanRequest& plan : automatic_plans(context.model, portable))
+      RP_TRY(add_plan(context, portable, std::move(plan), targets, p));
   std::ranges::for_each(p.variants, lower_shared_bytes);
   model.report_keys();
   bodies.report_faults(context.report);

@@ -75,6 +75,8 @@ struct CompileOptions {
   InputValues values;
   /// Limits the sizes of dynamic dims; a run with another size is refused.
   SizeRanges ranges;
+  /// Plans for some sizes, which sessions choose in each run (docs/plans.md).
+  PlanChoice plans;
   std::vector<StateOption> states;
   std::vector<ImageOption> images;           // inputs and outputs that are images
   std::vector<std::string> disabled_passes;  // unknown names are Code::Usage

@@ -94,12 +94,18 @@ typedef struct reprise_compile_options {
    * ranks of results. A run with others is refused. */
   const char* const* values;
   size_t value_count; /**< how many `values` has */
+  /** Plans for some sizes that inputs decide: "NAME=SIZE" or "NAME=MIN..MAX", and several of these
+   * with commas between them. Each has kernels for its sizes; a run uses the first that serves its
+   * sizes, or else the plan for all sizes, which is made for those of the last plan without an
+   * upper end. "auto", the default, lets the compiler decide, and "none" makes one plan. */
+  const char* const* plans;
+  size_t plan_count; /**< how many `plans` has */
 } reprise_compile_options;
 /** Initialises a reprise_compile_options. */
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0          \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0 \
   }
 
 /** Compiles the model in the file `onnx_path` for all targets; no device is needed. `options` may

@@ -72,10 +72,16 @@ typedef struct reprise_session_options {
    * in flight. A session that is opened again on another device has memory of its own from then on.
    */
   const reprise_arena* arena;
+  /** How many plans of the package for some sizes (`plans` of reprise_compile_options), for each
+   * run in flight, keep their recordings; 0: 8. Another one replaces that which was used longest
+   * ago. With warm_up, all plans are prepared when the session is created, instead of each when a
+   * run has its sizes for the first time. The `log` of the device says when a plan is prepared. */
+  uint32_t max_recorded;
+  uint32_t reserved; /**< zero */
 } reprise_session_options;
 /** Initialises a reprise_session_options. */
 #define REPRISE_SESSION_OPTIONS_INIT \
-  { sizeof(reprise_session_options), 0, 0, 0, 0, 0, 0, NULL }
+  { sizeof(reprise_session_options), 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
 
 /** An input, output or state of the model. */
 typedef struct reprise_slot {
@@ -197,10 +203,12 @@ typedef struct reprise_run_stats {
   double total_us;       /**< the whole run */
   uint64_t bytes_copied; /**< between host and device memory; 0 if all tensors are device buffers */
   double longest_slice_us; /**< device time of the longest submission of a session with slice_us */
+  uint32_t plan;     /**< that ran: 0 is the one for all sizes, n is the n-th for some sizes */
+  uint32_t reserved; /**< zero */
 } reprise_run_stats;
 /** Initialises a reprise_run_stats. */
 #define REPRISE_RUN_STATS_INIT \
-  { sizeof(reprise_run_stats), 0, 0, 0, 0 }
+  { sizeof(reprise_run_stats), 0, 0, 0, 0, 0, 0 }
 
 /** Creates a session: uploads the weights, and builds the kernels. `options` may be null. Fails
  * with REPRISE_INCOMPATIBLE_PACKAGE if no variant of the package fits the device. */
@@ -248,11 +256,12 @@ typedef struct reprise_session_info {
   /** Device memory that the session holds now. Sessions on one device have one copy of equal
    * weights, which counts in each of them. */
   uint64_t device_bytes;
-  double load_ms; /**< time that creating the session took */
+  double load_ms;      /**< time that creating the session took */
+  uint64_t plan_count; /**< plans of the variant for some sizes, beside the one for all sizes */
 } reprise_session_info;
 /** Initialises a reprise_session_info. */
 #define REPRISE_SESSION_INFO_INIT \
-  { sizeof(reprise_session_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(reprise_session_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /** Describes a session. The caller sets `struct_size` of `info`. */
 REPRISE_API reprise_status reprise_session_get_info(const reprise_session* session,
                                                     reprise_session_info* info,

@@ -33,6 +33,7 @@ struct Settings {
   std::string precision = "fp32";
   std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, std::pair<int64_t, int64_t>> ranges;
+  std::vector<std::string> plans;
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
   std::vector<std::string> optional_inputs;
   std::map<std::string, std::vector<int64_t>> values;
@@ -78,6 +79,7 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   o.targets = s.targets;
   o.shapes = s.shapes;
   for (const auto& [name, range] : s.ranges) o.ranges[name] = {range.first, range.second};
+  o.plans = take(parse_plans(s.plans));
   for (const auto& [input, output] : s.states) o.states.push_back({input, output});
   for (const std::string& name : s.optional_inputs) o.optional_inputs.push_back({name});
   o.values = s.values;
@@ -200,6 +202,7 @@ void bind_compiler(nb::module_& m) {
       .def_rw("precision", &Settings::precision)
       .def_rw("shapes", &Settings::shapes)
       .def_rw("ranges", &Settings::ranges)
+      .def_rw("plans", &Settings::plans)
       .def_rw("states", &Settings::states)
       .def_rw("optional_inputs", &Settings::optional_inputs)
       .def_rw("values", &Settings::values)

@@ -260,12 +260,15 @@ nb::list Session::run(nb::handle inputs, nb::handle outputs, Times* times) {
   check(std::move(status));
   if (times != nullptr) {
     *times = {call->stats.host_submit_us, call->stats.total_us, call->stats.bytes_copied,
-              call->stats.kernel_us};
+              call->stats.kernel_us, call->stats.plan};
   }
   return collect(*call);
 }
 
-std::vector<std::string> Session::kernels() const {
+std::vector<std::string> Session::kernels_of(uint32_t plan) const {
+  const package::Variant* const compiled = session_->compiled();
+  if (plan > (compiled ? compiled->plans.size() : 0))
+    refuse("the session has no plan " + std::to_string(plan));
   std::vector<std::string> names;
   const auto add = [&](const plan::Plan& p) {
     for (const plan::Step& step : p.steps) {
@@ -273,10 +276,9 @@ std::vector<std::string> Session::kernels() const {
       if (launch != nullptr) names.push_back(p.kernels[launch->kernel].name);
     }
   };
-  add(session_->plan());
-  for (const package::Variant& v : package_->variants)
-    if (v.name == session_->variant() && device_->get())
-      for (const package::DeviceBody& body : v.bodies) add(body.plan);
+  add(session_->plan(plan));
+  if (compiled)
+    for (const package::DeviceBody& body : compiled->bodies) add(body.plan);
   return names;
 }
 

@@ -40,6 +40,7 @@ def compile(
     precision: str = "fp32",
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    plans: Sequence[str] = (),
     states: Mapping[str, str] | None = None,
     optional_inputs: Sequence[str] = (),
     values: Mapping[str, Sequence[int]] | None = None,
@@ -73,6 +74,9 @@ def compile(
         shapes: fixes the dims of dynamic inputs, in elements: {'x': (1, 3, 224, 224)}.
         ranges: limits the sizes of dynamic dims, by the names of the sizes: {'batch': (1, 64)}. Runs
             with other sizes raise InvalidInput.
+        plans: plans with kernels for some sizes, one of which each run uses: ('sequence=1',
+            'sequence=2..16', 'sequence=17..'), with commas between several sizes. ('none',) makes one
+            plan for all sizes; by default the compiler decides.
         states: {'w': 'w_next'} makes an input (or an initialiser) a tensor that sessions keep from
             run to run, and an output its next value. An initialiser of that name is the initial
             value; others begin with zeros.
@@ -132,6 +136,7 @@ def compile(
     settings.ranges = {
         name: (low, high) for name, (low, high) in (ranges or {}).items()
     }
+    settings.plans = list(plans)
     settings.states = list((states or {}).items())
     settings.optional_inputs = list(optional_inputs)
     settings.values = {name: list(numbers) for name, numbers in (values or {}).items()}

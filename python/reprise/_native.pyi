@@ -373,6 +373,12 @@ class _Settings:
     def ranges(self, arg: Mapping[str, tuple[int, int]], /) -> None: ...
 
     @property
+    def plans(self) -> list[str]: ...
+
+    @plans.setter
+    def plans(self, arg: Sequence[str], /) -> None: ...
+
+    @property
     def states(self) -> list[tuple[str, str]]: ...
 
     @states.setter
@@ -559,6 +565,12 @@ class _SessionOptions:
     def max_in_flight(self, arg: int, /) -> None: ...
 
     @property
+    def max_recorded(self) -> int: ...
+
+    @max_recorded.setter
+    def max_recorded(self, arg: int, /) -> None: ...
+
+    @property
     def timestamps(self) -> bool: ...
 
     @timestamps.setter
@@ -610,6 +622,12 @@ class RunTimes:
     """How long one run took."""
 
     @property
+    def plan(self) -> int:
+        """
+        The plan that ran: 0 is the one for all sizes, n is the n-th for some sizes.
+        """
+
+    @property
     def submit_us(self) -> float:
         """
         Host work until the run was submitted, without copies, in microseconds.
@@ -626,8 +644,8 @@ class RunTimes:
     @property
     def kernel_us(self) -> list[float]:
         """
-        The device time of each launch in the order of Session.kernels, in microseconds;
-        empty unless the session has timestamps.
+        The device time of each launch in the order of Session.kernels_of(plan), in
+        microseconds; empty unless the session has timestamps.
         """
 
 class Session:
@@ -703,7 +721,10 @@ class Session:
 
     @property
     def kernels(self) -> list[str]:
-        """The kernel of each launch of a run."""
+        """The kernel of each launch of a run with the plan for all sizes."""
+
+    def kernels_of(self, plan: int) -> list[str]:
+        """The kernel of each launch of a run with a plan (RunTimes.plan)."""
 
     @property
     def timestamps(self) -> bool:

@@ -483,11 +483,25 @@ class Decoder : private MetadataReader {
     to.predicate.storage_buffers = p.storage_buffers();
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
     RP_TRY(compiled_plan(from, to));
+    RP_TRY(list(from.plans(), to.plans, [&](const fb::SizedPlan& f, SizedPlan& t) {
+      t.name = to.name;
+      t.predicate = to.predicate;
+      return sized_plan(f, t).with_context("plan " + std::to_string(to.plans.size()));
+    }));
     return list(from.bodies(), to.bodies, [&](const fb::DeviceBody& f, DeviceBody& t) {
       t.predicate = to.predicate;
       RP_TRY(string(f.name(), t.name));
       return device_body(f, t).with_context(t.name);
     });
+  }
+
+  Status sized_plan(const fb::SizedPlan& from, SizedPlan& to) {
+    if (!from.sizes() || !from.plan()) return malformed("its sizes or its plan are missing");
+    RP_TRY(spend(uint64_t{from.sizes()->size()} * sizeof(SymbolValues)));
+    for (const fb::SymbolValues* s : *from.sizes())
+      to.sizes.push_back({s->symbol(), s->min(), s->max()});
+    RP_TRY(string(from.why(), to.why));
+    return compiled_plan(from, to);
   }
 
   Status device_body(const fb::DeviceBody& from, DeviceBody& to) {

@@ -106,6 +106,7 @@ Status RunContext::end_current(RunStats* stats, std::vector<HostTensor>& results
   RP_TRY(values_.deliver(run, results));
   add_body_times(run);
   run.stats.total_us = us_since(run.entered);
+  run.stats.plan = shared_.number;
   if (stats) *stats = std::move(run.stats);
   return {};
 }

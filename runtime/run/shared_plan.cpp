@@ -152,11 +152,11 @@ Status SharedPlan::index() {
   return fix_grids();
 }
 
-Status SharedPlan::load_weights() {
+Status SharedPlan::load_weights(std::span<const KnownWeights> known) {
   RP_TRY(host_weights.load(*session.package, *plan));
   RP_ASSIGN(prepared,
             PreparedCalls::create(*plan, [this](plan::BufferId b) { return host_weight(b); }));
-  RP_ASSIGN(weights, upload_weights(*session.package, *plan, *session.device));
+  RP_ASSIGN(weights, upload_weights(*session.package, *plan, *session.device, known));
   session.totals.device_bytes += weights.bytes;
   return {};
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/device/backend.h"
@@ -46,7 +47,7 @@ struct SessionResources {
   uint64_t timeout_ns() const;  // of one run
 };
 
-/// One plan of a session, with its kernels and weights. It does not change after creation.
+/// One plan of a session, with its kernels and weights. It does not change once it is loaded.
 struct SharedPlan {
   SharedPlan(SessionResources& session_resources, const package::CompiledPlan& p,
              const plan::Interface& own)
@@ -56,7 +57,10 @@ struct SharedPlan {
   const package::CompiledPlan& compiled;
   const plan::Plan* plan;
   const plan::Interface& interface;
-  const package::DeviceBody* body = nullptr;  // null for the plan of the variant
+  const package::DeviceBody* body = nullptr;  // null for a plan of the model
+  const package::SizedPlan* sized = nullptr;  // the same, for some sizes; null for all sizes
+  uint32_t number = 0;                        // RunStats::plan
+  bool loaded = false;                        // kernels and weights are on the device
   plan::BlockTable table;
   std::vector<plan::Segment> segments;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
@@ -106,8 +110,8 @@ struct SharedPlan {
   }
   /// Computes what follows from the plan.
   Status index();
-  /// Prepares host calls and uploads the weights.
-  Status load_weights();
+  /// Prepares host calls and uploads the weights, except those that other plans have.
+  Status load_weights(std::span<const KnownWeights> known);
   /// Launches every kernel with an empty grid, in the order of first use.
   Status warm_up() const;
 

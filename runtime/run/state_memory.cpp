@@ -63,25 +63,31 @@ Status StateMemory::allocate(const plan::Interface& io, bool isolate) {
   return {};
 }
 
-Result<StateMemory> StateMemory::create(const package::Package& package, const plan::Plan& plan,
-                                        Device& device, bool isolate) {
-  StateMemory out;
-  const std::vector<plan::StateSlot>& slots = package.io.states;
-  out.io_ = &package.io;
-  out.device_ = &device;
-  out.states_.resize(slots.size());
+void StateMemory::add_uses(const plan::Plan& plan) {
   for (const plan::Buffer& b : plan.buffers) {
     if (b.kind == plan::BufferKind::NextState)
-      out.states_[static_cast<size_t>(b.index)].has_next = true;
+      states_[static_cast<size_t>(b.index)].has_next = true;
   }
   for (const plan::Step& step : plan.steps) {
     const auto* launch = std::get_if<plan::Launch>(&step.what);
     for (size_t i = 0; launch && i < launch->buffers.size(); ++i) {
       const plan::Buffer& b = plan.buffers[launch->buffers[i]];
       if (launch->writes[i] && b.kind == plan::BufferKind::State)
-        out.states_[static_cast<size_t>(b.index)].in_place = true;
+        states_[static_cast<size_t>(b.index)].in_place = true;
     }
   }
+}
+
+Result<StateMemory> StateMemory::create(const package::Package& package,
+                                        const package::Variant& variant, Device& device,
+                                        bool isolate) {
+  StateMemory out;
+  const std::vector<plan::StateSlot>& slots = package.io.states;
+  out.io_ = &package.io;
+  out.device_ = &device;
+  out.states_.resize(slots.size());
+  out.add_uses(variant.plan);
+  for (const package::SizedPlan& plan : variant.plans) out.add_uses(plan.plan);
   RP_TRY(out.allocate(package.io, isolate));
   for (size_t s = 0; s < slots.size(); ++s) {
     RP_ASSIGN(const HostTensor value, initial_state(package, slots[s]));
@@ -120,11 +126,6 @@ Status StateMemory::check() const {
   for (size_t s = 0; s < states_.size(); ++s)
     if (states_[s].damaged) return damaged_states(io_->states[s].name);
   return {};
-}
-
-void StateMemory::advance() {
-  for (State& s : states_)
-    if (s.has_next) s.at = static_cast<uint8_t>(1 - s.at);
 }
 
 void StateMemory::fail() {

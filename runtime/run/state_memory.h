@@ -24,9 +24,9 @@ class StateMemory {
 
   StateMemory() = default;
   /// Allocates and writes the initial values. With `isolate`, each place is an allocation of its
-  /// own.
-  static Result<StateMemory> create(const package::Package& package, const plan::Plan& plan,
-                                    Device& device, bool isolate);
+  /// own. All plans of the variant can use the states.
+  static Result<StateMemory> create(const package::Package& package,
+                                    const package::Variant& variant, Device& device, bool isolate);
 
   bool empty() const { return states_.empty(); }
   uint64_t bytes() const { return bytes_; }
@@ -40,8 +40,9 @@ class StateMemory {
 
   /// Code::Usage if a state has no defined value.
   Status check() const;
-  /// A run has ended: next values become the current ones.
-  void advance();
+  /// A run has ended whose plan gives the state a next value of its own, which becomes the current
+  /// one.
+  void advance(size_t s) { states_[s].at = static_cast<uint8_t>(1 - states_[s].at); }
   /// A run has failed while the device updated states: what it updates in place has no defined
   /// value.
   void fail();
@@ -50,10 +51,11 @@ class StateMemory {
   struct State {
     Place places[2];
     uint8_t at = 0;
-    bool has_next = false;  // its next value has a place of its own
-    bool in_place = false;  // a launch updates it
+    bool has_next = false;  // in a plan, its next value has a place of its own
+    bool in_place = false;  // a launch of a plan updates it
     bool damaged = false;
   };
+  void add_uses(const plan::Plan& plan);
   Status allocate(const plan::Interface& io, bool isolate);
 
   const plan::Interface* io_ = nullptr;

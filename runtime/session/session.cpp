@@ -42,6 +42,8 @@ void add_host_calls(const package::Variant& v, const plan::Plan& plan, std::stri
 Status refuse_host_calls(const package::Variant& v) {
   std::string nodes;
   add_host_calls(v, v.plan, nodes);
+  for (const package::SizedPlan& p : v.plans)
+    if (nodes.empty()) add_host_calls(v, p.plan, nodes);
   if (nodes.empty()) return {};
   return unsupported("fullgraph is set, but these nodes run on the host: " + nodes +
                      "; replace them in the model, or allow host fallback");
@@ -125,6 +127,7 @@ Result<std::unique_ptr<Session>> create_instead(
 Status verify_plans(const package::Variant& v, const plan::Interface& io) {
   for (const package::DeviceBody& body : v.bodies)
     RP_TRY(plan::verify(body.plan, body.io).with_context(body.name));
+  for (const package::SizedPlan& p : v.plans) RP_TRY(plan::verify(p.plan, io));
   return plan::verify(v.plan, io);
 }
 
@@ -176,9 +179,10 @@ std::string why_unfit(const package::Package& package, const DeviceFacts& facts)
   if (v == package.variants.size()) return joined(notes);
   const package::Variant& variant = package.variants[v];
   if (!verify_plans(variant, package.io).ok()) return {};  // a session reports damage
-  Status fits = check_weights_fit(package, variant.plan, facts.max_buffer_bytes);
-  for (const package::DeviceBody& body : variant.bodies)
-    if (fits.ok()) fits = check_weights_fit(package, body.plan, facts.max_buffer_bytes);
+  Status fits;
+  package::for_each_plan(variant, [&](const package::CompiledPlan& p) {
+    if (fits.ok()) fits = check_weights_fit(package, p.plan, facts.max_buffer_bytes);
+  });
   return fits.code() == Code::Unsupported ? fits.message() : std::string();
 }
 

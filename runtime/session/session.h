@@ -1,4 +1,5 @@
 // A package bound to a device: uploads weights once, records once, and replays on each run.
+// A variant may have plans for some sizes. Each run chooses the first that serves its sizes.
 //
 // Threads: several threads may run a Session at the same time. Each run takes a free run context
 // (recordings, parameter blocks, arena) or makes one, up to SessionOptions::max_in_flight. Beyond
@@ -118,7 +119,14 @@ class Session {
   /// Why earlier variants were not used: "NAME: reason". A note that begins with the name of the
   /// variant in use says why it is not the ideal one, such as PTX because there is no cubin.
   virtual const std::vector<std::string>& variant_notes() const = 0;
+  /// The plan for all sizes.
   virtual const plan::Plan& plan() const = 0;
+  /// The variant in use, with its plans for some sizes; null on the host.
+  virtual const package::Variant* compiled() const { return nullptr; }
+  /// The plan of a run. `number`: RunStats::plan.
+  const plan::Plan& plan(uint32_t number) const {
+    return number == 0 ? plan() : compiled()->plans[number - 1].plan;
+  }
   virtual SessionStats stats() const = 0;
   virtual Device* device() = 0;  // null for the host
 
