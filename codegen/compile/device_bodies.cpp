@@ -237,12 +237,13 @@ Status DeviceBodies::add_entry(CompileContext& context, const Node& n, const std
   return {};
 }
 
-void DeviceBodies::share(const Graph& model, const Graph& copy) {
-  auto to = copy.nodes().begin();
+void DeviceBodies::share(const Graph& model, std::shared_ptr<const Graph> copy) {
+  auto to = copy->nodes().begin();
   for (const auto& n : model.nodes()) {
     if (const Use* use = of(*n)) uses_.insert_or_assign(to->get(), Use(*use));
     ++to;
   }
+  copies_.push_back(std::move(copy));
 }
 
 const DeviceBodies::Use* DeviceBodies::of(const Node& n) const {

@@ -11,6 +11,7 @@
 #include "codegen/compile/host_plan.h"
 #include "codegen/compile/lower_all.h"
 #include "codegen/compile/targets.h"
+#include "codegen/graph/size_hint.h"
 #include "codegen/lower/problems/contraction.h"
 #include "codegen/options/progress.h"
 #include "codegen/probes/probes.h"
@@ -367,37 +368,43 @@ bool wants_plans(const CompileOptions& options) {
          !options.fusion_decisions && !options.hooks;
 }
 
-/// The schedules of the kernels by the first result of their anchors.
-std::map<graph::ValueId, std::string> schedules_of(CompileContext& context,
-                                                   const lower::Fusion& fusion,
-                                                   const lower::Target& target) {
-  std::map<graph::ValueId, std::string> out;
+/// The candidates for the schedules of products and attentions, by the first result of each.
+std::map<graph::ValueId, std::vector<lower::ScheduleCandidate>> candidates_of(
+    CompileContext& context, const lower::Fusion& fusion, const lower::Target& target) {
+  std::map<graph::ValueId, std::vector<lower::ScheduleCandidate>> out;
   for (const lower::Group& group : fusion.groups) {
     if (group.kind != lower::GroupKind::Contraction && group.kind != lower::GroupKind::Attention)
       continue;
     const auto lowered = context.lowerings.kernels_of(group, target);
     if (lowered.ok() && !(*lowered)->choices.empty())
-      out.emplace(group.anchor->outputs[0], (*lowered)->choices[0].schedule);
+      out.emplace(group.anchor->outputs[0], (*lowered)->choices);
   }
   return out;
 }
 
 /// How many times faster than those of the plan for all sizes the products and attentions of a
-/// plan are, at its sizes and by their estimated costs.
-double times_faster(const std::map<graph::ValueId, std::string>& general, CompileContext& context,
-                    const lower::Fusion& fusion, const lower::Target& target) {
+/// plan are at its sizes, by their estimated costs.
+double times_faster(CompileContext& general, const lower::Fusion& general_fusion,
+                    CompileContext& context, const lower::Fusion& fusion,
+                    const lower::Target& target) {
+  const auto before = candidates_of(general, general_fusion, target);
   double own = 0, others = 0;
-  for (const lower::Group& group : fusion.groups) {
-    if (group.kind != lower::GroupKind::Contraction && group.kind != lower::GroupKind::Attention)
-      continue;
-    const auto at = general.find(group.anchor->outputs[0]);
-    const auto lowered = context.lowerings.kernels_of(group, target);
-    if (at == general.end() || !lowered.ok() || (*lowered)->choices.empty()) continue;
-    const std::vector<lower::ScheduleCandidate>& choices = (*lowered)->choices;
-    const auto same = std::ranges::find(choices, at->second, &lower::ScheduleCandidate::schedule);
+  for (const auto& [result, choices] : candidates_of(context, fusion, target)) {
+    const auto at = before.find(result);
+    if (at == before.end()) continue;
+    const lower::ScheduleCandidate& chosen = at->second.front();
+    const auto same =
+        std::ranges::find(choices, chosen.schedule, &lower::ScheduleCandidate::schedule);
     own += choices.front().cost;
-    // No candidate at these sizes: it is at least as slow as the last one.
-    others += same == choices.end() ? choices.back().cost : same->cost;
+    if (same != choices.end()) {
+      others += same->cost;
+      continue;
+    }
+    // Nobody offers that schedule at these sizes. It takes as long as at its own sizes if a tile
+    // has all of their rows, and in proportion to the rows if it has one: take the mean.
+    const double share = graph::count_hint(context.model, context.model.value(result).shape) /
+                         graph::count_hint(general.model, general.model.value(result).shape);
+    others += std::max(choices.front().cost, chosen.cost * std::sqrt(std::min(share, 1.0)));
   }
   return own > 0 ? others / own : 1;
 }
@@ -406,18 +413,17 @@ double times_faster(const std::map<graph::ValueId, std::string>& general, Compil
 Status add_plan(CompileContext& model, const lower::Fusion& general, PlanRequest request,
                 const std::vector<lower::Target>& targets, package::Package& p) {
   const std::string sizes = package::describe_sizes(request.sizes, p.io.symbols);
-  const std::unique_ptr<graph::Graph> g = with_sizes(model.model, request);
+  const std::shared_ptr<graph::Graph> g = with_sizes(model.model, request);
   const CompileOptions options = options_of_plan(model, sizes);
   CompileReport report;
   CompileContext context(*g, model, options, report);
   context.state_count = model.state_count;
   context.forms = model.forms;
-  context.device_bodies.share(model.model, *g);
+  context.device_bodies.share(model.model, g);
   RP_ASSIGN(lower::Fusion portable, lower::fuse(*g, fusion_options(context)));
   if (request.automatic) {
     constexpr double kLeastGain = 1.5;  // a plan takes time to compile, and space
-    const double gain =
-        times_faster(schedules_of(model, general, targets[0]), context, portable, targets[0]);
+    const double gain = times_faster(model, general, context, portable, targets[0]);
     if (gain < kLeastGain) return {};
     request.why = "estimated to be " + one_digit(gain) + " times faster there than plan 0";
   }

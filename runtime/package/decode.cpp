@@ -486,7 +486,7 @@ class Decoder : private MetadataReader {
     RP_TRY(list(from.plans(), to.plans, [&](const fb::SizedPlan& f, SizedPlan& t) {
       t.name = to.name;
       t.predicate = to.predicate;
-      return sized_plan(f, t).with_context("plan " + std::to_string(to.plans.size()));
+      return sized_plan(f, t).with_context("plan " + std::to_string(&t - to.plans.data() + 1));
     }));
     return list(from.bodies(), to.bodies, [&](const fb::DeviceBody& f, DeviceBody& t) {
       t.predicate = to.predicate;

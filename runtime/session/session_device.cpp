@@ -312,8 +312,8 @@ SharedArena* DeviceSession::take_arena() {
   }
   auto made = std::make_unique<SharedArena>(resources_.device);  // locks what may call free_idle()
   const std::lock_guard lock(mutex_);
+  free_arenas_.reserve(arenas_.size() + 1);
   arenas_.push_back(std::move(made));
-  free_arenas_.reserve(arenas_.size());
   return arenas_.back().get();
 }
 
@@ -352,17 +352,14 @@ class DeviceSession::Submission {
   Submission(DeviceSession& session, SharedPlan& plan, User user)
       : session_(session),
         plan_(plan),
-        arena_(session.take_arena()),
         turn_(session.resources_.options.arena.get(), user),
-        lease_(session, user) {
-    lease_.arena = arena_;
-  }
+        lease_(session, user) {}
   Submission(const Submission&) = delete;
   Submission& operator=(const Submission&) = delete;
   ~Submission() {
     session_.resources_.device->end_watcher().finish(watch_);
     turn_.keeps = !lease_.leaves_arena();
-    if (arena_) arena_->release(turn_.keeps);
+    if (lease_.arena) lease_.arena->release(turn_.keeps);
   }
 
   Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
@@ -407,13 +404,14 @@ class DeviceSession::Submission {
       if (lease_.context) lease_.complete();
       return waited;
     }
-    if (arena_) RP_TRY(arena_->try_acquire());  // no other run has it
+    lease_.arena = session_.take_arena();
+    if (lease_.arena) RP_TRY(lease_.arena->try_acquire());  // no other run has it
     if (!lease_.context) {
       RP_ASSIGN(lease_.context, session_.make_context(plan_));
     }
     const SessionOptions& options = session_.resources_.options;
     if (!options.isolate_tensors)
-      lease_.context->memory().use_arena(arena_ ? arena_ : options.arena.get());
+      lease_.context->memory().use_arena(lease_.arena ? lease_.arena : options.arena.get());
     if (Status damaged = session_.resources_.states.check(); !damaged.ok()) {
       lease_.complete();
       return damaged;
@@ -427,8 +425,7 @@ class DeviceSession::Submission {
   }
   DeviceSession& session_;
   SharedPlan& plan_;
-  SharedArena* const arena_;  // of the session
-  ArenaTurn turn_;            // ends after the lease, which may wait for the device
+  ArenaTurn turn_;  // ends after the lease, which may wait for the device
   Lease lease_;
   std::optional<StateUpdate> states_;  // before the lease ends
   EndWatcher::Watch watch_;
