@@ -284,6 +284,53 @@ TEST(MatrixVariants, OnlyForProductsInHalfPrecisionOrByName) {
   EXPECT_TRUE(has(single, "vulkan-int64"));
 }
 
+/// Constant integers of 8 bits.
+std::string integers(const std::string& name, const std::string& type, int64_t count) {
+  std::string values;
+  for (int64_t i = 0; i < count; ++i) values += (i > 0 ? ", " : "") + std::to_string(i * i % 113);
+  return "const " + name + ": " + type + "{" + values + "}\n";
+}
+
+/// Kernels convert weights of integers to the type of the other operand, which matrix units
+/// multiply.
+TEST(MatrixVariants, OfWeightsOfIntegers) {
+  const std::string models[] = {
+      "graph nibbles\ninput x: float16[64,128]\n" + integers("w", "uint8[64,4,16]", 64 * 4 * 16) +
+          constant("s", {64 * 4}) +
+          "y = \"com.microsoft\"::MatMulNBits<K=128, N=64, bits=4, block_size=32>(x, w, s) @1\n"
+          "output y\n",
+      "graph bytes\ninput x: float16[64,128]\n" + integers("w", "int8[128,64]", 128 * 64) +
+          constant("s", {64}) +
+          "d = DequantizeLinear<axis=1>(w, s) @19\ny = MatMul(x, d) @13\noutput y\n",
+      "graph both\ninput x: float16[64,128]\ninput t: float16[]\n" +
+          integers("w", "int8[128,64]", 128 * 64) + constant("s", {64}) +
+          integers("z", "int8[]", 1) +
+          "q = QuantizeLinear(x, t, z) @19\nf = DequantizeLinear(q, t, z) @19\n"
+          "d = DequantizeLinear<axis=1>(w, s) @19\ny = MatMul(f, d) @13\noutput y\n",
+      "graph turned\ninput x: float16[64,128]\n" + integers("w", "int8[64,128]", 128 * 64) +
+          constant("s", {64}) +
+          "d = DequantizeLinear<axis=0>(w, s) @19\nc = Transpose<perm=[1, 0]>(d) @13\n"
+          "y = MatMul(x, c) @13\noutput y\n"};
+  for (const std::string& model : models) {
+    size_t products = 0;
+    CompileOptions options;
+    options.on_kernel = [&](const std::string& variant, const std::string&, const std::string& ir,
+                            const std::vector<uint32_t>&, const std::string&) {
+      products += variant == "vulkan-matrix" && ir.find("matrix_mul_add") != std::string::npos;
+    };
+    const auto has = [](const std::vector<std::string>& names, const char* name) {
+      return std::ranges::find(names, std::string(name)) != names.end();
+    };
+    EXPECT_TRUE(has(variants_of(model, options), "vulkan-matrix")) << model.substr(0, 16);
+    EXPECT_EQ(products, 1U) << model.substr(0, 16);
+    const auto bfloats = variants_of(std::regex_replace(model, std::regex("float16"), "bfloat16"));
+    EXPECT_TRUE(has(bfloats, "vulkan-matrix-bf16")) << model.substr(0, 16);
+    EXPECT_FALSE(has(bfloats, "vulkan-matrix")) << model.substr(0, 16);
+    const auto singles = variants_of(std::regex_replace(model, std::regex("float16"), "float32"));
+    EXPECT_FALSE(has(singles, "vulkan-matrix")) << model.substr(0, 16);
+  }
+}
+
 /// Tensors that --precision stores in fp16 are rounded as those of the model are.
 TEST(MatrixVariants, OfNarrowedModels) {
   const std::string text =

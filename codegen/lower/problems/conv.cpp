@@ -7,7 +7,6 @@
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/launch/window.h"
 #include "codegen/lower/problems/contraction.h"
-#include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
 
@@ -37,8 +36,7 @@ std::optional<Weight> weight_of(const graph::Graph& g, const Group& group) {
     return fits ? std::optional(w) : std::nullopt;
   }
   if (w.constant->dequantize == nullptr) return w;
-  const auto axis = ops::scaled_axis(g, *w.constant->dequantize);
-  return axis && *axis <= 0 ? std::optional(w) : std::nullopt;
+  return scales_result(g, *w.constant, 0) ? std::optional(w) : std::nullopt;
 }
 
 ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Weight& weight) {
@@ -348,8 +346,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
   problem.note = conv.dequantize() != nullptr ? ", implicit gemm 8-bit" : ", implicit gemm";
   if (conv.weight.constant) problem.constant = conv.weight.constant->value;
   problem.weight = {p.group, conv.k, p.out_channels, true};
-  problem.dequantize = conv.dequantize();
-  problem.scales_result = conv.dequantize() != nullptr;
+  problem.integers = conv.dequantize() != nullptr;
   problem.operands = [&](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
     return std::make_unique<ConvOperands>(conv, kernel, tile, unit);
   };

@@ -5,7 +5,6 @@
 #include "codegen/lower/group/cost.h"
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/problems/contraction.h"
-#include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
 
@@ -67,10 +66,8 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
   block = block_of(g);
-  if (constant && constant->operand.dequantize != nullptr) {
-    const auto axis = ops::scaled_axis(g, *constant->operand.dequantize);
-    scales_result = axis && *axis != (constant->transposed ? 1 : 0);
-  }
+  if (constant)
+    scales_result = lower::scales_result(g, constant->operand, constant->transposed ? 0 : 1);
   const bool vector_k = k.known_divisor(g.symbols) % 4 == 0;
   if (!constant) {
     b_cost = operand_cost(g, group, right, true, n, k);
@@ -291,8 +288,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
     problem.constant = p.constant->operand.value;
     problem.weight = {1, p.k.value(), p.n.value(), p.constant->transposed};
     problem.weight_bits = nibbles ? 4 : 0;
-    problem.dequantize = p.constant->operand.dequantize;
-    problem.scales_result = p.scales_result;
+    problem.integers = integers;
   }
   if (p.b_along_k) problem.note += ", along k";
   problem.operands = [&p](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
