@@ -89,7 +89,7 @@ double transfer_work(const std::optional<GemmSize::Copies>& copies, const Tile& 
 double async_time(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
   const double work = transfer_work(size.a_copies, t, t.rows, size.a_loads) +
-                      transfer_work(size.b_copies, t, t.columns, 1) + matrix_work(t);
+                      transfer_work(size.b_copies, t, t.columns, size.b_loads) + matrix_work(t);
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
   const int ahead = size.a_copies && size.b_copies ? t.stages - 1 : 1;
   return gpu_time(tiles_of(size, t.rows, t.columns) * splits, t.workgroup, steps, work,

@@ -94,7 +94,7 @@ double team_time(const GemmSize& size, const Tile& t, int splits) {
   const double copies = static_cast<double>(t.rows + t.columns) * kStep / kCopiedUnit / threads;
   const double multiply = t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed;
   const double loads =
-      (t.converted.a ? t.rows * size.a_loads : 0) + (t.converted.b ? t.columns : 0);
+      (t.converted.a ? t.rows * size.a_loads : 0) + (t.converted.b ? t.columns * size.b_loads : 0);
   // One role does this while others multiply.
   const double convert = gpu.load * loads * kStep / 4 / kTeam;
   const double work = std::max(multiply + gpu.copy * copies, convert);

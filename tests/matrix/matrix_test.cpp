@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <string_view>
 
 #include "backends/registry.h"
@@ -328,6 +330,44 @@ TEST(MatrixVariants, OfWeightsOfIntegers) {
     EXPECT_FALSE(has(bfloats, "vulkan-matrix")) << model.substr(0, 16);
     const auto singles = variants_of(std::regex_replace(model, std::regex("float16"), "float32"));
     EXPECT_FALSE(has(singles, "vulkan-matrix")) << model.substr(0, 16);
+  }
+}
+
+/// The prices of all candidates for 4096 rows of a product by an input or constant of so many
+/// columns.
+std::map<std::string, double> prices(int64_t columns, bool is_constant) {
+  const std::string n = std::to_string(columns);
+  const std::string text =
+      "graph prices\ninput x: float16[4096,64]\n" +
+      (is_constant ? constant("w", {64, columns}) : "input w: float16[64," + n + "]\n") +
+      "y = MatMul(x, w) @13\noutput y\n";
+  CompileOptions options;
+  options.targets = {"vulkan-matrix"};
+  CompileReport report;
+  const auto package = compile(parsed(text), options, &report);
+  EXPECT_TRUE(package.ok()) << package.status().message();
+  std::map<std::string, double> out;
+  for (const ScheduleChoice& choice : report.schedules)
+    for (const lower::ScheduleCandidate& c : choice.site.candidates) out[c.schedule] = c.cost;
+  return out;
+}
+
+/// Rows of 141 elements lie at odd distances, so that no vector of four is loaded at once;
+/// constants are packed.
+TEST(MatrixPrices, ElementsThatAreLoadedOneByOneCostMore) {
+  const auto even = prices(144, false), odd = prices(141, false), packed = prices(141, true);
+  std::set<std::string> dearer;
+  for (const auto& [schedule, price] : odd) {
+    if (!even.contains(schedule)) continue;
+    EXPECT_GE(price, even.at(schedule)) << schedule;
+    if (price > even.at(schedule)) dearer.insert(schedule.substr(0, schedule.find(" tile")));
+  }
+  EXPECT_EQ(dearer, (std::set<std::string>{"cooperative matrix", "register", "shared"}));
+  for (const auto& [schedule, price] : packed) {
+    const std::string name = schedule.substr(0, schedule.find(", packed"));
+    if (even.contains(name)) {
+      EXPECT_EQ(price, even.at(name)) << name;
+    }
   }
 }
 

@@ -338,6 +338,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
   if (p.group > 1) problem.result.batch = {Expr(p.group)};
   problem.size.k = static_cast<double>(conv.k);
   problem.size.a_loads = conv.vector_channels ? 1 : 4;
+  problem.size.b_loads = conv.weight.constant ? 1 : 4;
   problem.size.a_prologue = conv.a_prologue;
   problem.size.unrolled =
       static_cast<double>(conv.unrolled_positions() * (conv.channel_quads() > 0 ? 4 : 1));

@@ -46,6 +46,7 @@ struct MatMul {
   int64_t block = 0;  // Gemm::b_block()
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
+  bool b_vectors = true;       // GemmSize::b_loads is 1
   bool scales_result = false;  // by the scale of a weight, which does not differ along K
 
  private:
@@ -74,6 +75,7 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
     const OperandCost along = operand_cost(g, group, right, false, k, n);
     b_along_k = vector_k && (!vector_n || along.loads < b_cost.loads);
     if (b_along_k) b_cost = along;
+    b_vectors = (b_along_k || vector_n) && b_cost.loads == 1;
   }
   a_cost = operand_cost(g, group, left, true, k, m);
   a_along_k = a_cost.loads == 1;
@@ -277,6 +279,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.result = {p.m, p.n, p.batch, p.vector_n};
   problem.size.k = count_hint(g, {p.k});
   problem.size.a_loads = p.a_along_k ? 1 : 4;
+  problem.size.b_loads = p.b_vectors ? 1 : 4;
   problem.size.a_prologue = p.a_cost.instructions;
   problem.size.b_prologue = p.b_cost.instructions;
   problem.converts = true;
