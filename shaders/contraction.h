@@ -119,6 +119,7 @@ class Gemm {
 struct GemmSize {
   double m = 1, n = 1, k = 1, batch = 1;
   double a_loads = 1;     // loads of a row for 4 values of k: 1 if they are consecutive, else 4
+  double b_loads = 1;     // the same of B, for 4 columns, or for 4 values of k if b_along_k()
   double a_prologue = 0;  // instructions of A's prologue for a row and 4 values of k
   double b_prologue = 0;  // instructions of B's prologue for 4 columns
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop

@@ -37,7 +37,7 @@ def size_of(path: Path) -> int:
 
 def libraries(program: Path) -> list[Path]:
     """The shared libraries that a program needs, except those that every system has."""
-    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
+    done = subprocess.run(["ldd", str(program)], check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise PackError(f"ldd {program}: {(done.stderr or done.stdout).strip()}")
     found = []
@@ -53,7 +53,11 @@ def libraries(program: Path) -> list[Path]:
 def vulkan_loader() -> Path | None:
     """A library that is opened at run time, so that ldd does not list it."""
     done = subprocess.run(
-        "ldconfig -p 2>/dev/null || /sbin/ldconfig -p", shell=True, capture_output=True, text=True
+        "ldconfig -p 2>/dev/null || /sbin/ldconfig -p",
+        check=False,
+        shell=True,
+        capture_output=True,
+        text=True,
     )
     match = re.search(r"libvulkan\.so\.1 .*=> (\S+)", done.stdout)
     return Path(match[1]) if match else None
@@ -142,7 +146,7 @@ def compile_cases(target: Path, models: Path, cases: Cases) -> None:
     bench = [target / "bin" / "reprise_gpubench", "--models", models, "--compile-only", cases.arch]
     for more in ([], ["--tune", "--group", "matmul,attention,conv,softmax"]):
         command = [str(word) for word in [*bench, *more, *(["--quick"] if cases.quick else [])]]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             said = done.stderr.strip()[-600:]
             raise PackError(f"the cases do not compile for {cases.arch}: {said}")

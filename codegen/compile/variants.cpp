@@ -86,10 +86,8 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   };
   // Without GEMMs of fp32, more architectures share a plan.
   const bool splits = std::ranges::find(products, kSplitMma) != products.end();
-  if (!splits || context.disabled(kSplitProducts)) {
-    for (lower::Target& t : all)
-      std::erase_if(t.predicate.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
-  }
+  if (!splits || context.disabled(kSplitProducts))
+    std::ranges::for_each(all, remove_split_products);
   // Without a GEMM for its matrices, or without halves, such a variant of Vulkan would equal
   // another one.
   const bool halves = stores_halves(context, fusion);

@@ -303,16 +303,23 @@ void Interpreter::box_copy(const Step& s, const Active& active) {
     begin_box(s, active.list[i]);
 }
 
+/// Whether the subgroup whose first invocation is n may access the box in shared memory.
+bool Interpreter::may_access_box(const Step& s, uint32_t n) {
+  const BoxAccess a = BoxAccess::of(s.inst->imm);
+  const SharedArray& array = k_.shared[a.shared];
+  const uint64_t elements = k_.views[a.view].tensor.box_elements();
+  return may_access(s, n) &&
+         indices_fit(s, {s.inst->args[0], elements, array.count, s.inst->align, array.name},
+                     {{&n, 1}, false, 1});
+}
+
 void Interpreter::begin_box(const Step& s, uint32_t n) {
+  if (!may_access_box(s, n)) return;
   const BoxAccess a = BoxAccess::of(s.inst->imm);
   const TensorView& v = k_.views[a.view].tensor;
   const SharedArray& array = k_.shared[a.shared];
-  if (!may_access(s, n)) return;
   const auto counter = counter_of(s, a.signal, 1, n);
-  if (!counter ||
-      !indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},
-                   {{&n, 1}, false, 1}))
-    return;
+  if (!counter) return;
   BoxInFlight box{a.shared, *counter, s.in[0].u32[n], std::vector<uint64_t>(v.box_elements()),
                   v.box_bytes()};
   if (!load_box(s, n, box.values)) return;
@@ -398,13 +405,10 @@ void Interpreter::box_store(const Step& s, const Active& active) {
 
 /// The subgroup's store reads shared memory from now on until it is drained.
 void Interpreter::begin_store(const Step& s, uint32_t n) {
+  if (!may_access_box(s, n)) return;
   const BoxAccess a = BoxAccess::of(s.inst->imm);
   const TensorView& v = k_.views[a.view].tensor;
   const SharedArray& array = k_.shared[a.shared];
-  if (!may_access(s, n)) return;
-  if (!indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},
-                   {{&n, 1}, false, 1}))
-    return;
   const StoreInFlight store{s.id, n, s.in[0].u32[n], box_coordinates(s, 1, n)};
   if (std::ranges::any_of(store.coordinates, [](int32_t c) { return c < 0; }))
     return violate(s.id, n, "stores a box that begins before its view");

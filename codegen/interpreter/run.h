@@ -223,6 +223,7 @@ class Interpreter {
   template <typename F>
   static void each_of_box(const TensorView& v, const F& f);
   void box_copy(const Step& s, const Active& active);
+  bool may_access_box(const Step& s, uint32_t n);
   void begin_box(const Step& s, uint32_t n);
   bool load_box(const Step& s, uint32_t n, std::vector<uint64_t>& values);
   void land_box(size_t which);

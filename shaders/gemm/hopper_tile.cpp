@@ -38,18 +38,17 @@ using kernel::Swizzle;
 using kernel::TeamOperand;
 using kernel::TeamOperands;
 using kernel::Ty;
+using team_stages::kGroup;
+using team_stages::kLine;
+using team_stages::kStep;
+using team_stages::kTeam;
 
 namespace {
 
-constexpr int kTeam = 32 * static_cast<int>(kernel::kTeamSubgroups);  // invocations
 constexpr int kTeamRows = static_cast<int>(TeamOperands::kRows);
-constexpr int kLine = 64;  // elements of 16 bits in a line of 128 bytes
-constexpr int kStep = kLine;
-constexpr int kDepth = 16;                      // values of k that are multiplied at once
-constexpr int kGroup = kLine * kStep;           // elements of 64 rows or columns
-constexpr int kGroupUnits = 2 * kGroup / 1024;  // TeamOperand::group
-constexpr uint32_t kAlign = 512;                // elements between repeated patterns
-constexpr int kCopiedUnit = 8;  // elements of 16 bits, of which GpuCosts::copy is the price
+constexpr int kDepth = 16;        // values of k that are multiplied at once
+constexpr uint32_t kAlign = 512;  // elements between repeated patterns
+constexpr int kCopiedUnit = 8;    // elements of 16 bits, of which GpuCosts::copy is the price
 // A workgroup takes nearly all shared memory of a multiprocessor, so there is one for each of the
 // 132 of an H100 (SXM) or H200. A device with fewer runs the rest of them later.
 constexpr int kGroups = 132;
@@ -95,7 +94,7 @@ double team_time(const GemmSize& size, const Tile& t, int splits) {
   const double copies = static_cast<double>(t.rows + t.columns) * kStep / kCopiedUnit / threads;
   const double multiply = t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed;
   const double loads =
-      (t.converted.a ? t.rows * size.a_loads : 0) + (t.converted.b ? t.columns : 0);
+      (t.converted.a ? t.rows * size.a_loads : 0) + (t.converted.b ? t.columns * size.b_loads : 0);
   // One role does this while others multiply.
   const double convert = gpu.load * loads * kStep / 4 / kTeam;
   const double work = std::max(multiply + gpu.copy * copies, convert);
@@ -192,13 +191,10 @@ class StagedOperand {
     }
   }
 
-  TeamOperand form() const {
-    return {static_cast<uint16_t>(shared_), operand_.along_k, kGroupUnits};
-  }
-  /// The index in the shared array of the element of a row or column, a multiple of 64, at a k
-  /// within the step.
+  TeamOperand form() const { return team_stages::form(shared_, operand_.along_k); }
+  /// See team_stages::at().
   Value at(Value stage, Value element, int k) const {
-    return stage * (elements_ * kStep) + element * kStep + (operand_.along_k ? k : k * kLine);
+    return team_stages::at(stage, elements_, element, k, operand_.along_k);
   }
 
  private:

@@ -25,7 +25,6 @@ class Fuser {
       : g_(g),
         o_(options),
         device_(options.device),
-        own_tests_(g),
         p_(g, options.tests != nullptr ? *options.tests : own_tests_, options.limit, &device_) {}
 
   Result<Fusion> run() {

@@ -39,25 +39,40 @@ std::optional<MmaTypes> mma_of(DType type) {
 /// What matrix units multiply if B is a weight of integers. These are exact in the type of A, also
 /// less their zero points. With their scale they are rounded to it, which is what the node means if
 /// that is the type of its result.
-std::optional<MmaTypes> mma_of_integers(const graph::Graph& g, const Group& group,
-                                        const ContractionProblem& problem) {
-  if (problem.dequantize == nullptr) return {};
+std::optional<MmaTypes> mma_of_integers(const graph::Graph& g, const Group& group) {
+  const ValueId b = group.anchor->inputs[1], transposed = transposed_matrix(g, b);
+  const auto weight = constant_operand(g, group, transposed == graph::kNone ? b : transposed);
+  if (!weight || weight->dequantize == nullptr) return {};
+  const bool is_matmul = def_of(*group.anchor)->lowering == ops::Lowering::MatMul;
+  if (is_matmul && g.value(weight->value).shape.size() != 2) return {};
   const DType type = values_of(g, group, group.anchor->inputs[0]);
-  const bool exact = problem.scales_result || g.value(problem.dequantize->outputs[0]).dtype == type;
+  const int64_t column_axis = is_matmul && transposed == graph::kNone ? 1 : 0;
+  const bool exact = scales_result(g, *weight, column_axis) ||
+                     g.value(weight->dequantize->outputs[0]).dtype == type;
   return exact ? mma_of(type) : std::nullopt;
+}
+
+/// The same of floats: weights of integers make other products of fp32 inexact.
+std::optional<MmaTypes> mma_of_floats(const graph::Graph& g, const Group& group) {
+  const std::vector<ValueId>& in = group.anchor->inputs;
+  const DType a = values_of(g, group, in[0]), b = values_of(g, group, in[1]);
+  if (!is_gemm_float(a) || !is_gemm_float(b)) return {};
+  return a == b && a != DType::F32 ? mma_of(a) : kSplitMma;
 }
 
 }  // namespace
 
 std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group) {
   if (group.kind != GroupKind::Contraction) return {};
-  const std::vector<ValueId>& in = group.anchor->inputs;
-  // Weights of integers: see mma_of_integers().
-  const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
-                                  [](const graph::Node* n) { return ops::dequantizes(*n); });
-  const DType a = values_of(g, group, in[0]), b = values_of(g, group, in[1]);
-  if (!exact || !is_gemm_float(a) || !is_gemm_float(b)) return {};
-  return a == b && a != DType::F32 ? mma_of(a) : kSplitMma;
+  const bool integers = std::any_of(group.nodes.begin(), group.nodes.end(),
+                                    [](const graph::Node* n) { return ops::dequantizes(*n); });
+  return integers ? mma_of_integers(g, group) : mma_of_floats(g, group);
+}
+
+bool scales_result(const graph::Graph& g, const ConstantOperand& constant, int64_t column_axis) {
+  if (constant.dequantize == nullptr) return false;
+  const auto axis = ops::scaled_axis(g, *constant.dequantize);
+  return axis && (*axis < 0 || *axis == column_axis);
 }
 
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
@@ -160,10 +175,8 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.m = count_hint(g, {problem.result.m});
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
-  problem.size.mma = mma_types(g, group);
-  // Prices of CPU-type devices were measured without this.
-  if (!problem.size.mma && problem.dequantize != nullptr && !target.cpu_type())
-    problem.size.mma = mma_of_integers(g, group, problem);
+  // Prices of integers on CPU-type devices were measured without matrix units.
+  if (!problem.integers || !target.cpu_type()) problem.size.mma = mma_types(g, group);
   if (problem.size.mma == kSplitMma && problem.size.k < shaders::kLeastSplitDepth)
     problem.size.mma.reset();
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&

@@ -15,7 +15,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice);
 
-/// What matrix units multiply in a group that is a contraction of fp16 or bf16 tensors.
+/// What matrix units multiply in a group that is a contraction of floats, or of such and a weight
+/// of integers.
 std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group);
 
 /// A constant operand, which may be packed when a session is made: floats, or 8-bit integers that a
@@ -24,6 +25,9 @@ struct ConstantOperand {
   graph::ValueId value = graph::kNone;
   const graph::Node* dequantize = nullptr;
 };
+/// Whether the constant has integers whose scale differs along no other axis than that of columns,
+/// so that it is left to the result.
+bool scales_result(const graph::Graph& g, const ConstantOperand& constant, int64_t column_axis);
 /// The 4-bit integers of four columns in such a word, as I32: those of its first value of k or, if
 /// `odd` is 1, of the second one.
 Value nibbles_of(kernel::Builder& b, Value word, Value odd, bool is_signed);
@@ -145,8 +149,7 @@ struct ContractionProblem {
   plan::MatrixShape weight;
   int64_t weight_bits = 0;  // Packing::bits
   bool converts = false;    // loads of operands are short enough for a team to convert them
-  const graph::Node* dequantize = nullptr;  // of the constant operand
-  bool scales_result = false;               // the scale of `dequantize` is left to the result
+  bool integers = false;    // the constant operand has integers, which the kernel dequantises
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
                                               const WorkUnit& unit)>
       operands;

@@ -5,7 +5,6 @@
 #include "codegen/lower/group/cost.h"
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/problems/contraction.h"
-#include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
 
@@ -47,6 +46,7 @@ struct MatMul {
   int64_t block = 0;  // Gemm::b_block()
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
+  bool b_vectors = true;       // GemmSize::b_loads is 1
   bool scales_result = false;  // by the scale of a weight, which does not differ along K
 
  private:
@@ -67,16 +67,15 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
   block = block_of(g);
-  if (constant && constant->operand.dequantize != nullptr) {
-    const auto axis = ops::scaled_axis(g, *constant->operand.dequantize);
-    scales_result = axis && *axis != (constant->transposed ? 1 : 0);
-  }
+  if (constant)
+    scales_result = lower::scales_result(g, constant->operand, constant->transposed ? 0 : 1);
   const bool vector_k = k.known_divisor(g.symbols) % 4 == 0;
   if (!constant) {
     b_cost = operand_cost(g, group, right, true, n, k);
     const OperandCost along = operand_cost(g, group, right, false, k, n);
     b_along_k = vector_k && (!vector_n || along.loads < b_cost.loads);
     if (b_along_k) b_cost = along;
+    b_vectors = (b_along_k || vector_n) && b_cost.loads == 1;
   }
   a_cost = operand_cost(g, group, left, true, k, m);
   a_along_k = a_cost.loads == 1;
@@ -280,6 +279,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.result = {p.m, p.n, p.batch, p.vector_n};
   problem.size.k = count_hint(g, {p.k});
   problem.size.a_loads = p.a_along_k ? 1 : 4;
+  problem.size.b_loads = p.b_vectors ? 1 : 4;
   problem.size.a_prologue = p.a_cost.instructions;
   problem.size.b_prologue = p.b_cost.instructions;
   problem.converts = true;
@@ -291,8 +291,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
     problem.constant = p.constant->operand.value;
     problem.weight = {1, p.k.value(), p.n.value(), p.constant->transposed};
     problem.weight_bits = nibbles ? 4 : 0;
-    problem.dequantize = p.constant->operand.dequantize;
-    problem.scales_result = p.scales_result;
+    problem.integers = integers;
   }
   if (p.b_along_k) problem.note += ", along k";
   problem.operands = [&p](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
