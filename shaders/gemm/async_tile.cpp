@@ -30,8 +30,6 @@
 
 namespace reprise::shaders {
 
-using kernel::Ty;
-
 namespace {
 
 struct AsyncShape {
