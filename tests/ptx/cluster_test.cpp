@@ -10,13 +10,13 @@
 namespace reprise::test {
 namespace {
 
-using Sizes = std::array<uint32_t, 3>;
+using GroupCounts = std::array<uint32_t, 3>;
 
 /// Runs it with workgroups of 64 threads. Each has its rank in %r1, that of the next workgroup of
 /// the cluster in %r2, the address of the shared array in %r0 and of the next one's in %r3, and a
 /// word of the second buffer for itself at %q4. %p0: not the first thread.
 struct ClusterRun {
-  Sizes grid{2, 1, 1}, cluster{2, 1, 1};
+  GroupCounts grid{2, 1, 1}, cluster{2, 1, 1};
   ptx::Options options;
   std::vector<uint32_t> out;
 
@@ -49,10 +49,11 @@ std::string barrier_of_cluster(const std::string& arrive = ".release") {
 }
 
 /// Each of these mistakes is found whenever copies land and in whatever order warps run.
-struct Mistake {
+struct ClusterMistake {
   std::string text, said;
 };
-void expect_found(const std::vector<Mistake>& mistakes, const TensorMap& map = {}) {
+void expect_found_in_clusters(const std::vector<ClusterMistake>& mistakes,
+                              const TensorMap& map = {}) {
   for (const auto& [text, said] : mistakes) {
     ASSERT_NE(text, "") << said;
     for (uint64_t seed = 0; seed < 9; ++seed) {
@@ -64,7 +65,7 @@ void expect_found(const std::vector<Mistake>& mistakes, const TensorMap& map = {
     }
   }
 }
-void expect_right(const std::string& text, const TensorMap& map = {}) {
+void expect_right_in_clusters(const std::string& text, const TensorMap& map = {}) {
   for (uint64_t seed = 0; seed < 9; ++seed) {
     ClusterRun r;
     r.options = {kOrders[seed % 3], seed};
@@ -92,8 +93,8 @@ TEST(PtxClusters, WorkgroupsKnowTheirPlaces) {
   r.cluster = {2, 1, 2};
   ASSERT_EQ(r.problem(body + "END:\n"), "");
   for (uint32_t group = 0; group < 24; ++group) {
-    const Sizes id{group % 4, group / 4 % 3, group / 12};
-    const Sizes place{id[0] % 2, 0, id[2] % 2};
+    const GroupCounts id{group % 4, group / 4 % 3, group / 12};
+    const GroupCounts place{id[0] % 2, 0, id[2] % 2};
     const std::vector<uint32_t> expected{
         id[0], id[1],    id[2],    id[0] / 2, id[1], id[2] / 2, 2, 3,
         1,     place[0], place[1], place[2],  2,     1,         2, place[0] + 2 * place[2],
@@ -104,8 +105,8 @@ TEST(PtxClusters, WorkgroupsKnowTheirPlaces) {
 }
 
 TEST(PtxClusters, TextAndLaunchSayHowLargeTheyAre) {
-  const auto problem_of = [](const std::string& directive, Sizes grid,
-                             Sizes cluster) -> std::string {
+  const auto problem_of = [](const std::string& directive, GroupCounts grid,
+                             GroupCounts cluster) -> std::string {
     const std::string text =
         replaced(hopper_text("mov.u32 %r1, %cluster_nctarank;\nst.global.u32 [%out], %r1;\n"
                              "mov.pred %p1, %is_explicit_cluster;\nselp.u32 %r2, 1, 0, %p1;\n"
@@ -167,15 +168,15 @@ TEST(PtxClusters, ReadMemoryOfEachOther) {
   EXPECT_EQ(r.problem(text), "");
   EXPECT_EQ(r.out[5], 101005U);
   EXPECT_EQ(r.out[64 + 5], 5U);
-  expect_right(replaced(kExchange, barrier_of_cluster(),
-                        "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait;\n"));
+  expect_right_in_clusters(replaced(kExchange, barrier_of_cluster(),
+                                    "barrier.cluster.arrive.aligned;\nbarrier.cluster.wait;\n"));
 }
 
 TEST(PtxClusters, MistakesWithTheirMemoryAreFound) {
   const std::string first = barrier_of_cluster(), last = barrier_of_cluster(".relaxed");
   const std::string load = "ld.shared::cluster.u32 %r11, [%r9];\n";
-  expect_right(kExchange);
-  expect_found({
+  expect_right_in_clusters(kExchange);
+  expect_found_in_clusters({
       {replaced(kExchange, first, ""), "may not have begun"},
       {replaced(kExchange, first, "bar.sync 0;\n"), "may not have begun"},
       {replaced(kExchange, first, last), "race"},
@@ -194,23 +195,23 @@ TEST(PtxClusters, MistakesWithTheirMemoryAreFound) {
   // Only one of them passes the last barrier, and the other one is over by then.
   const std::string half =
       replaced(kExchange, last, "setp.eq.u32 %p3, %r1, 1;\n@%p3 bra END;\n" + last + "END:\n");
-  expect_found({{half, "ended"}});
+  expect_found_in_clusters({{half, "ended"}});
 }
 
 /// A thread that has ended is none that a barrier awaits.
 TEST(PtxClusters, TheirBarrierAwaitsThreadsThatRun) {
   const std::string body = "setp.gt.u32 %p1, %t, 31;\n@%p1 bra END;\n" + kExchange + "END:\n";
-  expect_right(body);
+  expect_right_in_clusters(body);
   const std::string never = "setp.gt.u32 %p1, %t, 31;\n@%p1 bra FOREVER;\n" + kExchange +
                             "bra END;\nFOREVER:\nbar.sync 3;\nEND:\n";
-  expect_found({{never, "barrier 3"}, {never, "warp 0 of rank 1"}});
+  expect_found_in_clusters({{never, "barrier 3"}, {never, "warp 0 of rank 1"}});
   // What ended before it told nobody of its values.
   const std::string silent =
       "setp.gt.u32 %p1, %t, 31;\n@!%p1 bra OTHER;\n" + kStoreRank + "bra END;\nOTHER:\n" +
       kStoreRank + barrier_of_cluster() +
       "ld.shared::cluster.u32 %r11, [%r9+128];\nst.global.u32 [%q4], %r11;\n" +
       barrier_of_cluster() + "END:\n";
-  expect_found({{silent, "race"}});
+  expect_found_in_clusters({{silent, "race"}});
 }
 
 std::string made_signals(const std::string& count, const std::string& barrier) {
@@ -233,7 +234,7 @@ TEST(PtxClusters, ArriveAtSignalsOfEachOther) {
       "st.global.u32 [%q4], %r11;\n";
   const std::string wait = wait_of(".acquire.cluster");
   const std::string good = made_signals("64", ready) + store + arrive + wait + load;
-  expect_right(good);
+  expect_right_in_clusters(good);
   ClusterRun r;
   ASSERT_EQ(r.problem(good), "");
   for (uint32_t n = 0; n < 128; ++n) EXPECT_EQ(r.out[n], (n % 64 ^ 32) + 7) << n;
@@ -241,13 +242,13 @@ TEST(PtxClusters, ArriveAtSignalsOfEachOther) {
     return replaced(good, from, to);
   };
   // A count is no state, and a generic address will do.
-  expect_right(replaced(made_signals("128", ready) + store + arrive + wait + load, "_, [%r21]",
-                        "_, [%r21], 2"));
-  expect_right(changed(arrive,
-                       "cvt.u64.u32 %q6, %r20;\ncvta.shared.u64 %q6, %q6;\n"
-                       "mapa.u64 %q6, %q6, %r2;\n"
-                       "mbarrier.arrive.release.cluster.b64 _, [%q6];\n"));
-  expect_found({
+  expect_right_in_clusters(replaced(made_signals("128", ready) + store + arrive + wait + load,
+                                    "_, [%r21]", "_, [%r21], 2"));
+  expect_right_in_clusters(changed(arrive,
+                                   "cvt.u64.u32 %q6, %r20;\ncvta.shared.u64 %q6, %q6;\n"
+                                   "mapa.u64 %q6, %q6, %r2;\n"
+                                   "mbarrier.arrive.release.cluster.b64 _, [%q6];\n"));
+  expect_found_in_clusters({
       {changed(".release.cluster.shared::cluster.b64 _, [%r21]", ".shared::cluster.b64 _, [%r21]"),
        "race"},
       {changed(".release.cluster.shared::cluster.b64 _", ".relaxed.cluster.shared::cluster.b64 _"),
@@ -294,7 +295,7 @@ std::string multicast_text() {
 TEST(PtxClusters, CopiesLandInSeveralWorkgroups) {
   const TensorMap map = some_matrix().map(HopperMemory::kIn);
   const std::string good = multicast_text();
-  expect_right(good, map);
+  expect_right_in_clusters(good, map);
   ClusterRun r;
   ASSERT_EQ(r.problem(good, map), "");
   const auto word = [](uint32_t n) {
@@ -327,7 +328,7 @@ TEST(PtxClusters, MistakesInSuchCopiesAreFound) {
   const auto changed = [&](const std::string& from, const std::string& to) {
     return replaced(good, from, to);
   };
-  expect_found(
+  expect_found_in_clusters(
       {
           {changed("%h0, 3;", "%h0, 1;"), "4096 bytes are to come"},
           {changed("%h0, 3;", "%h0, 2;"), "4096 bytes are to come"},
@@ -369,8 +370,8 @@ TEST(PtxClusters, MemoryIsFreedByAllThatReadIt) {
       ".reg .b16 %h<2>;\n" + init + "@%p0 bra WAIT;\n" + kIssueHalf + "WAIT:\n" + wait_of("") +
       kReadBoth + release + "@%p0 bra AGAIN;\n" + await_free + kIssueHalf + "AGAIN:\n" +
       at(wait_of(""), "[%r20], 0", "[%r20], 1") + kReadBoth + barrier_of_cluster(".relaxed");
-  expect_right(good, map);
-  expect_found(
+  expect_right_in_clusters(good, map);
+  expect_found_in_clusters(
       {
           {replaced(good, await_free, ""), ""},
           {replaced(good, await_free, at(await_free, ".acquire.cluster", "")), ""},
@@ -398,11 +399,11 @@ TEST(PtxClusters, SendValuesToEachOther) {
       "mad.lo.u32 %r10, %r1, 1000, %t;\n"
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r9], %r10, [%r21];\n";
   const std::string good = ready + expect + send + wait_of("") + load;
-  expect_right(good);
+  expect_right_in_clusters(good);
   ClusterRun r;
   ASSERT_EQ(r.problem(good), "");
   for (uint32_t n = 0; n < 128; ++n) EXPECT_EQ(r.out[n], (n < 64 ? 1000 : 0) + n % 64) << n;
-  expect_found({
+  expect_found_in_clusters({
       {replaced(good, wait_of(""), ""), ""},
       {replaced(good, "], 256", "], 512"), "256 bytes are to come"},
       {replaced(good, "%r10, [%r21]", "%r10, [%r20]"), "another workgroup than its destination"},
@@ -415,11 +416,11 @@ TEST(PtxClusters, SendValuesToEachOther) {
       "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r3], [%r0+4096], "
       "256, [%r21];\nCOPIED:\n";
   const std::string copied = ready + expect + copy + wait_of("") + load + barrier_of_cluster();
-  expect_right(copied);
+  expect_right_in_clusters(copied);
   ClusterRun c;
   ASSERT_EQ(c.problem(copied), "");
   EXPECT_EQ(c.out, r.out);
-  expect_found({
+  expect_found_in_clusters({
       {replaced(copied, "fence.proxy.async.shared::cta;\n", ""), "fence.proxy.async"},
       {replaced(copied, "COPIED:\n", "COPIED:\nst.shared.u32 [%r8+4096], 1;\n"), ""},
       {replaced(copied, "[%r0+4096], 256", "[%r3], 256"), "without .shared::cluster"},

@@ -638,8 +638,8 @@ std::string CudaEmitter::address(const Inst& i) const {
   const std::string at =
       (shared ? shared_name(i.imm) : cuda_name('b', i.imm, k_.buffers[i.imm].name)) + " + " +
       arg(i, 0);
-  const bool swizzled = shared && k_.shared[i.imm].swizzle != kernel::Swizzle::None;
-  return swizzled ? "rp_swizzled(" + at + ")" : at;
+  const uint32_t span = shared ? span_of(k_.shared[i.imm].swizzle) : 0;
+  return span == 0 ? at : "rp_swizzled<" + std::to_string(span - 16) + "u>(" + at + ")";
 }
 
 /// Declares the value of instruction `index`, which loads elements of an array.
@@ -688,7 +688,7 @@ void CudaEmitter::store(const Inst& i, const std::string& name, Ty storage,
   parts.reserve(from.lanes);
   for (int n = 0; n < from.lanes; ++n) parts.push_back(narrow(arg_lane(i, 1, n), storage));
   const bool same = storage == from.ty;
-  line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
+  line("*(" + vector + "*)(" + address(i) +
        ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
 }
 

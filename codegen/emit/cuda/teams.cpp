@@ -93,10 +93,10 @@ template <int unfinished> RP_FN void rp_box_drain() {
 }
 // Before a barrier: what an invocation stored becomes visible to copies and products.
 RP_FN void rp_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Where a swizzle of 128 bytes puts 16 bytes.
-template <class T> RP_FN T* rp_swizzled(T* at) {
+// Where a swizzle puts 16 bytes: `parts` are the bits of the address that it changes.
+template <unsigned parts, class T> RP_FN T* rp_swizzled(T* at) {
   const unsigned a = rp_shared_address(at);
-  return (T*)((char*)at + (int)((a ^ (a >> 3 & 0x70u)) - a));
+  return (T*)((char*)at + (int)((a ^ (a >> 3 & parts)) - a));
 }
 template <int registers> RP_FN void rp_more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));
