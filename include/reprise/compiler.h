@@ -100,12 +100,19 @@ typedef struct reprise_compile_options {
    * upper end. "auto", the default, lets the compiler decide, and "none" makes one plan. */
   const char* const* plans;
   size_t plan_count; /**< how many `plans` has */
+  /** Which inputs are caches that become states that grow (reprise_session_state_rows): "none",
+   * "auto" for all that are recognised, or a pattern of names with * and ?, such as "past_*", for
+   * those of which each must be. An input is recognised if it has one dynamic length and an output
+   * is the input followed by new rows along it. The input and the output leave the interface. Null:
+   * "none". */
+  const char* grow_states;
 } reprise_compile_options;
 /** Initialises a reprise_compile_options. */
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0 \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL,   \
+        0, NULL                                                                                  \
   }
 
 /** Compiles the model in the file `onnx_path` for all targets; no device is needed. `options` may

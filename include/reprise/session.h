@@ -458,6 +458,60 @@ REPRISE_API reprise_status reprise_session_load_states(reprise_session* session,
 REPRISE_API reprise_status reprise_session_reset_states(reprise_session* session,
                                                         reprise_error* error);
 
+/** The rows of a state that grows, such as a cache of keys: the positions along one of its axes.
+ * Each run reads the rows that are valid, and appends some. A session begins with none. */
+typedef struct reprise_state_rows {
+  size_t struct_size; /**< as its initialiser sets it */
+  int64_t axis;       /**< of the dims of the state; -1 if its shape is fixed, which has no rows */
+  int64_t length;     /**< how many rows are valid */
+  int64_t capacity;   /**< for how many rows there is memory */
+  int64_t limit;      /**< the most rows that it may have; INT64_MAX unless it was set */
+  uint64_t bytes;     /**< of its value: what reprise_session_read_state takes */
+  uint32_t rank;      /**< the number of dims */
+  uint32_t reserved;  /**< zero */
+  /** Of its value. A size that runs decide is 0 until a run did. */
+  int64_t dims[REPRISE_MAX_RANK];
+} reprise_state_rows;
+/** Initialises a reprise_state_rows. */
+#define REPRISE_STATE_ROWS_INIT                         \
+  {                                                     \
+    sizeof(reprise_state_rows), -1, 0, 0, 0, 0, 0, 0, { \
+      0                                                 \
+    }                                                   \
+  }
+
+/* The memory of a state that grows is enlarged before a run that needs more, by half of what it has
+ * and by 256 rows at least. That records nothing and keeps the valid rows. A run that fails, for
+ * whatever reason, leaves the length and the valid rows as they were. Of such a state,
+ * reprise_session_read_state and reprise_session_write_state take the valid rows in the layout of
+ * the model, dense; reprise_session_state gives dims of -1 where sizes vary. Resetting, and loading
+ * from a package, leave it without rows. In the functions below, a name that is null means all
+ * states that grow. States whose lengths have one name in the model need equal lengths in a run. */
+
+/** Gets the rows of a state. The caller sets `struct_size` of `rows`. */
+REPRISE_API reprise_status reprise_session_state_rows(reprise_session* session, const char* name,
+                                                      reprise_state_rows* rows,
+                                                      reprise_error* error);
+/** Drops the rows behind the first `length` ones. More than there are is REPRISE_USAGE. With 0
+ * rows, the next run may have another batch. The memory is kept. */
+REPRISE_API reprise_status reprise_session_truncate_states(reprise_session* session,
+                                                           const char* name, int64_t length,
+                                                           reprise_error* error);
+/** Makes memory for at least `rows` rows: at once or, if the size of a row depends on inputs, in
+ * the next run. Fails with REPRISE_OUT_OF_MEMORY, or REPRISE_USAGE beyond the limit. */
+REPRISE_API reprise_status reprise_session_reserve_states(reprise_session* session,
+                                                          const char* name, int64_t rows,
+                                                          reprise_error* error);
+/** Sets the most rows that the states may have. A run that needs more fails with
+ * REPRISE_INVALID_INPUT before it begins. Fewer than there are is REPRISE_USAGE. */
+REPRISE_API reprise_status reprise_session_limit_states(reprise_session* session, const char* name,
+                                                        int64_t rows, reprise_error* error);
+/** Gives the state `value->name` the value in host memory, which is copied. It has the dims of the
+ * state; of one that grows, any number of rows within the limit. */
+REPRISE_API reprise_status reprise_session_write_state_tensor(reprise_session* session,
+                                                              const reprise_tensor* value,
+                                                              reprise_error* error);
+
 /** @} */
 
 #ifdef __cplusplus

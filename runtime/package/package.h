@@ -64,14 +64,6 @@ struct SymbolValues {
 struct SizedPlan : CompiledPlan {
   std::vector<SymbolValues> sizes;  // all of them must hold; each symbol occurs once
   std::string why;                  // there is this plan, for people
-
-  bool serves(std::span<const int64_t> symbols) const {
-    for (const SymbolValues& s : sizes) {
-      const int64_t value = symbols[static_cast<size_t>(s.symbol)];
-      if (value < s.min || value > s.max) return false;
-    }
-    return true;
-  }
 };
 
 /// "sequence=2..16"

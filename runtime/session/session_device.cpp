@@ -83,9 +83,17 @@ Status DeviceSession::load_plan(SharedPlan& plan, Verdict& verdict) {
   return {};
 }
 
-SharedPlan& DeviceSession::plan_for(const std::vector<int64_t>& symbols) {
+// Inputs have their dims before symbols have values: the lengths of states are known only when it is
+// the run's turn.
+SharedPlan& DeviceSession::plan_for(const BoundIo& bound) {
+  const auto holds = [&](const package::SymbolValues& s) {
+    const SymbolSource& source = plan_.io().sources[static_cast<size_t>(s.symbol)];
+    const auto dims = bound.dims(static_cast<size_t>(source.index));
+    const auto axis = static_cast<size_t>(source.axis);
+    return axis < dims.size() && dims[axis] >= s.min && dims[axis] <= s.max;
+  };
   for (const auto& plan : sized_)
-    if (plan->sized->serves(symbols)) return *plan;
+    if (std::ranges::all_of(plan->sized->sizes, holds)) return *plan;
   return plan_;
 }
 
@@ -122,7 +130,7 @@ Status DeviceSession::load(Verdict& verdict) {
   }
   RP_ASSIGN(resources_.states, StateMemory::create(*resources_.package, variant_,
                                                    *resources_.device, options.isolate_tensors));
-  resources_.totals.device_bytes += resources_.states.bytes();
+  resources_.count_states();
   for (SharedPlan* plan : all_plans()) {
     if (plan->loaded && !plan->body && (!plan->sized || options.warm_up)) {
       RP_ASSIGN(auto context, make_context(*plan));
@@ -362,9 +370,9 @@ class DeviceSession::Submission {
     if (lease_.arena) lease_.arena->release(turn_.keeps);
   }
 
-  Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
+  Status begin(std::unique_ptr<RunContext> context, BoundIo& bound, Clock::time_point start,
                const SubmitOptions& options) {
-    RP_TRY(take(std::move(context)));
+    RP_TRY(take(std::move(context), bound));
     return ended_with(lease_.context->begin(bound, start, options));
   }
   /// Calls `at_end` when the device has ended what begin() submitted.
@@ -379,8 +387,8 @@ class DeviceSession::Submission {
            (!lease_.context ||
             (lease_.context->memory().starved() && !lease_.context->executor().submitted()));
   }
-  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
-    RP_TRY(take(std::move(context)));
+  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, BoundIo& bound) {
+    RP_TRY(take(std::move(context), bound));
     return ended_with(lease_.context->begin_in(command_buffer, bound, Clock::now()));
   }
   Result<bool> poll() {
@@ -398,7 +406,7 @@ class DeviceSession::Submission {
   }
 
  private:
-  Status take(std::unique_ptr<RunContext> context) {
+  Status take(std::unique_ptr<RunContext> context, BoundIo& bound) {
     lease_.context = std::move(context);
     if (Status waited = turn_.take(); !waited.ok()) {
       if (lease_.context) lease_.complete();
@@ -412,9 +420,12 @@ class DeviceSession::Submission {
     const SessionOptions& options = session_.resources_.options;
     if (!options.isolate_tensors)
       lease_.context->memory().use_arena(lease_.arena ? lease_.arena : options.arena.get());
-    if (Status damaged = session_.resources_.states.check(); !damaged.ok()) {
+    StateMemory& states = session_.resources_.states;
+    Status ready = states.check();
+    if (ready.ok()) ready = session_.binder_.bind_lengths(states.lengths(), bound);
+    if (!ready.ok()) {
       lease_.complete();
-      return damaged;
+      return ready;
     }
     states_.emplace(plan_, lease_.context->executor());
     return {};
@@ -437,7 +448,7 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
   const HostMemoryScope on_host(resources_.options.host_memory);
   const auto bound = bound_.take();
   RP_TRY(binder_.bind(inputs, outputs, resources_.device.get(), *bound));
-  SharedPlan& plan = plan_for(bound->symbols);
+  SharedPlan& plan = plan_for(*bound);
   MemoryQueue::Use memory(resources_.device->memory_queue());
   while (true) {
     memory.begin();  // before it takes a context, for which those in line may wait
@@ -464,7 +475,7 @@ class DeviceSession::Run final : public AsyncRun {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
     is_bound_ = false;
     RP_TRY(session_.binder_.bind(inputs, outputs, session_.resources_.device.get(), bound_));
-    plan_ = &session_.plan_for(bound_.symbols);
+    plan_ = &session_.plan_for(bound_);
     is_bound_ = true;
     return {};
   }
@@ -572,7 +583,21 @@ Status DeviceSession::write_states(std::span<const size_t> which,
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
   lease.complete();
-  return resources_.states.write(which, values);
+  const Status written = resources_.states.write(which, values);
+  resources_.count_states();
+  return written;
+}
+
+Result<StateRows> DeviceSession::change_rows(size_t state, RowChange change, int64_t rows) {
+  RP_TRY(acquire(nullptr, {}).status());
+  Lease lease(*this, User::States);
+  lease.complete();
+  RP_ASSIGN(RowMemory* const memory, resources_.states.rows(state));
+  if (change == RowChange::Truncate) RP_TRY(memory->truncate(rows));
+  if (change == RowChange::Limit) RP_TRY(memory->limit(rows));
+  if (change == RowChange::Reserve) RP_TRY(memory->reserve(rows));
+  resources_.count_states();
+  return memory->rows();
 }
 
 SessionStats DeviceSession::stats() const {

@@ -1,5 +1,6 @@
 # The consumer test; test.cmake says with which variables.
-set(max_stripped_bytes 1772000)
+# 12 kB are plans for sizes, 15 kB states that grow.
+set(max_stripped_bytes 1792000)
 set(zstd_and_xxhash_bytes 170000)  # which the static library brings with it
 
 function(run)
