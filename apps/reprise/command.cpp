@@ -49,6 +49,7 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
   RP_ASSIGN(o.precision, parse_precision(precision));
   RP_ASSIGN(o.states, parse_states(states));
+  o.grow_states = grow_states;
   for (const std::string& text : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(text));
   }
@@ -146,6 +147,12 @@ void add_interface(CLI::App& command, CommonOptions& o) {
                   "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
                   "next value. An initialiser of that name is the first value, by default zeros")
       ->allow_extra_args(false);
+  command
+      .add_option("--grow-states", o.grow_states,
+                  "Inputs that are caches become states that grow: none, auto for all that are "
+                  "recognised, or patterns of names such as past_key_*,past_value_*. An output "
+                  "must be the input followed by new rows")
+      ->capture_default_str();
   command
       .add_option("--image", o.images,
                   "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "
@@ -278,6 +285,7 @@ Status check_package_options(const Model& model, const CommonOptions& options) {
   const char* option = !options.disabled_passes.empty()   ? "--disable-pass"
                        : !options.pass_options.empty()    ? "--pass-option"
                        : !options.states.empty()          ? "--state"
+                       : options.grow_states != "none"    ? "--grow-states"
                        : !options.optional_inputs.empty() ? "--optional-input"
                        : !options.values.empty()          ? "--value"
                        : !options.images.empty()          ? "--image"

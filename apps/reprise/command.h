@@ -49,6 +49,7 @@ struct CommonOptions {
   std::vector<std::string> shapes;
   std::vector<std::string> ranges;  // codegen/graph/size_options.h
   std::vector<std::string> states;  // "INPUT=OUTPUT"
+  std::string grow_states = "none";
   std::vector<std::string> optional_inputs;
   std::vector<std::string> values;  // codegen/graph/size_options.h
   InputFacts facts;                 // added to what the options say

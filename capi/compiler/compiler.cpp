@@ -18,7 +18,8 @@ using namespace reprise::capi;
 template <>
 inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
     offsetof(reprise_compile_options, ranges), offsetof(reprise_compile_options, pass_options),
-    offsetof(reprise_compile_options, optional_inputs)};
+    offsetof(reprise_compile_options, optional_inputs),
+    offsetof(reprise_compile_options, grow_states)};
 
 namespace {
 
@@ -62,6 +63,7 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   RP_ASSIGN(o.shapes, parse_shapes(shapes));
   RP_TRY(append(given.states, given.state_count, "states", states));
   RP_ASSIGN(o.states, parse_states(states));
+  if (given.grow_states) o.grow_states = given.grow_states;
   RP_TRY(append(given.pass_options, given.pass_option_count, "pass_options", pass_options));
   RP_ASSIGN(o.pass_options, parse_pass_options(pass_options));
   RP_TRY(append(given.optional_inputs, given.optional_input_count, "optional_inputs", optional));

@@ -57,6 +57,7 @@ class CompileContext {
 
   graph::Graph& model;
   size_t state_count = 0;  // the last inputs and outputs of the model are states (states.h)
+  std::vector<passes::GrowingState> growing = {};  // those of them that grow
   const CompileOptions& options;
   const passes::PassOptions& passes;
   const std::vector<lower::Target>& targets;

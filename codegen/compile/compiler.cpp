@@ -6,6 +6,7 @@
 #include "codegen/builder/graph_builder.h"
 #include "codegen/compile/compile_context.h"
 #include "codegen/compile/compile_model.h"
+#include "codegen/compile/growing_states.h"
 #include "codegen/compile/host_plan.h"
 #include "codegen/compile/parsed_options.h"
 #include "codegen/compile/run_passes.h"
@@ -84,8 +85,7 @@ std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {
 }
 
 int64_t count_launches(const lower::Fusion& fusion) {
-  return std::count_if(fusion.groups.begin(), fusion.groups.end(),
-                       [](const lower::Group& g) { return g.kind != lower::GroupKind::Host; });
+  return std::ranges::count_if(fusion.groups, lower::has_kernels);
 }
 
 }  // namespace
@@ -128,8 +128,10 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
   p.metadata = g.metadata;
   p.producer = "reprise 0.1.0";
   RP_TRY(add_images(g, options.images, options.ranges));
-  RP_TRY(order_states(g, options.states));
-  context.state_count = options.states.size();
+  RP_ASSIGN(const std::vector<StateOption> states, with_growing_states(g, options));
+  RP_TRY(order_states(g, states));
+  context.state_count = states.size();
+  context.growing = growing_of(g, states);
   RP_ASSIGN(p.host_plan, host_plan_of(context));
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   context.end_pass("host-plan");
@@ -140,7 +142,7 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
   // Inference during the passes may have added symbols, and guards that make dims equal.
   ops::resolve_guards(g);
   p.io = make_interface(g, context.state_count);
-  RP_TRY(finish_states(g, options.states, context.weights, p.io));
+  RP_TRY(finish_states(g, states, context.weights, p.io));
   RP_TRY(store_input_values(options, context.weights, p.io));
   describe_images(options.images, p.io);
   adopt_interface(p.io, p.host_plan);

@@ -135,7 +135,7 @@ void write_results(const Node& n, Graph& g) {
 }
 
 bool is_kernel(const lower::Group& group) {
-  return group.kind != lower::GroupKind::Host;
+  return lower::has_kernels(group);
 }
 
 }  // namespace

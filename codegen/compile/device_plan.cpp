@@ -254,13 +254,14 @@ Result<DevicePlan> build_device_plan(CompileContext& context, const lower::Fusio
   DevicePlanBuilder plan(context, target);
   for (size_t i = 0; i < fusion.groups.size(); ++i) {
     const lower::Group& group = fusion.groups[i];
-    if (group.kind == lower::GroupKind::Host) continue;
+    if (!lower::has_kernels(group)) continue;
     *failed = &group;
     RP_TRY(plan.choose(group, i));
     *failed = nullptr;
   }
   for (size_t i = 0; i < fusion.groups.size(); ++i) {
     const lower::Group& group = fusion.groups[i];
+    if (group.kind == lower::GroupKind::Memory) continue;
     if (group.kind == lower::GroupKind::Host) {
       RP_TRY(plan.add_host_call(group));
       continue;

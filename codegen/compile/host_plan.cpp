@@ -56,6 +56,12 @@ plan::Interface make_interface(const Graph& g, size_t states) {
   io.guards.assign(g.guards.begin(), g.guards.end());
   const size_t first = io.inputs.size() - states;
   for (size_t i = first; i < io.inputs.size(); ++i) io.states.push_back({std::move(io.inputs[i])});
+  for (SymbolSource& source : io.sources) {
+    const bool of_state =
+        source.kind == SymbolSource::Kind::InputDim && source.index >= static_cast<int32_t>(first);
+    if (of_state)
+      source = {SymbolSource::Kind::StateLength, source.index - static_cast<int32_t>(first), 0, {}};
+  }
   io.inputs.resize(first);
   io.outputs.resize(io.outputs.size() - states);
   return io;
@@ -66,8 +72,11 @@ void adopt_interface(const plan::Interface& io, plan::Plan& p) {
     if (b.kind == plan::BufferKind::Input) b.shape = io.inputs[static_cast<size_t>(b.index)].shape;
     if (b.kind == plan::BufferKind::Output)
       b.shape = io.outputs[static_cast<size_t>(b.index)].shape;
-    if (b.kind == plan::BufferKind::NextState)
-      b.shape = io.states[static_cast<size_t>(b.index)].shape;
+    if (b.kind != plan::BufferKind::State && b.kind != plan::BufferKind::NextState) continue;
+    const plan::StateSlot& state = io.states[static_cast<size_t>(b.index)];
+    b.shape = state.shape;
+    if (state.grows() && b.kind == plan::BufferKind::NextState)
+      b.shape[static_cast<size_t>(state.axis)] = state.length_after;
   }
 }
 

@@ -25,6 +25,7 @@ class PlanBuffers {
 
  private:
   plan::BufferId add(graph::ValueId v, plan::BufferKind kind, int32_t index);
+  bool appends(graph::ValueId v) const;
   plan::BufferKind intermediate(const Shape& shape) const;
 
   const graph::Graph& g_;

@@ -48,9 +48,7 @@ Result<int64_t> count_kernels(const CompileContext& context, const graph::Graph&
   options.tests = nullptr;  // they are of the context's model
   options.limit = {};       // so that bisect, which sets it, does not change the graph
   RP_ASSIGN(const lower::Fusion fusion, lower::fuse(g, options));
-  return std::ranges::count_if(fusion.groups, [](const lower::Group& group) {
-    return group.kind != lower::GroupKind::Host;
-  });
+  return std::ranges::count_if(fusion.groups, lower::has_kernels);
 }
 
 }  // namespace
@@ -58,6 +56,7 @@ Result<int64_t> count_kernels(const CompileContext& context, const graph::Graph&
 Status run_passes(CompileContext& context, passes::PassReport& report) {
   const CompileOptions& options = context.options;
   passes::PassOptions pass_options = context.passes;
+  pass_options.growing = context.growing;
   pass_options.count_kernels = [&](const graph::Graph& g) { return count_kernels(context, g); };
   bool core = false;
   for (const passes::Pass& pass : passes::pipeline(context.passes)) {

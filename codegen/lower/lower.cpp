@@ -100,6 +100,7 @@ constexpr GroupLowering kGroupLowerings[] = {
      .has_long_form = true},
     {.name = "pointwise", .elementwise = true, .lower = lower_pointwise, .has_long_form = true},
     {.name = "host"},
+    {.name = "memory"},
 };
 
 struct GroupTable {

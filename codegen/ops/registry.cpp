@@ -39,6 +39,7 @@ std::vector<std::span<const OpDef>> families() {
           shape_ops(),
           reshape_ops(),
           view_ops(),
+          state_ops(),
           generator_ops(),
           slice_ops(),
           gather_ops(),
@@ -203,6 +204,11 @@ Status add_operators(std::span<const OpDef> rows) {
 const OpDef* core_def(const graph::Node& n) {
   const OpDef* def = n.opset == 0 ? find(n) : nullptr;
   return def != nullptr && def->lowering != Lowering::None ? def : nullptr;
+}
+
+bool is_memory(const graph::Node& n) {
+  const OpDef* def = core_def(n);
+  return def != nullptr && def->is_memory;
 }
 
 std::optional<kernel::ScalarOp> scalar_op(const graph::Node& n) {

@@ -171,6 +171,7 @@ class Autocast {
   std::optional<Reason> why_result(const Node& n, ValueId v) {
     if (runs_on_host(g_, n)) return Reason{"runs on the host", false, false};
     if (g_.is_output(v)) return Reason{"is an output of the model", false, false};
+    if (ops::is_memory(n)) return Reason{"is a state", false, false};
     const Rule* rule = rule_of(n);
     if (rule != nullptr && keeps_result(*rule, n))
       return Reason{std::string(rule->reason), rule->propagates};

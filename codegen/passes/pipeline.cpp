@@ -50,6 +50,7 @@ constexpr std::array kPipeline{
     required("decompose", plain<decompose>, "rewrite ONNX operators into core form"),
     required("shape-values", plain<shape_values>, "replace shape arithmetic by expressions"),
     optional("fold-constants", plain<fold_constants>, true, "evaluate nodes with constant inputs"),
+    required("grow-states", grow_states, "append rows to states in place"),
     optional("canonicalize", plain<canonicalize>, true, "remove and merge views and casts"),
     optional("fold-batch-norm", plain<fold_batch_norm>, true, "move channel scales into weights"),
     optional("layout", plain<layout>, true, "use channels last if that saves conversions"),

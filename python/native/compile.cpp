@@ -34,6 +34,7 @@ struct Settings {
   std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, std::pair<int64_t, int64_t>> ranges;
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
+  std::string grow_states = "none";
   std::vector<std::string> optional_inputs;
   std::map<std::string, std::vector<int64_t>> values;
   std::vector<std::string> images;  // codegen/graph/image_option.h
@@ -79,6 +80,7 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   o.shapes = s.shapes;
   for (const auto& [name, range] : s.ranges) o.ranges[name] = {range.first, range.second};
   for (const auto& [input, output] : s.states) o.states.push_back({input, output});
+  o.grow_states = s.grow_states;
   for (const std::string& name : s.optional_inputs) o.optional_inputs.push_back({name});
   o.values = s.values;
   for (const std::string& text : s.images) o.images.push_back(take(parse_image(text)));
@@ -201,6 +203,7 @@ void bind_compiler(nb::module_& m) {
       .def_rw("shapes", &Settings::shapes)
       .def_rw("ranges", &Settings::ranges)
       .def_rw("states", &Settings::states)
+      .def_rw("grow_states", &Settings::grow_states)
       .def_rw("optional_inputs", &Settings::optional_inputs)
       .def_rw("values", &Settings::values)
       .def_rw("images", &Settings::images)

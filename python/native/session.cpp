@@ -295,6 +295,17 @@ nb::object Session::read_state(const std::string& name) {
   return to_numpy(take(std::move(value)));
 }
 
+nb::tuple Session::state_rows(const std::string& name) {
+  const std::shared_ptr<reprise::Session> session = checked();
+  Result<StateRows> rows = internal_error("no value");
+  {
+    const nb::gil_scoped_release release;
+    rows = session->state_rows(name);
+  }
+  const StateRows known = take(std::move(rows));
+  return nb::make_tuple(known.length, known.capacity, known.limit);
+}
+
 void Session::write_state(const std::string& name, nb::handle value) {
   const std::shared_ptr<reprise::Session> session = checked();
   const auto& states = package_->io.states;

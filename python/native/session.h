@@ -53,6 +53,7 @@ class Session {
   const nanobind::list& outputs() const { return outputs_; }
   nanobind::list states() const { return states_of(package_->io); }
   nanobind::object read_state(const std::string& name);
+  nanobind::tuple state_rows(const std::string& name);
   void write_state(const std::string& name, nanobind::handle value);
   /// The session, for calls that may wait for a run.
   std::shared_ptr<reprise::Session> checked() const;

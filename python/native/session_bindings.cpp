@@ -84,6 +84,20 @@ void bind_states(nb::class_<Session>& c) {
       nb::sig("def write_state(self, name: str, value: object) -> None"),
       "Gives the state of this name the value of a contiguous array in host memory, of its dtype\n"
       "and shape.");
+  c.def("_state_rows", &Session::state_rows, nb::arg("name"),
+        nb::sig("def _state_rows(self, name: str) -> tuple[int, int, int]"));
+  const auto change = [&c](const char* name, auto function) {
+    c.def(
+        name,
+        [function](const Session& s, int64_t rows, const std::string& state) {
+          with_session(s,
+                       [&](reprise::Session& session) { return (session.*function)(state, rows); });
+        },
+        nb::arg("rows"), nb::arg("name"));
+  };
+  change("_truncate_states", &reprise::Session::truncate_states);
+  change("_reserve_states", &reprise::Session::reserve_states);
+  change("_limit_states", &reprise::Session::limit_states);
   c.def(
       "_save_states",
       [](const Session& s, const std::string& path) {

@@ -32,7 +32,7 @@ from ._native import (
     version,
 )
 from ._package import Package
-from ._session import Session
+from ._session import Session, StateRows
 from .errors import (
     Cancelled,
     CorruptPackage,
@@ -85,6 +85,7 @@ __all__ = [
     "Session",
     "Size",
     "Slot",
+    "StateRows",
     "Tensor",
     "Timeout",
     "Unfused",

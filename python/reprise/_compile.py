@@ -41,6 +41,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
     states: Mapping[str, str] | None = None,
+    grow_states: str = "none",
     optional_inputs: Sequence[str] = (),
     values: Mapping[str, Sequence[int]] | None = None,
     images: Mapping[str, str] | None = None,
@@ -76,6 +77,9 @@ def compile(
         states: {'w': 'w_next'} makes an input (or an initialiser) a tensor that sessions keep from
             run to run, and an output its next value. An initialiser of that name is the initial
             value; others begin with zeros.
+        grow_states: which inputs are caches that become states that grow: 'none', 'auto' for all that
+            are recognised, or patterns of names such as 'past_*'. An output must be the input
+            followed by new rows. Both leave the interface.
         optional_inputs: names of inputs to which the model gives values and that runs may give or
             leave out. Other inputs with values are constants.
         values: the elements of small inputs of integers in every run, which may decide the ranks of
@@ -133,6 +137,7 @@ def compile(
         name: (low, high) for name, (low, high) in (ranges or {}).items()
     }
     settings.states = list((states or {}).items())
+    settings.grow_states = grow_states
     settings.optional_inputs = list(optional_inputs)
     settings.values = {name: list(numbers) for name, numbers in (values or {}).items()}
     settings.images = [f"{name}={text}" for name, text in (images or {}).items()]

@@ -115,7 +115,15 @@ class Decoder : private MetadataReader {
     };
     RP_TRY(list(from.inputs(), to.inputs, slot));
     RP_TRY(list(from.outputs(), to.outputs, slot));
-    RP_TRY(list(from.states(), to.states, slot));
+    RP_TRY(list(from.states(), to.states, [&](const fb::StateSlot& f, plan::StateSlot& t) {
+      std::vector<Expr> after;
+      RP_TRY(exprs(f.length_after(), after));
+      if (after.size() != (f.axis() < 0 ? 0 : 1))
+        return malformed("a state that grows has no length after a run");
+      t.axis = f.axis() < 0 ? -1 : f.axis();
+      if (t.grows()) t.length_after = after[0];
+      return slot(f, t);
+    }));
     return list(from.guards(), to.guards, [this](const fb::DimGuard& f, DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));

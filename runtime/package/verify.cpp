@@ -110,6 +110,7 @@ Status check_states(const Package& p) {
   for (const plan::StateSlot& s : p.io.states) {
     if (s.initial == plan::StateSlot::kZeros) continue;
     const std::string where = "state '" + s.name + "'";
+    if (s.grows()) return corrupt_package(where + " grows, but does not begin without rows");
     if (s.initial >= p.weights.size())
       return corrupt_package(where + ": segment " + std::to_string(s.initial) + " does not exist");
     const HostTensor& raw = p.weights[s.initial];

@@ -172,8 +172,10 @@ class Serializer {
     if (!io.states.empty()) {
       states = tables<fb::StateSlot>(io.states, [this](const plan::StateSlot& s) {
         const auto name = string(s.name);
-        return fb::CreateStateSlot(b_, name, static_cast<uint8_t>(s.dtype), exprs(s.shape),
-                                   s.initial);
+        const auto shape = exprs(s.shape);
+        const auto after = s.grows() ? exprs(std::array<Expr, 1>{s.length_after}) : 0;
+        return fb::CreateStateSlot(b_, name, static_cast<uint8_t>(s.dtype), shape, s.initial,
+                                   s.axis, after);
       });
     }
     return fb::CreateInterface(b_, symbol_list, inputs, outputs, guards, states);

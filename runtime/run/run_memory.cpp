@@ -165,8 +165,9 @@ Status RunMemory::size_late(plan::BufferId id, const std::vector<int64_t>& symbo
 void RunMemory::bind_states() {
   const StateMemory& states = shared_.session.states;
   for (size_t s = 0; s < shared_.of_state.size(); ++s) {
-    const auto& [current, next] = shared_.of_state[s];
+    const auto& [current, next, all] = shared_.of_state[s];
     set_location(current, {states.current(s).buffer, states.current(s).offset});
+    if (!all.is_none()) set_location(all, {states.current(s).buffer, states.current(s).offset});
     if (!next.is_none()) set_location(next, {states.next(s).buffer, states.next(s).offset});
   }
 }

@@ -99,10 +99,13 @@ Status SharedPlan::index_buffers() {
       of_output[static_cast<size_t>(buffer.index)].buffer = id;
     if (buffer.kind == plan::BufferKind::State)
       of_state[static_cast<size_t>(buffer.index)].current = id;
-    if (buffer.kind == plan::BufferKind::NextState)
-      of_state[static_cast<size_t>(buffer.index)].next = id;
-    uses[id].on_device = uses[id].on_device || buffer.kind == plan::BufferKind::State ||
-                         buffer.kind == plan::BufferKind::NextState;
+    const bool next =
+        buffer.kind == plan::BufferKind::NextState || buffer.kind == plan::BufferKind::NewRows;
+    if (next) of_state[static_cast<size_t>(buffer.index)].next = id;
+    const bool all = buffer.kind == plan::BufferKind::AllRows;
+    if (all) of_state[static_cast<size_t>(buffer.index)].all = id;
+    uses[id].on_device =
+        uses[id].on_device || buffer.kind == plan::BufferKind::State || next || all;
   }
   for (const auto& alias : plan->aliases) {
     const plan::Buffer& to = plan->buffers[alias.output];
@@ -142,6 +145,12 @@ Status SharedPlan::fix_grids() {
               plan::eval_grid(*launch, plan::describe_launch(*plan, *launch), {}, session.limits));
   }
   return {};
+}
+
+void SessionResources::count_states() {
+  const uint64_t bytes = states.bytes();
+  totals.device_bytes += bytes - state_bytes;
+  state_bytes = bytes;
 }
 
 Status SharedPlan::index() {

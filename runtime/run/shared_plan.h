@@ -41,9 +41,12 @@ struct SessionResources {
   std::unique_ptr<BodyCalls> (*make_body_calls)(RunContext& caller) = nullptr;
   std::atomic<uint64_t> started = 0;  // runs, which numbers them
   SessionTotals totals;
-  StateMemory states;  // only one run at a time may use it
+  StateMemory states;        // only one run at a time may use it
+  uint64_t state_bytes = 0;  // of them, in totals.device_bytes
 
   uint64_t timeout_ns() const;  // of one run
+  /// Counts the memory of the states, which may have grown.
+  void count_states();
 };
 
 /// One plan of a session, with its kernels and weights. It does not change after creation.
@@ -80,6 +83,7 @@ struct SharedPlan {
   std::vector<OutputSource> of_output;  // per model output
   struct StateBuffers {
     plan::BufferId current, next;  // `next` is none if launches update the state in place
+    plan::BufferId all;            // of a state that grows; may be none
   };
   std::vector<StateBuffers> of_state;           // per state; of the plan of the variant only
   std::vector<plan::Plan::Alias> state_copies;  // next values that the session copies

@@ -13,6 +13,7 @@
 #include "runtime/device/backend.h"
 #include "runtime/package/package.h"
 #include "runtime/run/binding.h"
+#include "runtime/run/row_memory.h"
 #include "runtime/run/session_options.h"
 
 namespace reprise {
@@ -103,6 +104,22 @@ class Session {
   Status load_states(const std::string& path);
   /// Gives all states their initial values.
   Status reset_states();
+  // States that grow: a run appends rows to each, and the session has memory for them. A run that
+  // fails leaves them as they were. They begin without rows. An empty name: all that grow.
+  Result<StateRows> state_rows(const std::string& name);
+  /// Keeps the first rows. Code::Usage if there are fewer.
+  Status truncate_states(const std::string& name, int64_t length) {
+    return change_rows(name, RowChange::Truncate, length);
+  }
+  /// Makes memory for at least so many rows: now, or before the next run if that decides the size
+  /// of a row.
+  Status reserve_states(const std::string& name, int64_t rows) {
+    return change_rows(name, RowChange::Reserve, rows);
+  }
+  /// Runs that need more rows are refused.
+  Status limit_states(const std::string& name, int64_t rows) {
+    return change_rows(name, RowChange::Limit, rows);
+  }
   /// Copies all states of another session of the same package. If this fails, nothing changes.
   Status copy_states_from(Session& other);
   /// Runs once with the initial values of the states, for comparisons. The results are the outputs,
@@ -134,6 +151,12 @@ class Session {
   /// `values` are parallel to `which`, and have the dtypes and dims of the states.
   virtual Status write_states(std::span<const size_t> which,
                               std::span<const HostTensor> values) = 0;
+  enum class RowChange : uint8_t { None, Truncate, Reserve, Limit };
+  /// Changes the rows of one state and returns what it has then. Code::Usage if it does not grow.
+  virtual Result<StateRows> change_rows(size_t state, RowChange change, int64_t rows) = 0;
+
+ private:
+  Status change_rows(const std::string& name, RowChange change, int64_t rows);
 };
 
 }  // namespace reprise

@@ -71,7 +71,7 @@ Status DeviceSession::load(Verdict& verdict) {
   RP_ASSIGN(resources_.states,
             StateMemory::create(*resources_.package, variant_.plan, *resources_.device,
                                 resources_.options.isolate_tensors));
-  resources_.totals.device_bytes += resources_.states.bytes();
+  resources_.count_states();
   RP_ASSIGN(auto first, RunContext::create(plan_));
   free_.push_back(std::move(first));
   for (const SharedPlan* plan : plans)
@@ -271,9 +271,9 @@ class DeviceSession::Submission {
     turn_.keeps = !lease_.leaves_arena();
   }
 
-  Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
+  Status begin(std::unique_ptr<RunContext> context, BoundIo& bound, Clock::time_point start,
                const SubmitOptions& options) {
-    RP_TRY(take(std::move(context)));
+    RP_TRY(take(std::move(context), bound));
     return ended_with(lease_.context->begin(bound, start, options));
   }
   /// Calls `at_end` when the device has ended what begin() submitted.
@@ -288,8 +288,8 @@ class DeviceSession::Submission {
            (!lease_.context ||
             (lease_.context->memory().starved() && !lease_.context->executor().submitted()));
   }
-  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
-    RP_TRY(take(std::move(context)));
+  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, BoundIo& bound) {
+    RP_TRY(take(std::move(context), bound));
     return ended_with(lease_.context->begin_in(command_buffer, bound, Clock::now()));
   }
   Result<bool> poll() {
@@ -307,7 +307,7 @@ class DeviceSession::Submission {
   }
 
  private:
-  Status take(std::unique_ptr<RunContext> context) {
+  Status take(std::unique_ptr<RunContext> context, BoundIo& bound) {
     lease_.context = std::move(context);
     if (Status waited = turn_.take(); !waited.ok()) {
       if (lease_.context) lease_.complete();
@@ -316,11 +316,14 @@ class DeviceSession::Submission {
     if (!lease_.context) {
       RP_ASSIGN(lease_.context, RunContext::create(session_.plan_));
     }
-    if (Status damaged = session_.resources_.states.check(); !damaged.ok()) {
+    StateMemory& states = session_.resources_.states;
+    Status ready = states.check();
+    if (ready.ok()) ready = session_.binder_.bind_lengths(states.lengths(), bound);
+    if (!ready.ok()) {
       lease_.complete();
-      return damaged;
+      return ready;
     }
-    states_.emplace(session_.resources_.states, lease_.context->executor());
+    states_.emplace(states, lease_.context->executor());
     return {};
   }
   Status ended_with(const Status& failure) {
@@ -474,7 +477,22 @@ Status DeviceSession::write_states(std::span<const size_t> which,
   Lease lease(*this, User::States);
   lease.context = std::move(free_context);
   lease.complete();
-  return resources_.states.write(which, values);
+  const Status written = resources_.states.write(which, values);
+  resources_.count_states();
+  return written;
+}
+
+Result<StateRows> DeviceSession::change_rows(size_t state, RowChange change, int64_t rows) {
+  RP_ASSIGN(auto free_context, acquire({}));
+  Lease lease(*this, User::States);
+  lease.context = std::move(free_context);
+  lease.complete();
+  RP_ASSIGN(RowMemory* const memory, resources_.states.rows(state));
+  if (change == RowChange::Truncate) RP_TRY(memory->truncate(rows));
+  if (change == RowChange::Limit) RP_TRY(memory->limit(rows));
+  if (change == RowChange::Reserve) RP_TRY(memory->reserve(rows));
+  resources_.count_states();
+  return memory->rows();
 }
 
 SessionStats DeviceSession::stats() const {

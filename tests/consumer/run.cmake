@@ -1,5 +1,5 @@
 # The consumer test; test.cmake says with which variables.
-set(max_stripped_bytes 1765000)
+set(max_stripped_bytes 1780000)  # 15 kB more than before states could grow: row_memory.cpp and its interface
 set(zstd_and_xxhash_bytes 170000)  # which the static library brings with it
 
 function(run)

@@ -15,6 +15,7 @@ std::span<const OpDef> cast_ops();
 std::span<const OpDef> shape_ops();
 std::span<const OpDef> reshape_ops();
 std::span<const OpDef> view_ops();
+std::span<const OpDef> state_ops();
 std::span<const OpDef> generator_ops();
 std::span<const OpDef> slice_ops();
 std::span<const OpDef> gather_ops();
