@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <set>
@@ -380,6 +381,26 @@ std::map<graph::ValueId, std::vector<lower::ScheduleCandidate>> candidates_of(
   return out;
 }
 
+/// The rows of a tile: schedules state tiles as ROWSxCOLUMNS. 1 if there is none.
+double tile_rows(const std::string& schedule) {
+  const auto digit = [&](size_t i) {
+    return i < schedule.size() && schedule[i] >= '0' && schedule[i] <= '9';
+  };
+  for (size_t x = schedule.find('x'); x != std::string::npos; x = schedule.find('x', x + 1)) {
+    if (x == 0 || !digit(x - 1) || !digit(x + 1)) continue;
+    size_t first = x;
+    while (first > 0 && digit(first - 1)) --first;
+    return std::max(1.0, std::strtod(schedule.c_str() + first, nullptr));
+  }
+  return 1;
+}
+
+/// The rows of a product, or of one head of an attention, at representative sizes.
+double rows_of(const graph::Graph& g, graph::ValueId result) {
+  const Shape& shape = g.value(result).shape;
+  return shape.size() < 2 ? 1 : graph::count_hint(g, {shape[shape.size() - 2]});
+}
+
 /// How many times faster than those of the plan for all sizes the products and attentions of a
 /// plan are at its sizes, by their estimated costs.
 double times_faster(CompileContext& general, const lower::Fusion& general_fusion,
@@ -398,11 +419,11 @@ double times_faster(CompileContext& general, const lower::Fusion& general_fusion
       others += same->cost;
       continue;
     }
-    // Nobody offers that schedule at these sizes. It takes as long as at its own sizes if a tile
-    // has all of their rows, and in proportion to the rows if it has one: take the mean.
-    const double share = graph::count_hint(context.model, context.model.value(result).shape) /
-                         graph::count_hint(general.model, general.model.value(result).shape);
-    others += std::max(choices.front().cost, chosen.cost * std::sqrt(std::min(share, 1.0)));
+    // Nobody offers that schedule at these sizes: it takes as many tiles as they have.
+    const double tile = tile_rows(chosen.schedule);
+    const double tiles = std::ceil(rows_of(context.model, result) / tile) /
+                         std::ceil(rows_of(general.model, result) / tile);
+    others += std::max(choices.front().cost, chosen.cost * std::min(tiles, 1.0));
   }
   return own > 0 ? others / own : 1;
 }
