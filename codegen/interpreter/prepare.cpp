@@ -58,8 +58,11 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
                                                    : variants[0].subgroup_size),
       together_(workgroups_together(k, launch, subgroup_size_)),
       stride_(padded(size_t{size_} * together_) * copies_),
-      has_copies_(
-          std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::AsyncCopy; })),
+      has_copies_(std::ranges::any_of(k.insts,
+                                      [](const Inst& i) {
+                                        return i.op == Op::AsyncCopy || i.op == Op::CopyCommit ||
+                                               i.op == Op::CopyWait;
+                                      })),
       partial_(is_partial()),
       begins_early_(
           std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::AwaitLaunches; })),
