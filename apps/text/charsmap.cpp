@@ -89,12 +89,18 @@ std::optional<std::string> decode_base64(std::string_view text) {
   unsigned count = 0;
   for (const char c : text) {
     uint32_t digit = 0;
-    if (c >= 'A' && c <= 'Z') digit = c - 'A';
-    else if (c >= 'a' && c <= 'z') digit = c - 'a' + 26;
-    else if (c >= '0' && c <= '9') digit = c - '0' + 52;
-    else if (c == '+') digit = 62;
-    else if (c == '/') digit = 63;
-    else return std::nullopt;
+    if (c >= 'A' && c <= 'Z')
+      digit = c - 'A';
+    else if (c >= 'a' && c <= 'z')
+      digit = c - 'a' + 26;
+    else if (c >= '0' && c <= '9')
+      digit = c - '0' + 52;
+    else if (c == '+')
+      digit = 62;
+    else if (c == '/')
+      digit = 63;
+    else
+      return std::nullopt;
     bits = (bits << 6 | digit) & 0xFFFF;
     count += 6;
     if (count < 8) continue;

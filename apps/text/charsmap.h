@@ -11,8 +11,8 @@
 
 namespace reprise::text {
 
-/// A double-array trie of byte sequences and the texts that replace them, one after the other with a
-/// zero byte at the end of each.
+/// A double-array trie of byte sequences and the texts that replace them, one after the other with
+/// a zero byte at the end of each.
 class Charsmap {
  public:
   /// The bytes of `precompiled_charsmap`; `where` begins messages.

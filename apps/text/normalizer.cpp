@@ -149,8 +149,7 @@ struct CharsmapNormalizer final : Normalizer {
     for (const size_t end : grapheme_ends(text)) {
       const std::string_view grapheme = std::string_view(text).substr(begin, end - begin);
       begin = end;
-      const auto whole =
-          grapheme.size() < kLongGrapheme ? map.shortest(grapheme) : std::nullopt;
+      const auto whole = grapheme.size() < kLongGrapheme ? map.shortest(grapheme) : std::nullopt;
       if (whole) {
         out += whole->replacement;
         continue;
@@ -249,8 +248,8 @@ Result<std::unique_ptr<Normalizer>> make_normalizer(const Json& json) {
     RP_ASSIGN(const std::string_view text, prefix.text());
     return made<PrependNormalizer>(std::string(text));
   }
-  return unsupported(type_of.error("the normalizer '" + std::string(type) + "' is not supported")
-                         .message());
+  return unsupported(
+      type_of.error("the normalizer '" + std::string(type) + "' is not supported").message());
 }
 
 }  // namespace reprise::text

@@ -31,8 +31,10 @@ class Translation {
       } else if (in_class_) {
         RP_TRY(class_character());
       } else {
-        if (p_[at_] == '[') open_class();
-        else out_ += p_[at_++];
+        if (p_[at_] == '[')
+          open_class();
+        else
+          out_ += p_[at_++];
       }
     }
     return std::move(out_);
@@ -170,10 +172,9 @@ Result<Regex> Regex::compile(std::string_view pattern, const std::string& where)
   int error = 0;
   size_t at = 0;
   // As in Ruby's syntax, ^ and $ match at the ends of lines.
-  code->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &at,
-                    context.get());
+  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                             &error, &at, context.get());
   if (code->code == nullptr) {
     return invalid_model(where + ": the pattern '" + std::string(pattern.substr(0, 200)) +
                          "' is wrong: " + text_of(error));
@@ -199,9 +200,8 @@ Result<bool> Regex::search(std::string_view text, size_t from, bool after_match,
   thread_local const Scratch scratch;
   const uint32_t options =
       PCRE2_NO_UTF_CHECK | (after_match ? PCRE2_NOTEMPTY_ATSTART : uint32_t{0});
-  const int count =
-      pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                  options, scratch.data, scratch.context);
+  const int count = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                from, options, scratch.data, scratch.context);
   if (count == PCRE2_ERROR_NOMATCH) return false;
   if (count < 0) {
     return invalid_input(code_->where + ": the pattern cannot be matched with a text of " +

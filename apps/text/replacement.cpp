@@ -75,6 +75,8 @@ Status Replacement::apply(std::string& text) const {
     if (!found) break;
     out.append(text, copied, m.begin - copied);
     out += content_;
+    if (out.size() > 64 * text.size() + 65536)
+      return invalid_input("a text becomes more than 64 times as long by a replacement");
     copied = m.end;
   }
   if (copied == 0 && out.empty()) return {};

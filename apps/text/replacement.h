@@ -27,8 +27,8 @@ class Replacement {
   std::string content_;
 };
 
-/// Each byte as the character that stands for it in byte-level vocabularies: printable characters of
-/// Latin-1 stand for themselves, all other bytes for characters from U+0100 on.
+/// Each byte as the character that stands for it in byte-level vocabularies: printable characters
+/// of Latin-1 stand for themselves, all other bytes for characters from U+0100 on.
 std::string to_byte_chars(std::string_view bytes);
 void append_byte_char(std::string& out, unsigned char byte);
 /// The byte that a character stands for, or -1.

@@ -65,15 +65,23 @@ class Tokenizer {
   /// The chat template of a GGUF file; empty if there is none.
   const std::string& chat_template() const;
 
-  struct Parts;  // what the loaders of formats make
-  explicit Tokenizer(std::shared_ptr<const Parts> parts);
+  /// What the loaders of formats make.
+  struct Parts;
+  struct Special {
+    std::optional<int32_t> bos, eos, eot;
+    std::vector<int32_t> ends;
+  };
+  Tokenizer(std::shared_ptr<const Parts> parts, Special special);
 
  private:
+  void find_ends();
+
   std::shared_ptr<const Parts> parts_;
+  Special special_;
 };
 
-/// Decodes a sequence token by token. What it returns is complete UTF-8: the beginning of a character
-/// waits for its end. Put together, the pieces are what decode() returns for all ids.
+/// Decodes a sequence token by token. What it returns is complete UTF-8: the beginning of a
+/// character waits for its end. Put together, the pieces are what decode() returns for all ids.
 class StreamDecoder {
  public:
   explicit StreamDecoder(Tokenizer tokenizer, bool skip_special = true)

@@ -15,8 +15,7 @@ char32_t char_at(std::string_view text, size_t at) {
   if (lead < 0x80) return lead;
   if (lead < 0xE0) return (lead & 0x1F) << 6 | (byte(1) & 0x3F);
   if (lead < 0xF0) return (lead & 0x0F) << 12 | (byte(1) & 0x3FU) << 6 | (byte(2) & 0x3FU);
-  return (lead & 0x07) << 18 | (byte(1) & 0x3FU) << 12 | (byte(2) & 0x3FU) << 6 |
-         (byte(3) & 0x3FU);
+  return (lead & 0x07) << 18 | (byte(1) & 0x3FU) << 12 | (byte(2) & 0x3FU) << 6 | (byte(3) & 0x3FU);
 }
 
 void append_char(std::string& out, char32_t c) {
@@ -57,8 +56,8 @@ size_t count_chars(std::string_view valid) {
 
 namespace {
 
-/// Bytes of the well-formed character at `at`; if there is none, `wrong` is the length of the longest
-/// part of one, at least 1, and the result is 0.
+/// Bytes of the well-formed character at `at`; if there is none, `wrong` is the length of the
+/// longest part of one, at least 1, and the result is 0.
 size_t well_formed(std::string_view text, size_t at, size_t& wrong) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
   const unsigned lead = byte(0);
@@ -134,7 +133,8 @@ bool is_alphanumeric(char32_t c) {
 }
 bool is_word(char32_t c) {
   return u_isUAlphabetic(static_cast<UChar32>(c)) != 0 || c == 0x200C || c == 0x200D ||
-         (U_GET_GC_MASK(static_cast<UChar32>(c)) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
+         (U_GET_GC_MASK(static_cast<UChar32>(c)) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) !=
+             0;
 }
 
 bool is_cjk(char32_t c) {

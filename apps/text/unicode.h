@@ -27,16 +27,16 @@ size_t first_invalid(std::string_view text);
 /// Each longest part of an ill-formed sequence becomes U+FFFD.
 std::string valid_utf8(std::string_view bytes);
 
-bool is_space(char32_t c);        // White_Space
-bool is_control(char32_t c);      // Cc
-bool is_other(char32_t c);        // Cc, Cf, Cn, Co
-bool is_mark(char32_t c);         // M
-bool is_nonspacing(char32_t c);   // Mn
-bool is_punctuation(char32_t c);  // P
-bool is_number(char32_t c);       // N
+bool is_space(char32_t c);         // White_Space
+bool is_control(char32_t c);       // Cc
+bool is_other(char32_t c);         // Cc, Cf, Cn, Co
+bool is_mark(char32_t c);          // M
+bool is_nonspacing(char32_t c);    // Mn
+bool is_punctuation(char32_t c);   // P
+bool is_number(char32_t c);        // N
 bool is_alphanumeric(char32_t c);  // Alphabetic or N
-bool is_word(char32_t c);         // \w of regular expressions
-bool is_cjk(char32_t c);          // ideographs that BERT separates
+bool is_word(char32_t c);          // \w of regular expressions
+bool is_cjk(char32_t c);           // ideographs that BERT separates
 void append_lower(std::string& out, std::string_view text);
 
 enum class NormalForm : unsigned char { NFC, NFD, NFKC, NFKD };

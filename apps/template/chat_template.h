@@ -19,9 +19,9 @@ struct ChatMessage {
 
 /// Bounds of one rendering. A template that exceeds one is an error.
 struct TemplateLimits {
-  uint64_t steps = 2'000'000;             // expressions and statements that are executed
-  size_t output = size_t{16} << 20;       // bytes of any text
-  size_t depth = 64;                      // of calls of macros
+  uint64_t steps = 2'000'000;        // expressions and statements that are executed
+  size_t output = size_t{16} << 20;  // bytes of any text
+  size_t depth = 64;                 // of calls of macros
 };
 
 struct ChatOptions {
@@ -32,8 +32,8 @@ struct ChatOptions {
   std::string tools;
   /// JSON: an object with further variables of the template, such as {"enable_thinking": false}.
   std::string variables;
-  /// The time that strftime_now() tells, in seconds since 1970 UTC; absent: a template that asks for
-  /// it is an error. The library does not look at clocks.
+  /// The time that strftime_now() tells, in seconds since 1970 UTC; absent: a template that asks
+  /// for it is an error. The library does not look at clocks.
   std::optional<int64_t> now;
   TemplateLimits limits;
 };
