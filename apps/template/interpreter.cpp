@@ -97,6 +97,10 @@ Scope& Interpreter::new_scope(Scope* parent) {
   return s;
 }
 
+void Interpreter::leave_scopes(size_t first, size_t macros) {
+  if (macros_ == macros) scopes_.resize(first);
+}
+
 Status Interpreter::append(std::string& out, std::string_view text) {
   RP_TRY(budget_.step(1 + text.size() / 64));
   if (out.size() + text.size() > budget_.limits().output)
@@ -154,6 +158,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Node& node, Scope& scope, s
       return Flow::Next;
     }
     case Syntax::Macro:
+      ++macros_;
       scope.set(node.text, Value::function({node.text, &node, &scope, false, {}}));
       return Flow::Next;
     case Syntax::With:
@@ -200,13 +205,18 @@ Result<Interpreter::Flow> Interpreter::loop(const Node& node, Scope& scope, std:
     return execute(*node.children[3], new_scope(&scope), out);
   }
   const auto items = std::make_shared<const Values>(std::move(all));
+  size_t nesting = 0;
+  for (const Value& item : *items) nesting = std::max(nesting, item.depth());
   ++loops_;
   for (size_t i = 0; i < items->size(); ++i) {
     RP_TRY(budget_.step());
+    const size_t scopes = scopes_.size(), macros = macros_;
     Scope& inner = new_scope(&scope);
-    inner.set("loop", Value::loop(std::make_shared<const LoopState>(LoopState{i, items, loops_})));
+    inner.set("loop",
+              Value::loop(std::make_shared<const LoopState>(LoopState{i, items, loops_, nesting})));
     RP_TRY(assign(node.names, (*items)[i], inner));
     RP_ASSIGN(const Flow flow, execute(*node.children[2], inner, out));
+    leave_scopes(scopes, macros);
     if (flow == Flow::Break) break;
   }
   --loops_;
@@ -473,6 +483,7 @@ Result<Value> Interpreter::call_macro(const Function& f, const Arguments& args) 
   const Node& macro = *f.macro;
   if (depth_ >= budget_.limits().depth)
     return invalid_input("macros call each other deeper than " + std::to_string(depth_));
+  const size_t scopes = scopes_.size(), macros = macros_;
   Scope& scope = new_scope(f.scope);
   const size_t required = macro.names.size() - (macro.children.size() - 1);
   if (args.values.size() > macro.names.size())
@@ -495,6 +506,7 @@ Result<Value> Interpreter::call_macro(const Function& f, const Arguments& args) 
   const auto flow = execute(*macro.children[0], scope, out);
   --depth_;
   if (!flow.ok()) return flow.status();
+  leave_scopes(scopes, macros);
   return Value::text(std::move(out));
 }
 

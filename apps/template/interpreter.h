@@ -87,11 +87,14 @@ class Interpreter {
   Result<Value> call_global(const Function& f, const Arguments& args);
   Result<Arguments> arguments(const Node& node, Scope& scope);
   Scope& new_scope(Scope* parent);
+  /// Forgets the scopes from the one with this number on, unless a macro may refer to one.
+  void leave_scopes(size_t first, size_t macros);
 
   const ChatOptions& options_;
   Budget budget_;
   Scope global_;
   std::deque<Scope> scopes_;  // macros refer to them
+  size_t macros_ = 0;         // how many were defined
   std::deque<Namespace> namespaces_;
   size_t depth_ = 0;  // of calls
   size_t loops_ = 0;

@@ -99,11 +99,7 @@ size_t Value::depth() const {
   if (is_list()) return std::get<ListPtr>(v_)->depth;
   if (is_dict()) return members().depth;
   if (const Function* f = as_function()) return 1 + f->self.depth();
-  if (const LoopState* l = as_loop()) {
-    size_t deepest = 0;
-    for (const Value& v : *l->items) deepest = std::max(deepest, v.depth());
-    return deepest + 1;
-  }
+  if (const LoopState* l = as_loop()) return 1 + l->nesting;
   return 0;
 }
 

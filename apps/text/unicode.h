@@ -37,6 +37,9 @@ bool is_number(char32_t c);        // N
 bool is_alphanumeric(char32_t c);  // Alphabetic or N
 bool is_word(char32_t c);          // \w of regular expressions
 bool is_cjk(char32_t c);           // ideographs that BERT separates
+/// Whether the character was there in Unicode 8, whose categories the library `tokenizers` has for
+/// BERT.
+bool is_of_unicode_8(char32_t c);
 bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 bool is_digit(char32_t c);  // of any script

@@ -91,7 +91,7 @@ TEST(ChatTemplates, AreBounded) {
         "{% set n = namespace(x=[]) %}{% for i in range(9999) %}{% set n.x = [n.x] %}{% endfor %}",
         "{% set n = namespace(x=1) %}{% for i in range(99) %}{% set n.x = n.x * 9 %}{% endfor %}",
         "{{ 'abc' * 9999999999 }}", "{{ [0] * 9999999999 }}", "{{ range(10 ** 12) }}",
-        "{{ ('a' * 1000000).replace('a', 'b' * 1000) }}", "{{ 2 ** 2 ** 9 }}",
+        "{{ ('a' * 1000000).replace('a', 'b' * 1000) }}", "{{ 2 ** 99 }}",
         "{{ ('x' * 9000000) ~ ('x' * 9000000) }}"}) {
     EXPECT_FALSE(render(endless).ok()) << endless;
   }
