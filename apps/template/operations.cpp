@@ -4,6 +4,7 @@
 
 #include "apps/template/interpreter.h"
 #include "apps/text/unicode.h"
+#include "codegen/formats/quoted.h"
 
 namespace reprise::text {
 
@@ -149,7 +150,7 @@ Value loop_member(const LoopState& l, const std::string& name) {
 }
 
 std::string index_name(const Value& index) {
-  return index.is_text() ? index.str().substr(0, 80) : index.printed().substr(0, 80);
+  return std::string(formats::beginning_of(index.printed(), 80));
 }
 
 }  // namespace

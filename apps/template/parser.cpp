@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/template/syntax.h"
+#include "codegen/formats/quoted.h"
 
 namespace reprise::text {
 
@@ -47,7 +48,7 @@ class ExpressionParser {
   std::string shown() const {
     if (is(Kind::BlockEnd) || is(Kind::OutputEnd)) return "the end of the tag";
     if (is(Kind::End)) return "the end of the template";
-    return "'" + now().text.substr(0, 60) + "'";
+    return formats::quoted(now().text, 60);
   }
   Status need(std::string_view op) {
     if (take(op)) return {};

@@ -5,6 +5,7 @@
 
 #include "apps/text/model.h"
 #include "apps/text/unicode.h"
+#include "codegen/formats/quoted.h"
 
 namespace reprise::text {
 
@@ -114,8 +115,8 @@ class BpeModel final : public TokenModel {
     const auto& [left, right] = o.merges[rank];
     const auto id_of = [&](std::string_view token) -> Result<int32_t> {
       if (const auto id = vocabulary_->find(token)) return *id;
-      return invalid_model("merge " + std::to_string(rank) + " needs the token '" +
-                           std::string(token.substr(0, 80)) + "', which the vocabulary lacks");
+      return invalid_model("merge " + std::to_string(rank) + " needs the token " +
+                           formats::quoted(token) + ", which the vocabulary lacks");
     };
     RP_ASSIGN(const int32_t l, id_of(left));
     RP_ASSIGN(const int32_t r, id_of(right));

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "codegen/formats/quoted.h"
+
 namespace reprise::text {
 
 namespace {
@@ -15,8 +17,11 @@ constexpr uint32_t kMostSteps = 20'000'000;
 // White_Space; PCRE2's \s has U+180E as well.
 constexpr std::string_view kSpaces =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-// Letters, marks, numbers and connectors.
-constexpr std::string_view kWords = R"(\p{L}\p{M}\p{N}\p{Pc})";
+// What Oniguruma takes for a character of a word: Alphabetic, marks, digits and connectors; outside
+// of a class the numbers of Latin-1, too.
+constexpr std::string_view kWords =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+constexpr std::string_view kNumbers = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 
 /// Rewrites what Oniguruma and PCRE2 read differently.
 class Translation {
@@ -41,8 +46,8 @@ class Translation {
 
  private:
   Status refuse(const std::string& what) const {
-    return unsupported(where_ + ": " + what + " in the pattern '" + std::string(p_.substr(0, 200)) +
-                       "' is not supported");
+    return unsupported(where_ + ": " + what + " in the pattern " + formats::quoted(p_, 200) +
+                       " is not supported");
   }
 
   void open_class() {
@@ -90,7 +95,7 @@ class Translation {
         return set(kSpaces, c == 'S');
       case 'w':
       case 'W':
-        return set(kWords, c == 'W');
+        return set(std::string(kWords) + std::string(in_class_ ? "" : kNumbers), c == 'W');
       case 'h':
       case 'H':
         return set("0-9a-fA-F", c == 'H');
@@ -175,8 +180,8 @@ Result<Regex> Regex::compile(std::string_view pattern, const std::string& where)
                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                              &error, &at, context.get());
   if (code->code == nullptr) {
-    return invalid_model(where + ": the pattern '" + std::string(pattern.substr(0, 200)) +
-                         "' is wrong: " + text_of(error));
+    return invalid_model(where + ": the pattern " + formats::quoted(pattern, 200) +
+                         " is wrong: " + text_of(error));
   }
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);  // without, patterns are interpreted
   Regex out;

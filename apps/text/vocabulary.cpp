@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/formats/quoted.h"
+
 namespace reprise::text {
 
 namespace {
@@ -19,9 +21,8 @@ int hex_digit(char c) {
 
 Status Vocabulary::add(std::string_view token, int64_t id) {
   if (id < 0 || id >= kMostIds) {
-    return invalid_model("token '" + std::string(token.substr(0, 80)) + "' has id " +
-                         std::to_string(id) + ", but ids are from 0 to " +
-                         std::to_string(kMostIds - 1));
+    return invalid_model("token " + formats::quoted(token) + " has id " + std::to_string(id) +
+                         ", but ids are from 0 to " + std::to_string(kMostIds - 1));
   }
   const auto index = static_cast<size_t>(id);
   if (index >= tokens_.size()) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "codegen/formats/quoted.h"
 #include "runtime/platform/file.h"
 
 namespace reprise::formats {
@@ -80,12 +81,6 @@ T load(const std::byte* at) {
   std::memcpy(bytes.data(), at, sizeof(T));
   if constexpr (std::endian::native == std::endian::big) std::reverse(bytes.begin(), bytes.end());
   return std::bit_cast<T>(bytes);
-}
-
-std::string in_quotes(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, 80)) out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  return out + (text.size() > 80 ? "...'" : "'");
 }
 
 }  // namespace
@@ -220,7 +215,7 @@ class GgufReader {
 
   Status read_metadata(uint64_t index) {
     RP_ASSIGN(const std::string_view key, take_text("key " + std::to_string(index)));
-    const std::string what = "the value of key " + in_quotes(key);
+    const std::string what = "the value of key " + quoted(key);
     if (key.empty()) return invalid_model("key " + std::to_string(index) + " is empty");
     GgufValue value;
     RP_ASSIGN(value.kind_, take_kind(what));
@@ -233,7 +228,7 @@ class GgufReader {
     }
     RP_TRY(read_items(value, what));
     if (!out_.keys_.emplace(key, out_.metadata_.size()).second)
-      return invalid_model("key " + in_quotes(key) + " is there twice");
+      return invalid_model("key " + quoted(key) + " is there twice");
     out_.metadata_.emplace_back(key, std::move(value));
     return {};
   }
@@ -282,7 +277,7 @@ class GgufReader {
   Status read_tensor(uint64_t index) {
     GgufTensor t;
     RP_ASSIGN(t.name, take_text("the name of tensor " + std::to_string(index)));
-    const std::string what = "tensor " + in_quotes(t.name);
+    const std::string what = "tensor " + quoted(t.name);
     if (t.name.empty()) return invalid_model("tensor " + std::to_string(index) + " has no name");
     RP_ASSIGN(const uint32_t rank, take<uint32_t>(what));
     if (rank > t.dims.size())
@@ -332,7 +327,7 @@ class GgufReader {
     const uint64_t mask = out_.alignment_ - 1;
     const uint64_t data = (at_ + mask) & ~mask;
     for (GgufTensor& t : out_.tensors_) {
-      const std::string what = "tensor " + in_quotes(t.name);
+      const std::string what = "tensor " + quoted(t.name);
       if ((t.offset & mask) != 0) {
         return invalid_model(what + " begins at offset " + std::to_string(t.offset) +
                              ", which is no multiple of the alignment " +
@@ -362,8 +357,8 @@ class GgufReader {
               [](const auto* a, const auto* b) { return a->offset < b->offset; });
     for (size_t i = 1; i < order.size(); ++i) {
       if (order[i - 1]->offset + order[i - 1]->bytes.size() <= order[i]->offset) continue;
-      return invalid_model("tensors " + in_quotes(order[i - 1]->name) + " and " +
-                           in_quotes(order[i]->name) + " overlap");
+      return invalid_model("tensors " + quoted(order[i - 1]->name) + " and " +
+                           quoted(order[i]->name) + " overlap");
     }
     return {};
   }
@@ -404,11 +399,11 @@ const GgufTensor* Gguf::find_tensor(std::string_view name) const {
 Result<const GgufValue*> Gguf::require(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value != nullptr) return value;
-  return invalid_model(name_ + ": the metadata has no key " + in_quotes(key));
+  return invalid_model(name_ + ": the metadata has no key " + quoted(key));
 }
 
 Status Gguf::wrong_kind(std::string_view key, const char* expected) const {
-  return invalid_model(name_ + ": the value of key " + in_quotes(key) + " must be " + expected);
+  return invalid_model(name_ + ": the value of key " + quoted(key) + " must be " + expected);
 }
 
 Result<std::string_view> Gguf::text(std::string_view key) const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/formats/quoted.h"
 #include "runtime/platform/file.h"
 
 namespace reprise::formats {
@@ -39,13 +40,6 @@ struct Json::Document {
 namespace {
 
 using Parser = nlohmann::json;
-
-std::string quoted(std::string_view text) {
-  constexpr size_t kMost = 60;
-  std::string out = "'";
-  for (const char c : text.substr(0, kMost)) out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  return out + (text.size() > kMost ? "...'" : "'");
-}
 
 const char* name_of(Json::Kind kind) {
   switch (kind) {
@@ -117,6 +111,7 @@ class Json::Reader {
     std::string what = e.what();
     const size_t id = what.find("] ");
     if (id != std::string::npos) what = what.substr(id + 2);
+    for (char& c : what) c = static_cast<unsigned char>(c) < 0x80 ? c : '?';  // parts of characters
     return fail("is not valid JSON at byte " + std::to_string(position) + ": " + what);
   }
 
@@ -330,7 +325,7 @@ std::string Json::path() const {
     } else {
       if (!out.empty()) out += ".";
       const std::string_view key = document_->view(nodes[child].key);
-      out += key.substr(0, std::min<size_t>(key.size(), 60));
+      out += beginning_of(key, 60);
     }
     inside = child;
   }

@@ -133,7 +133,7 @@ def requests(folder: Path, count: int, seed: int) -> list[dict]:
 
 def of_python(text: str | None) -> bool:
     """Whether a text shows an object of Python that no template of a model prints."""
-    return text is not None and (" object at 0x" in text or text.startswith(("dict_items(", "range(")))
+    return text is not None and (" at 0x" in text or text.startswith(("dict_items(", "range(")))
 
 
 def record(folder: Path) -> None:
