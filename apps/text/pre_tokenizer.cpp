@@ -104,7 +104,8 @@ Spans spans_where(const F& holds, std::string_view text) {
 
 bool is_bert_punctuation(char32_t c) {
   const bool ascii = c < 0x80 && c > 0x20 && c != 0x7F && !is_alphanumeric(c);
-  return ascii || (is_punctuation(c) && is_of_unicode_8(c));
+  // U+166D was punctuation then.
+  return ascii || c == 0x166D || (is_punctuation(c) && is_of_unicode_8(c));
 }
 
 struct PatternCutter final : PreTokenizer {
