@@ -7,6 +7,9 @@
 #include "apps/common/npy.h"
 #include "codegen/compile/compiler.h"
 #include "tests/support/paths.h"
+#ifdef REPRISE_HAVE_TEXT
+#include "tests/bytes/text_targets.h"
+#endif
 #include "tests/support/text_cases.h"
 
 namespace reprise::test {
@@ -110,7 +113,12 @@ std::vector<std::string> seeds_of(const std::string& target) {
   if (target == "value") return value_files();
   if (target == "package") return packages();
   if (target == "graph") return graph_texts();
-  return npy_files();
+  if (target == "npy") return npy_files();
+#ifdef REPRISE_HAVE_TEXT
+  return text_seeds_of(target);
+#else
+  return {};
+#endif
 }
 
 std::vector<std::string> findings_of(const std::string& target) {
