@@ -148,8 +148,8 @@ Status DecoderSession::allocate_caches() {
       continue;
     }
     const uint64_t bytes = row_bytes(c) * static_cast<uint64_t>(capacity_);
-    RP_ASSIGN(past_.emplace_back(), device->allocate_in_budget(bytes, MemoryUse::Device));
-    RP_ASSIGN(present_.emplace_back(), device->allocate_in_budget(bytes, MemoryUse::Device));
+    RP_ASSIGN(past_.emplace_back(), device->allocate_or_free_idle(bytes, MemoryUse::Device));
+    RP_ASSIGN(present_.emplace_back(), device->allocate_or_free_idle(bytes, MemoryUse::Device));
     cache_bytes_ += 2 * bytes;
   }
   return {};

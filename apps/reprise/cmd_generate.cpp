@@ -6,10 +6,11 @@
 #include "apps/common/waiting.h"
 #include "apps/generate/decoder_session.h"
 #include "apps/generate/language_model.h"
+#include "apps/generate/model_text.h"
 #include "apps/generate/sampler.h"
+#include "apps/generate/text_file.h"
 #include "apps/reprise/command.h"
 #include "runtime/base/timing.h"
-#include "runtime/platform/file.h"
 #include "runtime/platform/path.h"
 
 namespace reprise::app {
@@ -19,7 +20,7 @@ namespace {
 struct GenerateOptions {
   CommonOptions common;
   SamplingOptions sampling;
-  std::string model, ids, ids_file;
+  std::string model, prompt, tokenizer, ids, ids_file;
   int64_t max_tokens = 128;
   int64_t capacity = 0;
   bool ignore_end = false;
@@ -47,22 +48,13 @@ Result<std::vector<int64_t>> parse_ids(const std::string& text, const std::strin
   return ids;
 }
 
-Result<std::string> text_of(const std::string& path) {
-  RP_ASSIGN(const platform::InputFile file, platform::InputFile::open(path));
-  constexpr uint64_t kMost = uint64_t{64} << 20;
-  if (file.size() > kMost) return Status(Code::InvalidInput, "'" + path + "' has more than 64 MiB");
-  std::string text(static_cast<size_t>(file.size()), ' ');
-  RP_TRY(file.read(0, std::as_writable_bytes(std::span(text))));
-  return text;
-}
-
-Result<std::vector<int64_t>> prompt_ids(const GenerateOptions& o) {
-  if (!o.ids.empty() && !o.ids_file.empty())
-    return Status(Code::Usage, "--ids and --ids-file exclude each other");
+Result<std::vector<int64_t>> prompt_ids(const GenerateOptions& o, const ModelText* text) {
+  if (!o.prompt.empty()) return text->encode(o.prompt);
   if (!o.ids.empty()) return parse_ids(o.ids, "--ids");
-  if (o.ids_file.empty()) return Status(Code::Usage, "there is no prompt; use --ids or --ids-file");
-  RP_ASSIGN(const std::string text, text_of(o.ids_file));
-  return parse_ids(text, "'" + o.ids_file + "'");
+  if (o.ids_file.empty())
+    return Status(Code::Usage, "there is no prompt; use --prompt, --ids or --ids-file");
+  RP_ASSIGN(const std::string ids, read_text_file(o.ids_file));
+  return parse_ids(ids, "'" + o.ids_file + "'");
 }
 
 /// What decides the contents of compiled models beside the model and the device.
@@ -114,6 +106,7 @@ Result<std::unique_ptr<DecoderSession>> open_session(const LanguageModel& model,
 
 struct Generated {
   std::vector<int64_t> ids;
+  std::string text;
   double prompt_ms = 0, decode_ms = 0;
   uint64_t host_bytes = 0, dispatches = 0;
   int64_t steps = 0;
@@ -121,8 +114,13 @@ struct Generated {
 
 Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& prompt,
                            const GenerateOptions& o, const std::vector<int64_t>& end_tokens,
-                           const Output& out) {
+                           ModelText* text, const Output& out) {
   Generated g;
+  const auto show = [&](const std::string& piece) {
+    g.text += text != nullptr ? piece : "";
+    out.text(piece);
+    std::fflush(stdout);
+  };
   Sampler sampler(o.sampling);
   double start = now_ms();
   RP_ASSIGN(std::span<const float> logits, session.advance(prompt));
@@ -130,14 +128,13 @@ Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& 
   while (std::ssize(g.ids) < o.max_tokens) {
     RP_ASSIGN(const int64_t id, sampler.choose(logits));
     g.ids.push_back(id);
-    out.text((g.ids.size() > 1 ? "," : "") + std::to_string(id));
-    std::fflush(stdout);
+    show(text != nullptr ? text->add(id) : (g.ids.size() > 1 ? "," : "") + std::to_string(id));
     if (g.ids.size() == 1) {
       g.prompt_ms = now_ms() - start;
       start = now_ms();
     }
-    const bool ended = !o.ignore_end && std::ranges::count(end_tokens, id) > 0;
-    if (ended || std::ssize(g.ids) == o.max_tokens) break;
+    const bool ends = std::ranges::count(end_tokens, id) > 0 || (text != nullptr && text->ends(id));
+    if ((ends && !o.ignore_end) || std::ssize(g.ids) == o.max_tokens) break;
     if (session.length() == session.capacity()) {
       note("the text ends, because the caches have no room for more than " +
            std::to_string(session.capacity()) + " positions");
@@ -149,6 +146,7 @@ Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& 
   }
   g.decode_ms = now_ms() - start;
   g.dispatches = session.stats().dispatches - before;
+  if (text != nullptr) show(text->finish());
   out.text("\n");
   return g;
 }
@@ -156,13 +154,17 @@ Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& 
 Status run_generate(const GenerateOptions& o) {
   RP_TRY(check_sampling(o.sampling));
   if (o.max_tokens < 1) return {Code::Usage, "--max-tokens must be at least 1"};
-  RP_ASSIGN(const std::vector<int64_t> prompt, prompt_ids(o));
+  std::unique_ptr<ModelText> text;
+  if (!o.prompt.empty() || !o.tokenizer.empty()) {
+    RP_ASSIGN(text, ModelText::open(text_path(o.model, o.tokenizer)));
+  }
+  RP_ASSIGN(const std::vector<int64_t> prompt, prompt_ids(o, text.get()));
   const Output out(o.common.json);
   RP_ASSIGN(const OpenedDevice device, open_selected(o.common, {o.model}));
   RP_ASSIGN(const LanguageModel model, load(o, device));
   RP_ASSIGN(const std::unique_ptr<DecoderSession> session,
             open_session(model, o, device, std::ssize(prompt)));
-  RP_ASSIGN(const Generated g, generate(*session, prompt, o, model.end_tokens, out));
+  RP_ASSIGN(const Generated g, generate(*session, prompt, o, model.end_tokens, text.get(), out));
   const DecoderStats stats = session->stats();
   const double steps = static_cast<double>(std::max<int64_t>(g.steps, 1));
   const double per_second = g.decode_ms > 0 ? 1000 * static_cast<double>(g.steps) / g.decode_ms : 0;
@@ -176,7 +178,7 @@ Status run_generate(const GenerateOptions& o) {
                    {"prompt_tokens", prompt.size()},
                    {"prompt_ms", g.prompt_ms},
                    {"ids", g.ids},
-                   {"text", ""},
+                   {"text", g.text},
                    {"decode_ms", g.decode_ms},
                    {"tokens_per_s", per_second},
                    {"host_bytes_per_step", static_cast<double>(g.host_bytes) / steps},
@@ -194,8 +196,13 @@ void register_generate(CLI::App& root, int& status) {
       ->add_option("MODEL", o->model,
                    "A .gguf, a folder of Hugging Face, an .onnx with caches, or a package of one")
       ->required();
-  command->add_option("--ids", o->ids, "The prompt as ids: 1,2,3");
-  command->add_option("--ids-file", o->ids_file, "A file with these ids");
+  auto* prompt = command->add_option("--prompt", o->prompt, "The text to continue");
+  auto* ids = command->add_option("--ids", o->ids, "The prompt as ids: 1,2,3")->excludes(prompt);
+  command->add_option("--ids-file", o->ids_file, "A file with these ids")
+      ->excludes(prompt)
+      ->excludes(ids);
+  command->add_option("--tokenizer", o->tokenizer,
+                      "A tokenizer.json, or a .gguf or folder with one; by default the model's");
   command->add_option("--max-tokens", o->max_tokens, "The most ids to generate")
       ->capture_default_str();
   command->add_option("--capacity", o->capacity, "The most positions, those of the prompt included")
@@ -210,7 +217,7 @@ void register_generate(CLI::App& root, int& status) {
   add_common(*command, o->common);
   command->footer(
       "Examples:\n"
-      "  reprise generate model.gguf --ids 504,3575,282 --max-tokens 32\n"
+      "  reprise generate model.gguf --prompt 'The capital of France is' --max-tokens 32\n"
       "  reprise generate model.gguf --ids-file prompt.txt --temperature 0.8 --top-p 0.95");
   command->callback([o, &status] {
     const Status s = run_generate(*o);
