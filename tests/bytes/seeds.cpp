@@ -6,6 +6,7 @@
 
 #include "apps/common/npy.h"
 #include "codegen/compile/compiler.h"
+#include "tests/bytes/format_targets.h"
 #include "tests/support/paths.h"
 #include "tests/support/text_cases.h"
 
@@ -97,6 +98,8 @@ std::vector<std::string> seeds_of(const std::string& target) {
   if (target == "value") return value_files();
   if (target == "package") return packages();
   if (target == "graph") return graph_texts();
+  if (target == "gguf") return gguf_files();
+  if (target == "safetensors") return safetensors_files();
   return npy_files();
 }
 

@@ -11,6 +11,7 @@
 #include "codegen/onnx/importer.h"
 #include "runtime/run/session_io.h"
 #include "runtime/session/session.h"
+#include "tests/bytes/format_targets.h"
 #include "tests/bytes/mutators.h"
 
 namespace reprise::test {
@@ -162,6 +163,7 @@ constexpr ByteTarget kTargets[] = {
     {"onnx", run_onnx, mutate_protobuf},      {"tensor", run_tensor, mutate_protobuf},
     {"package", run_package, mutate_package}, {"graph", run_graph, mutate_text},
     {"npy", run_npy, mutate_bytes},           {"value", run_value, mutate_protobuf},
+    {"gguf", run_gguf, mutate_bytes},         {"safetensors", run_safetensors, mutate_bytes},
 };
 
 }  // namespace
