@@ -35,7 +35,7 @@ std::string dequantise(const formats::GgufTensor& t) {
 
 }  // namespace
 
-std::string run_gguf(std::span<const std::byte> bytes) {
+std::string run_blocks(std::span<const std::byte> bytes) {
   const auto file = formats::Gguf::parse(bytes, nullptr, "file");
   if (!file.ok()) return without_message(file.status());
   unsigned sum = 0;
@@ -67,7 +67,7 @@ std::string run_safetensors(std::span<const std::byte> bytes) {
   return sum == 0xFFFFFFFFU ? " " : "";
 }
 
-std::vector<std::string> gguf_files() {
+std::vector<std::string> block_files() {
   std::vector<std::string> out;
   for (const uint32_t type : {0U, 1U, 2U, 3U, 6U, 7U, 8U, 10U, 11U, 12U, 13U, 14U, 20U, 23U, 39U}) {
     const formats::GgufTypeTraits& traits = *formats::gguf_type_traits(type);

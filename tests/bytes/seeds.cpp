@@ -98,7 +98,7 @@ std::vector<std::string> seeds_of(const std::string& target) {
   if (target == "value") return value_files();
   if (target == "package") return packages();
   if (target == "graph") return graph_texts();
-  if (target == "gguf") return gguf_files();
+  if (target == "blocks") return block_files();
   if (target == "safetensors") return safetensors_files();
   return npy_files();
 }

@@ -163,7 +163,8 @@ constexpr ByteTarget kTargets[] = {
     {"onnx", run_onnx, mutate_protobuf},      {"tensor", run_tensor, mutate_protobuf},
     {"package", run_package, mutate_package}, {"graph", run_graph, mutate_text},
     {"npy", run_npy, mutate_bytes},           {"value", run_value, mutate_protobuf},
-    {"gguf", run_gguf, mutate_bytes},         {"safetensors", run_safetensors, mutate_bytes},
+    {"blocks", run_blocks, mutate_bytes},
+    {"safetensors", run_safetensors, mutate_bytes},
 };
 
 }  // namespace
