@@ -130,7 +130,7 @@ struct BertNormalizer final : Normalizer {
     if (strip_accents) {
       RP_ASSIGN(text, normal_form(NormalForm::NFD, text));
       rewrite(text, [](char32_t c, std::string& out) {
-        if (!is_nonspacing(c)) append_char(out, c);
+        if (!is_nonspacing(c) || !is_of_unicode_8(c)) append_char(out, c);
       });
     }
     return lowercase ? LowercaseNormalizer().apply(text) : Status();

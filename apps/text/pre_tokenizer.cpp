@@ -104,7 +104,7 @@ Spans spans_where(const F& holds, std::string_view text) {
 
 bool is_bert_punctuation(char32_t c) {
   const bool ascii = c < 0x80 && c > 0x20 && c != 0x7F && !is_alphanumeric(c);
-  return ascii || is_punctuation(c);
+  return ascii || (is_punctuation(c) && is_of_unicode_8(c));
 }
 
 struct PatternCutter final : PreTokenizer {
@@ -266,7 +266,14 @@ MadeCutter make_bert_cutter() {
 }
 
 MadeCutter make_whitespace() {
-  RP_ASSIGN(Regex words, Regex::compile(R"(\w+|[^\w\s]+)", "Whitespace"));
+  // Words as the Unicode standard defines them for regular expressions: with letters in circles and
+  // the characters that join others, but without fractions.
+#define REPRISE_WORD                                                           \
+  R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200c}\x{200d}\x{24b6}-\x{24e9}\x{1f130}-)" \
+  R"(\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})"
+  RP_ASSIGN(Regex words,
+            Regex::compile("[" REPRISE_WORD R"(]+|[^\s)" REPRISE_WORD "]+", "Whitespace"));
+#undef REPRISE_WORD
   return made_cutter<PatternCutter>(std::move(words), Behavior::Removed, true);
 }
 

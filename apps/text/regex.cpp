@@ -15,9 +15,8 @@ constexpr uint32_t kMostSteps = 20'000'000;
 // White_Space; PCRE2's \s has U+180E as well.
 constexpr std::string_view kSpaces =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-// Alphabetic, marks, digits and connectors.
-constexpr std::string_view kWords =
-    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+// Letters, marks, numbers and connectors.
+constexpr std::string_view kWords = R"(\p{L}\p{M}\p{N}\p{Pc})";
 
 /// Rewrites what Oniguruma and PCRE2 read differently.
 class Translation {

@@ -74,11 +74,13 @@ Status Tokenizer::Parts::set_added(const std::vector<AddedToken>& tokens) {
   contents.reserve(tokens.size());
   size = vocabulary->size();
   for (const AddedToken& t : tokens) {
-    added.insert_or_assign(t.id, t);
     added_ids.insert_or_assign(t.content, t.id);
     size = std::max(size, static_cast<size_t>(t.id) + 1);
     std::string content = t.content;
     if (t.normalized && normalizer != nullptr) RP_TRY(normalizer->apply(content));
+    // As in the library `tokenizers`, such a token is written as it is found.
+    AddedToken& kept = added.insert_or_assign(t.id, t).first->second;
+    kept.content = content;
     contents.push_back(std::move(content));
   }
   plain = AddedTokens(tokens, contents, false);

@@ -137,6 +137,12 @@ bool is_word(char32_t c) {
              0;
 }
 
+bool is_of_unicode_8(char32_t c) {
+  UVersionInfo age;
+  u_charAge(static_cast<UChar32>(c), age);
+  return age[0] > 0 && age[0] <= 8;
+}
+
 bool is_cjk(char32_t c) {
   static constexpr struct {
     char32_t first, last;
@@ -158,6 +164,34 @@ void append_lower(std::string& out, std::string_view text) {
       append_char(out, static_cast<char32_t>(u_tolower(static_cast<UChar32>(c))));
     }
   }
+}
+
+bool is_upper(char32_t c) {
+  return u_isUUppercase(static_cast<UChar32>(c)) != 0;
+}
+bool is_lower(char32_t c) {
+  return u_isULowercase(static_cast<UChar32>(c)) != 0;
+}
+bool is_digit(char32_t c) {
+  return u_charType(static_cast<UChar32>(c)) == U_DECIMAL_DIGIT_NUMBER;
+}
+
+std::string upper_case(std::string_view text) {
+  std::string out;
+  return from_utf8(text).toUpper(icu::Locale::getRoot()).toUTF8String(out);
+}
+
+std::string lower_case(std::string_view text) {
+  std::string out;
+  return from_utf8(text).toLower(icu::Locale::getRoot()).toUTF8String(out);
+}
+
+void append_title(std::string& out, char32_t c) {
+  icu::UnicodeString one(static_cast<UChar32>(c));
+  const char32_t title = static_cast<char32_t>(u_totitle(static_cast<UChar32>(c)));
+  if (title != c) return append_char(out, title);
+  // Such as a letter that becomes two.
+  one.toTitle(nullptr, icu::Locale::getRoot()).toUTF8String(out);
 }
 
 Result<std::string> normal_form(NormalForm form, const std::string& text) {

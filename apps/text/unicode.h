@@ -37,7 +37,18 @@ bool is_number(char32_t c);        // N
 bool is_alphanumeric(char32_t c);  // Alphabetic or N
 bool is_word(char32_t c);          // \w of regular expressions
 bool is_cjk(char32_t c);           // ideographs that BERT separates
+/// Whether the character was there in Unicode 8, whose categories the library `tokenizers` has for
+/// BERT.
+bool is_of_unicode_8(char32_t c);
+bool is_upper(char32_t c);
+bool is_lower(char32_t c);
+bool is_digit(char32_t c);  // of any script
 void append_lower(std::string& out, std::string_view text);
+/// With the rules that look at more than one character.
+std::string upper_case(std::string_view text);
+std::string lower_case(std::string_view text);
+/// A character at the beginning of a word.
+void append_title(std::string& out, char32_t c);
 
 enum class NormalForm : unsigned char { NFC, NFD, NFKC, NFKD };
 Result<std::string> normal_form(NormalForm form, const std::string& text);

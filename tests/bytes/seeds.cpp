@@ -8,6 +8,9 @@
 #include "codegen/compile/compiler.h"
 #include "tests/bytes/format_targets.h"
 #include "tests/support/paths.h"
+#ifdef REPRISE_HAVE_TEXT
+#include "tests/bytes/text_targets.h"
+#endif
 #include "tests/support/text_cases.h"
 
 namespace reprise::test {
@@ -100,7 +103,12 @@ std::vector<std::string> seeds_of(const std::string& target) {
   if (target == "graph") return graph_texts();
   if (target == "blocks") return block_files();
   if (target == "safetensors") return safetensors_files();
-  return npy_files();
+  if (target == "npy") return npy_files();
+#ifdef REPRISE_HAVE_TEXT
+  return text_seeds_of(target);
+#else
+  return {};
+#endif
 }
 
 std::vector<std::string> findings_of(const std::string& target) {

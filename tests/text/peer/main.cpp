@@ -1,12 +1,14 @@
 // Encodes texts and renders templates for tests in Python, which compare the results with other
 // libraries: text_peer tokenizer|gguf FILE reads a JSON text from each line and writes
-// {"ids": [...], "plain": [...], "text": "...", "stream": "..."}.
+// {"ids": [...], "plain": [...], "text": "...", "stream": "..."}. text_peer template reads from
+// each line {"template": "...", "variables": {...}} and writes {"text": "..."} or {"error": "..."}.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "apps/template/chat_template.h"
 #include "apps/text/tokenizer.h"
 #include "codegen/formats/gguf.h"
 
@@ -45,9 +47,24 @@ json results(const Tokenizer& t, const std::string& text) {
           {"stream", streamed}};
 }
 
+json rendered(const json& request) {
+  const auto parsed =
+      reprise::text::ChatTemplate::parse(request["template"].get<std::string>(), "template");
+  if (!parsed.ok()) return {{"error", parsed.status().message()}};
+  reprise::text::ChatOptions options;
+  options.now = 1'700'000'000;
+  const auto out = parsed->render_variables(request["variables"].dump(), options);
+  return out.ok() ? json{{"text", *out}} : json{{"error", out.status().message()}};
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (count == 2) {
+    for (std::string line; std::getline(std::cin, line);)
+      std::cout << rendered(json::parse(line)).dump() << "\n";
+    return 0;
+  }
   if (count < 3) return 2;
   const auto tokenizer = load(arguments[1], arguments[2]);
   if (!tokenizer.ok()) {
