@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "apps/generate/text_file.h"
+#include "apps/template/chat_template.h"
 #include "apps/text/tokenizer.h"
 #include "codegen/formats/gguf.h"
 #include "codegen/formats/json.h"
@@ -73,6 +74,21 @@ class TextOfModel final : public ModelText {
 
   Result<std::vector<int64_t>> encode(std::string_view text) const override {
     RP_ASSIGN(const std::vector<int32_t> ids, loaded_.tokenizer.encode(text));
+    return std::vector<int64_t>(ids.begin(), ids.end());
+  }
+  Result<std::vector<int64_t>> encode_chat(const std::string& message) const override {
+    if (loaded_.chat_template.empty())
+      return Status(Code::Unsupported,
+                    "the model has no chat template; use --prompt without --chat");
+    RP_ASSIGN(const text::ChatTemplate chat,
+              text::ChatTemplate::parse(loaded_.chat_template, "the chat template"));
+    const text::Tokenizer& t = loaded_.tokenizer;
+    text::ChatOptions options;
+    if (t.bos()) options.bos_token = t.token(*t.bos());
+    if (t.eos()) options.eos_token = t.token(*t.eos());
+    const text::ChatMessage messages[] = {{"user", message}};
+    RP_ASSIGN(const std::string prompt, chat.render(messages, options));
+    RP_ASSIGN(const std::vector<int32_t> ids, t.encode(prompt, {.add_special = false}));
     return std::vector<int64_t>(ids.begin(), ids.end());
   }
   std::string add(int64_t id) override { return stream_.add(static_cast<int32_t>(id)); }

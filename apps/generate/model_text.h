@@ -22,6 +22,9 @@ class ModelText {
 
   /// The ids of a text in UTF-8, with those that the model expects around it.
   virtual Result<std::vector<int64_t>> encode(std::string_view text) const = 0;
+  /// The ids of a chat that begins with this message of the user, up to the beginning of the
+  /// answer. Fails if the model has no chat template.
+  virtual Result<std::vector<int64_t>> encode_chat(const std::string& message) const = 0;
   /// Adds an id to the text that is generated. Returns what it completes, which may be empty.
   virtual std::string add(int64_t id) = 0;
   /// What is left at the end of the text.

@@ -23,7 +23,7 @@ struct GenerateOptions {
   std::string model, prompt, tokenizer, ids, ids_file;
   int64_t max_tokens = 128;
   int64_t capacity = 0;
-  bool ignore_end = false;
+  bool ignore_end = false, chat = false;
 };
 
 /// Integers that commas or spaces separate.
@@ -49,7 +49,7 @@ Result<std::vector<int64_t>> parse_ids(const std::string& text, const std::strin
 }
 
 Result<std::vector<int64_t>> prompt_ids(const GenerateOptions& o, const ModelText* text) {
-  if (!o.prompt.empty()) return text->encode(o.prompt);
+  if (!o.prompt.empty()) return o.chat ? text->encode_chat(o.prompt) : text->encode(o.prompt);
   if (!o.ids.empty()) return parse_ids(o.ids, "--ids");
   if (o.ids_file.empty())
     return Status(Code::Usage, "there is no prompt; use --prompt, --ids or --ids-file");
@@ -197,6 +197,8 @@ void register_generate(CLI::App& root, int& status) {
                    "A .gguf, a folder of Hugging Face, an .onnx with caches, or a package of one")
       ->required();
   auto* prompt = command->add_option("--prompt", o->prompt, "The text to continue");
+  command->add_flag("--chat", o->chat, "The prompt is a message to a model that answers")
+      ->needs(prompt);
   auto* ids = command->add_option("--ids", o->ids, "The prompt as ids: 1,2,3")->excludes(prompt);
   command->add_option("--ids-file", o->ids_file, "A file with these ids")
       ->excludes(prompt)
