@@ -114,10 +114,9 @@ Result<Interpreter::Flow> Interpreter::execute_all(const Node& body, Scope& scop
   for (const NodePtr& child : body.children) {
     auto flow = execute(*child, scope, out);
     if (!flow.ok()) {
-      const std::string& message = flow.status().message();
-      return message.starts_with("line ")
-                 ? flow
-                 : flow.status().with_context("line " + std::to_string(child->line));
+      const Status failed = flow.status();
+      if (failed.message().starts_with("line ")) return failed;
+      return failed.with_context("line " + std::to_string(child->line));
     }
     if (*flow != Flow::Next) return flow;
   }
@@ -207,19 +206,16 @@ Result<Interpreter::Flow> Interpreter::loop(const Node& node, Scope& scope, std:
   const auto items = std::make_shared<const Values>(std::move(all));
   size_t nesting = 0;
   for (const Value& item : *items) nesting = std::max(nesting, item.depth());
-  ++loops_;
   for (size_t i = 0; i < items->size(); ++i) {
     RP_TRY(budget_.step());
     const size_t scopes = scopes_.size(), macros = macros_;
     Scope& inner = new_scope(&scope);
-    inner.set("loop",
-              Value::loop(std::make_shared<const LoopState>(LoopState{i, items, loops_, nesting})));
+    inner.set("loop", Value::loop(std::make_shared<const LoopState>(LoopState{i, items, nesting})));
     RP_TRY(assign(node.names, (*items)[i], inner));
     RP_ASSIGN(const Flow flow, execute(*node.children[2], inner, out));
     leave_scopes(scopes, macros);
     if (flow == Flow::Break) break;
   }
-  --loops_;
   return Flow::Next;
 }
 

@@ -96,8 +96,7 @@ class Interpreter {
   std::deque<Scope> scopes_;  // macros refer to them
   size_t macros_ = 0;         // how many were defined
   std::deque<Namespace> namespaces_;
-  size_t depth_ = 0;  // of calls
-  size_t loops_ = 0;
+  size_t depth_ = 0;    // of calls
   size_t nesting_ = 0;  // of statements and expressions
 };
 

@@ -141,8 +141,8 @@ Value loop_member(const LoopState& l, const std::string& name) {
   if (name == "length") return number(count);
   if (name == "first") return Value::boolean(l.index == 0);
   if (name == "last") return Value::boolean(l.index + 1 == count);
-  if (name == "depth") return number(l.depth);
-  if (name == "depth0") return number(l.depth - 1);
+  if (name == "depth") return number(1);  // of recursion, which is not supported
+  if (name == "depth0") return number(0);
   if (name == "previtem" && l.index > 0) return (*l.items)[l.index - 1];
   if (name == "nextitem" && l.index + 1 < count) return (*l.items)[l.index + 1];
   return Value::undefined("loop." + name);

@@ -117,7 +117,6 @@ struct Namespace {
 struct LoopState {
   size_t index = 0;
   std::shared_ptr<const Values> items;
-  size_t depth = 1;    // of loops
   size_t nesting = 0;  // of the items
 };
 

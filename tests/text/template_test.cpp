@@ -10,7 +10,7 @@
 namespace reprise::text {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // members keep their order
 
 Result<std::string> render(const std::string& source, const std::string& variables = "{}",
                            const ChatOptions& options = {}) {

@@ -15,7 +15,7 @@ namespace reprise::text {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 fs::path cases_folder() {
   return test::source_dir() / "tests/text/cases";

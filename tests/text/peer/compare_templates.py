@@ -131,6 +131,11 @@ def requests(folder: Path, count: int, seed: int) -> list[dict]:
     return out
 
 
+def of_python(text: str | None) -> bool:
+    """Whether a text shows an object of Python that no template of a model prints."""
+    return text is not None and (" object at 0x" in text or text.startswith(("dict_items(", "range(")))
+
+
 def record(folder: Path) -> None:
     """Results of Jinja; null where it fails. Templates in files are named."""
     env = environment()
@@ -142,6 +147,8 @@ def record(folder: Path) -> None:
             text = env.from_string(request["template"]).render(**request["variables"])
         except Exception:
             text = None
+        if of_python(text):
+            continue
         case = {"template": request["template"], "variables": request["variables"], "text": text}
         if i >= len(wanted) - 90:
             del case["template"]
@@ -175,6 +182,8 @@ def main() -> int:
         except Exception as error:
             expected = None
             reason = error
+        if of_python(expected):
+            continue
         if expected is None and "error" in ours:
             errors += 1
             continue

@@ -14,7 +14,7 @@
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;  // members keep their order
 using reprise::Result;
 using reprise::Status;
 using reprise::text::StreamDecoder;
