@@ -108,7 +108,7 @@ Status check_facts(const DecoderFacts& f, const std::string& path) {
        {"vocabulary", f.vocabulary, kMost},
        {"heads", f.heads, 65536},
        {"heads of keys", f.kv_heads, 65536},
-       {"head size", f.head_size, 65536},
+       {"head size", f.head_size, kMostHeadSize},
        {"context", f.context, int64_t{1} << 31},
        {"rotated elements", static_cast<int64_t>(f.rotary.frequencies.size()) * 2, f.head_size}}};
   for (const Bound& b : bounds) {

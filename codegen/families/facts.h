@@ -8,6 +8,8 @@
 
 namespace reprise::families {
 
+inline constexpr int64_t kMostHeadSize = 65536;
+
 Result<Decoder> open_gguf(const std::string& path);
 Result<Decoder> open_folder(const std::string& path);
 

@@ -1,4 +1,5 @@
 // Decoders in folders of Hugging Face: config.json, and weights in safetensors.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -78,9 +79,14 @@ Status read_attention(const Json& c, DecoderFacts& f) {
   return {};
 }
 
+/// The most positions, and those that the model was trained for before they were extended.
+struct Contexts {
+  int64_t most = 0, first = 0;
+};
+
 /// A scaling of rotary positions, or nothing: an object with the type and its parameters.
 Result<Rotary> rotary_of(const std::optional<Json>& scaling, double base, int64_t size,
-                         int64_t& context) {
+                         Contexts& context) {
   if (!scaling) return Rotary{frequencies(base, size), 1};
   RP_ASSIGN(std::string kind, scaling->text_or("rope_type", ""));
   if (kind.empty()) {
@@ -110,14 +116,14 @@ Result<Rotary> rotary_of(const std::optional<Json>& scaling, double base, int64_
       out.frequencies[i++] /= static_cast<float>(divisor);
     }
     RP_ASSIGN(const int64_t first,
-              scaling->integer_or("original_max_position_embeddings", context));
+              scaling->integer_or("original_max_position_embeddings", context.first));
     const double ratio =
-        static_cast<double>(context) / static_cast<double>(std::max<int64_t>(first, 2));
+        static_cast<double>(context.most) / static_cast<double>(std::max<int64_t>(first, 2));
     const double magnitude =
         ratio > 1 ? std::sqrt(1 + std::log(ratio) / std::log(static_cast<double>(first))) : 1;
     RP_ASSIGN(const double stated, scaling->number_or("attention_factor", magnitude));
     out.magnitude = static_cast<float>(stated);
-    context = std::min(context, first);
+    context.most = std::min(context.most, first);
     return out;
   }
   return scaling->error("has the type '" + kind +
@@ -126,23 +132,30 @@ Result<Rotary> rotary_of(const std::optional<Json>& scaling, double base, int64_
 
 Status read_rotary(const Json& c, DecoderFacts& f) {
   RP_ASSIGN(const double base, c.number_or("rope_theta", 10000));
-  RP_ASSIGN(const double share, c.number_or("partial_rotary_factor", 1));
+  const auto all = c.find("rope_parameters");
+  RP_ASSIGN(const double inner, all ? all->number_or("partial_rotary_factor", 1) : 1.0);
+  RP_ASSIGN(const double share, c.number_or("partial_rotary_factor", inner));
   if (!(share > 0 && share <= 1))
     return c.error("partial_rotary_factor must be above 0 and at most 1");
-  const auto size = static_cast<int64_t>(static_cast<double>(f.head_size) * share) / 2 * 2;
-  if (size < 2 || size > 65536) return c.error("the size of heads must be 2 to 65536");
+  if (f.head_size < 2 || f.head_size > kMostHeadSize)
+    return c.error("the size of heads must be 2 to " + std::to_string(kMostHeadSize));
+  const int64_t size =
+      std::max<int64_t>(2, static_cast<int64_t>(static_cast<double>(f.head_size) * share) / 2 * 2);
   std::optional<Json> scaling = c.find("rope_scaling"), windowed;
   RP_ASSIGN(double local, c.number_or("rope_local_base_freq", f.family->windowed_rotary_base));
-  if (const auto all = c.find("rope_parameters")) {
+  if (all) {
     const auto full = all->find("full_attention");
     scaling = full ? full : all;
     if (full) windowed = all->find("sliding_attention");
   }
-  RP_ASSIGN(f.rotary, rotary_of(scaling, base, size, f.context));
+  Contexts context{f.context, f.context};
+  RP_ASSIGN(context.first, c.integer_or("original_max_position_embeddings", f.context));
+  RP_ASSIGN(f.rotary, rotary_of(scaling, base, size, context));
+  f.context = context.most;
   f.windowed_rotary = f.rotary;
   if (!windowed && local <= 0) return {};
   if (windowed) {
-    RP_ASSIGN(f.windowed_rotary, rotary_of(windowed, local > 0 ? local : base, size, f.context));
+    RP_ASSIGN(f.windowed_rotary, rotary_of(windowed, local > 0 ? local : base, size, context));
   } else {
     f.windowed_rotary = {frequencies(local, size), 1};
   }

@@ -1,4 +1,5 @@
 // Decoders in GGUF files. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md names the keys.
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -91,7 +92,7 @@ Status divide_by(const Gguf& file, const char* name, std::vector<float>& frequen
 Status read_rotary(const Gguf& file, const Keys& keys, DecoderFacts& f) {
   RP_ASSIGN(const double base, keys.number_or("rope.freq_base", 10000));
   RP_ASSIGN(const int64_t size, keys.integer_or("rope.dimension_count", f.head_size));
-  if (size < 2 || size > f.head_size || size % 2 != 0)
+  if (size < 2 || size > std::min(f.head_size, kMostHeadSize) || size % 2 != 0)
     return {Code::InvalidModel, file.name() + ": rope.dimension_count is " + std::to_string(size) +
                                     ", expected an even number up to " +
                                     std::to_string(f.head_size)};
