@@ -56,7 +56,9 @@ void read_metadata(const package::Package& p, LanguageModel& out) {
 
 /// Adds the contents of a file to the hash.
 Status hash_file(const std::string& path, package::PieceHash& hash) {
-  RP_ASSIGN(const platform::InputFile file, platform::InputFile::open(path));
+  const auto opened = platform::InputFile::open(path);
+  if (!opened.ok()) return opened.status().with_context("'" + path + "'");
+  const platform::InputFile& file = *opened;
   std::vector<std::byte> piece(size_t{4} << 20);
   for (uint64_t at = 0; at < file.size(); at += piece.size()) {
     RP_ASSIGN(const size_t read, file.read_some(at, piece));

@@ -7,7 +7,9 @@
 namespace reprise::app {
 
 Result<std::string> read_text_file(const std::string& path) {
-  RP_ASSIGN(const platform::InputFile file, platform::InputFile::open(path));
+  const auto opened = platform::InputFile::open(path);
+  if (!opened.ok()) return opened.status().with_context("'" + path + "'");
+  const platform::InputFile& file = *opened;
   constexpr uint64_t kMost = uint64_t{64} << 20;
   if (file.size() > kMost) return Status(Code::InvalidInput, "'" + path + "' has more than 64 MiB");
   std::string text(static_cast<size_t>(file.size()), ' ');

@@ -125,9 +125,11 @@ Result<Safetensors> Safetensors::parse(std::span<const std::byte> bytes,
 }
 
 Result<Safetensors> Safetensors::open(const std::string& path) {
-  RP_ASSIGN(const platform::InputFile file, platform::InputFile::open(path));
-  RP_ASSIGN(const std::shared_ptr<const std::span<const std::byte>> memory, file.map());
-  return parse(*memory, memory, path);
+  const auto file = platform::InputFile::open(path);
+  if (!file.ok()) return file.status().with_context(path);
+  const auto memory = file->map();
+  if (!memory.ok()) return memory.status().with_context(path);
+  return parse(**memory, *memory, path);
 }
 
 Status SafetensorsFolder::add(const std::string& path) {
