@@ -8,7 +8,7 @@ namespace reprise::test {
 
 namespace {
 
-constexpr uint64_t kMaxElements = 1 << 12;
+constexpr uint64_t kMostOfATensor = 1 << 12;
 
 const char* without_message(const Status& s) {
   return s.message().empty() ? "an error without a message" : "";
@@ -40,14 +40,14 @@ std::string run_blocks(std::span<const std::byte> bytes) {
   if (!file.ok()) return without_message(file.status());
   unsigned sum = 0;
   for (const auto& [key, value] : file->metadata()) {
-    for (size_t i = 0; i < value.size() && i < kMaxElements; ++i) {
+    for (size_t i = 0; i < value.size() && i < kMostOfATensor; ++i) {
       sum += static_cast<unsigned>(value.integer(i).value_or(0));
       sum += value.text(i) ? static_cast<unsigned>(value.text(i)->size()) : 0;
     }
   }
   for (const formats::GgufTensor& t : file->tensors()) {
     sum += sum_of(t.bytes);
-    if (t.count > kMaxElements) continue;
+    if (t.count > kMostOfATensor) continue;
     const std::string problem = dequantise(t);
     if (!problem.empty()) return std::string(t.name) + ": " + problem;
   }
