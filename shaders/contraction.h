@@ -36,6 +36,7 @@ struct Column {
 struct BlockScale {
   Val scale;
   Val zero;
+  Val minimum;
 };
 
 /// The sizes of a GEMM, for schedules that know which rows, columns and values of k exist.
@@ -78,7 +79,8 @@ class Gemm {
   /// How many values of k share a scale, if B is a weight of 4-bit integers with a scale for each
   /// block of K, and K is a multiple of it. 0: any other B.
   virtual int64_t b_block() const { return 0; }
-  /// The scales of four columns and their zero points (I32; null: 0) for the values of k from
+  /// The scales of four columns, their zero points (I32; null: 0), and what is added to integers
+  /// less zero points, times the scale (F32; null: 0), for the values of k from
   /// step * length, of which there are `length` in one block.
   virtual Result<BlockScale> load_b_scale(const Column& column, Value step, int64_t length);
   /// The integers of four columns less their zero points, as F32 vectors, at the eight k from

@@ -152,5 +152,6 @@ void register_conformance(CLI::App& root, int& status);
 void register_bisect(CLI::App& root, int& status);
 void register_check(CLI::App& root, int& status);
 void register_buckets(CLI::App& root, int& status);
+void register_generate(CLI::App& root, int& status);
 
 }  // namespace reprise::app

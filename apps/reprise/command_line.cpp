@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   register_bisect(root, status);
   register_check(root, status);
   register_buckets(root, status);
+  register_generate(root, status);
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -6,6 +6,7 @@
 
 #include "apps/common/npy.h"
 #include "codegen/compile/compiler.h"
+#include "tests/bytes/format_targets.h"
 #include "tests/support/paths.h"
 #ifdef REPRISE_HAVE_TEXT
 #include "tests/bytes/text_targets.h"
@@ -113,6 +114,8 @@ std::vector<std::string> seeds_of(const std::string& target) {
   if (target == "value") return value_files();
   if (target == "package") return packages();
   if (target == "graph") return graph_texts();
+  if (target == "blocks") return block_files();
+  if (target == "safetensors") return safetensors_files();
   if (target == "npy") return npy_files();
 #ifdef REPRISE_HAVE_TEXT
   return text_seeds_of(target);

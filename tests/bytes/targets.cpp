@@ -11,6 +11,7 @@
 #include "codegen/onnx/importer.h"
 #include "runtime/run/session_io.h"
 #include "runtime/session/session.h"
+#include "tests/bytes/format_targets.h"
 #include "tests/bytes/mutators.h"
 #ifdef REPRISE_HAVE_TEXT
 #include "tests/bytes/text_targets.h"
@@ -168,6 +169,8 @@ constexpr ByteTarget kTargets[] = {
     {"graph", run_graph, mutate_text},
     {"npy", run_npy, mutate_bytes},
     {"value", run_value, mutate_protobuf},
+    {"blocks", run_blocks, mutate_bytes},
+    {"safetensors", run_safetensors, mutate_bytes},
 #ifdef REPRISE_HAVE_TEXT
     {"json", run_json, mutate_text},
     {"gguf", run_gguf, mutate_bytes},

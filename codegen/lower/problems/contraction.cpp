@@ -396,14 +396,17 @@ Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec
   if (constant.dequantize == nullptr) return raw;
   const graph::Node& n = *constant.dequantize;
   Value x = b_.convert(raw, Ty::I32);
-  if (n.inputs.size() > 2) {
-    RP_ASSIGN(const Val zero, parameters(n, 2, vec, index));
+  if (ops::has_input(n, ops::kZeroPoint)) {
+    RP_ASSIGN(const Val zero, parameters(n, ops::kZeroPoint, vec, index));
     x = b_.sub(x, zero);
   }
   x = b_.convert(x, Ty::F32);
   if (scaled_by_ != nullptr) return x;
   RP_ASSIGN(const Val scale, parameters(n, 1, vec, index));
-  return b_.mul(x, scale);
+  x = b_.mul(x, scale);
+  if (!ops::has_input(n, ops::kMinimum)) return x;
+  RP_ASSIGN(const Val minimum, parameters(n, ops::kMinimum, vec, index));
+  return b_.add(x, minimum);
 }
 
 Result<Val> TileOperands::parameters(const graph::Node& n, size_t input, Value vec,
@@ -412,7 +415,7 @@ Result<Val> TileOperands::parameters(const graph::Node& n, size_t input, Value v
     Index where = ops::scale_index(g_, n, index(column));
     for (Expr& e : where) e = ev_.simplify(e);
     RP_ASSIGN(const Val v, ev_.eval(n.inputs[input], where, lanes));
-    return b_.convert(v, input == 1 ? Ty::F32 : Ty::I32);
+    return b_.convert(v, input == ops::kZeroPoint ? Ty::I32 : Ty::F32);
   };
   if (kernel_.shape().n.known_divisor(g_.symbols) % 4 == 0)
     return at(kernel_.clamped_vec(vec) + ev_.lane(), 4);

@@ -157,8 +157,11 @@ class MatMulOperands final : public TileOperands {
     const auto at = [&](const Expr& c) { return p_.constant->element(k, c); };
     shaders::BlockScale out;
     RP_ASSIGN(out.scale, parameters(n, 1, column.vec, at));
-    if (n.inputs.size() > 2) {
-      RP_ASSIGN(out.zero, parameters(n, 2, column.vec, at));
+    if (ops::has_input(n, ops::kZeroPoint)) {
+      RP_ASSIGN(out.zero, parameters(n, ops::kZeroPoint, column.vec, at));
+    }
+    if (ops::has_input(n, ops::kMinimum)) {
+      RP_ASSIGN(out.minimum, parameters(n, ops::kMinimum, column.vec, at));
     }
     return out;
   }

@@ -1,0 +1,192 @@
+#include "apps/generate/language_model.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+
+#include "apps/common/model.h"
+#include "apps/common/waiting.h"
+#include "codegen/compile/compile_model.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/families/decoder_graph.h"
+#include "runtime/base/timing.h"
+#include "runtime/platform/cache_folder.h"
+#include "runtime/platform/file.h"
+#include "runtime/platform/path.h"
+
+namespace reprise::app {
+
+namespace {
+
+using PackagePtr = std::shared_ptr<const package::Package>;
+
+// What packages of language models keep in their metadata.
+constexpr const char* kContext = "reprise.context";
+constexpr const char* kEndTokens = "reprise.end_tokens";
+
+std::string join_numbers(const std::vector<int64_t>& numbers) {
+  std::string out;
+  for (const int64_t n : numbers) out += (out.empty() ? "" : ",") + std::to_string(n);
+  return out;
+}
+
+/// The integers of a text such as "1,2". Others are left out.
+std::vector<int64_t> split_numbers(const std::string& text) {
+  std::vector<int64_t> out;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    int64_t v = 0;
+    const auto [after, error] = std::from_chars(at, end, v);
+    if (error == std::errc()) out.push_back(v);
+    at = std::find(after, end, ',');
+    if (at < end) ++at;
+  }
+  return out;
+}
+
+void read_metadata(const package::Package& p, LanguageModel& out) {
+  for (const auto& [key, value] : p.metadata) {
+    if (key == kEndTokens) out.end_tokens = split_numbers(value);
+    const std::vector<int64_t> numbers = split_numbers(value);
+    if (key == kContext && numbers.size() == 1) out.context = numbers[0];
+  }
+}
+
+/// Adds the contents of a file to the hash.
+Status hash_file(const std::string& path, package::PieceHash& hash) {
+  const auto opened = platform::InputFile::open(path);
+  if (!opened.ok()) return opened.status().with_context("'" + path + "'");
+  const platform::InputFile& file = *opened;
+  std::vector<std::byte> piece(size_t{4} << 20);
+  for (uint64_t at = 0; at < file.size(); at += piece.size()) {
+    RP_ASSIGN(const size_t read, file.read_some(at, piece));
+    hash.add(std::span(piece).first(read));
+  }
+  return {};
+}
+
+/// The hash of what the package of a model depends on: its files, the device and the options.
+Result<std::string> content_key(const std::string& path, const OpenedDevice& device,
+                                const LanguageModelOptions& options) {
+  package::PieceHash hash;
+  const auto add_text = [&](const std::string& text) {
+    hash.add(std::as_bytes(std::span(text)));
+    hash.add(std::as_bytes(std::span("\n", 1)));
+  };
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  if (std::filesystem::is_directory(utf8_path(path), error)) {
+    for (const auto& e : std::filesystem::directory_iterator(utf8_path(path), error)) {
+      const auto extension = e.path().extension();
+      if (extension == ".json" || extension == ".safetensors") files.push_back(e.path());
+    }
+    std::ranges::sort(files);
+  } else {
+    files.push_back(utf8_path(path));
+  }
+  for (const std::filesystem::path& file : files) {
+    add_text(utf8_text(file.filename()));
+    RP_TRY(hash_file(utf8_text(file), hash));
+  }
+  add_text(device.info.id + " " + device.info.name + " " +
+           std::to_string(device.info.driver_version));
+  add_text(options.identity);
+  constexpr size_t kDigits = 16;
+  std::string digits(kDigits, '0');
+  const uint64_t value = hash.plain();
+  for (size_t i = 0; i < kDigits; ++i) digits[i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15U];
+  return digits;
+}
+
+/// A package of the cache. Null if there is none that can be used.
+PackagePtr cached_package(const std::filesystem::path& file, const OpenedDevice& device) {
+  std::string wrong;
+  if (open_cache_file(file, wrong) == nullptr) return nullptr;
+  const auto read = package::read(utf8_text(file));
+  if (!read.ok()) return nullptr;
+  if (device.device && !why_unfit(**read, device.info.facts).empty()) return nullptr;
+  std::error_code ignored;  // the cache drops what was not used for longest
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now(), ignored);
+  return *read;
+}
+
+class DecoderCompiler {
+ public:
+  DecoderCompiler(const std::string& path, const OpenedDevice& device,
+                  const LanguageModelOptions& options)
+      : path_(path), device_(device), options_(options) {}
+
+  Result<LanguageModel> load() {
+    LanguageModel out;
+    out.path = path_;
+    if (!options_.cache_dir.empty()) {
+      RP_ASSIGN(key_, content_key(path_, device_, options_));
+    }
+    RP_ASSIGN(out.prefill, part("many", 0));
+    RP_ASSIGN(out.step, part("one", 1));
+    out.compiled = decoder_.has_value();
+    read_metadata(*out.prefill, out);
+    return out;
+  }
+
+ private:
+  /// The package for `sequence` new positions; 0: any number.
+  Result<PackagePtr> part(const char* name, int64_t sequence) {
+    const std::filesystem::path file = utf8_path(options_.cache_dir) / (key_ + "-" + name + ".rpk");
+    if (!key_.empty()) {
+      PackagePtr kept = cached_package(file, device_);
+      if (kept != nullptr) return kept;
+    }
+    if (!decoder_) {
+      RP_ASSIGN(decoder_, families::open_decoder(path_));
+      for (const std::string& line : decoder_->notes) note(line);
+    }
+    const Waiting waiting("the compiler, for '" + path_ + "'");
+    families::DecoderGraphOptions graph;
+    graph.sequence = sequence;
+    RP_ASSIGN(const builder::BuiltGraph built, families::build_decoder(*decoder_, graph));
+    auto& metadata = built.graph->metadata;
+    metadata.emplace_back(kContext, std::to_string(decoder_->facts.context));
+    metadata.emplace_back(kEndTokens, join_numbers(decoder_->end_tokens));
+    RP_ASSIGN(package::Package compiled, compile_built(built, options_.compile));
+    auto package = std::make_shared<const package::Package>(std::move(compiled));
+    if (key_.empty() || !platform::create_own_folder(options_.cache_dir))
+      return PackagePtr(package);
+    const Status written = package::write(*package, utf8_text(file));
+    if (!written.ok()) {
+      note("the compiled model is not kept: " + written.message());
+      return PackagePtr(package);
+    }
+    bound_cache_folder(utf8_path(options_.cache_dir), ".rpk", options_.cache_bytes, file);
+    return PackagePtr(package);
+  }
+
+  const std::string& path_;
+  const OpenedDevice& device_;
+  const LanguageModelOptions& options_;
+  std::string key_;
+  std::optional<families::Decoder> decoder_;
+};
+
+}  // namespace
+
+Result<LanguageModel> load_language_model(const std::string& path, const OpenedDevice& device,
+                                          const LanguageModelOptions& options) {
+  const double start = now_ms();
+  LanguageModel out;
+  if (families::is_decoder(path)) {
+    RP_ASSIGN(out, DecoderCompiler(path, device, options).load());
+  } else {
+    RP_ASSIGN(const Model model, load_model(path, options.compile));
+    out.path = path;
+    out.prefill = out.step = model.package;
+    out.compiled = model.compiled;
+    read_metadata(*model.package, out);
+  }
+  out.load_ms = now_ms() - start;
+  return out;
+}
+
+}  // namespace reprise::app

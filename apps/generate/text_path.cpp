@@ -1,0 +1,16 @@
+#include <filesystem>
+
+#include "apps/generate/model_text.h"
+#include "runtime/platform/path.h"
+
+namespace reprise::app {
+
+std::string text_path(const std::string& model, const std::string& given) {
+  if (!given.empty()) return given;
+  const std::filesystem::path path = utf8_path(model);
+  std::error_code ignored;
+  if (path.extension() == ".gguf" || std::filesystem::is_directory(path, ignored)) return model;
+  return utf8_text(path.parent_path() / "tokenizer.json");
+}
+
+}  // namespace reprise::app

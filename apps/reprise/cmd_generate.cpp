@@ -1,0 +1,230 @@
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/common/devices.h"
+#include "apps/common/waiting.h"
+#include "apps/generate/decoder_session.h"
+#include "apps/generate/language_model.h"
+#include "apps/generate/model_text.h"
+#include "apps/generate/sampler.h"
+#include "apps/generate/text_file.h"
+#include "apps/reprise/command.h"
+#include "runtime/base/timing.h"
+#include "runtime/platform/path.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct GenerateOptions {
+  CommonOptions common;
+  SamplingOptions sampling;
+  std::string model, prompt, tokenizer, ids, ids_file;
+  int64_t max_tokens = 128;
+  int64_t capacity = 0;
+  bool ignore_end = false, chat = false;
+};
+
+/// Integers that commas or spaces separate.
+Result<std::vector<int64_t>> parse_ids(const std::string& text, const std::string& what) {
+  std::vector<int64_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    if (*at == ',' || *at == ' ' || *at == '\n' || *at == '\r' || *at == '\t') {
+      ++at;
+      continue;
+    }
+    int64_t id = 0;
+    const auto [after, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || id < 0)
+      return Status(Code::Usage, what + " has '" + std::string(at, std::min(at + 20, end)) +
+                                     "', expected ids such as 1,2,3");
+    ids.push_back(id);
+    at = after;
+  }
+  if (ids.empty()) return Status(Code::Usage, what + " has no ids");
+  return ids;
+}
+
+Result<std::vector<int64_t>> prompt_ids(const GenerateOptions& o, const ModelText* text) {
+  if (!o.prompt.empty()) return o.chat ? text->encode_chat(o.prompt) : text->encode(o.prompt);
+  if (!o.ids.empty()) return parse_ids(o.ids, "--ids");
+  if (o.ids_file.empty())
+    return Status(Code::Usage, "there is no prompt; use --prompt, --ids or --ids-file");
+  RP_ASSIGN(const std::string ids, read_text_file(o.ids_file));
+  return parse_ids(ids, "'" + o.ids_file + "'");
+}
+
+/// What decides the contents of compiled models beside the model and the device.
+std::string identity_of(const CommonOptions& o) {
+  std::string out = "1 " + o.precision + " " + o.nvrtc + (o.fullgraph ? " fullgraph" : "");
+  for (const auto* list : {&o.disabled_passes, &o.pass_options, &o.without})
+    for (const std::string& item : *list) out += " " + item;
+  // Another build of this program may compile to something else.
+  std::error_code error;
+  const auto program = std::filesystem::canonical("/proc/self/exe", error);
+  if (error) return out;
+  const auto bytes = std::filesystem::file_size(program, error);
+  const auto time = std::filesystem::last_write_time(program, error).time_since_epoch().count();
+  return out + " " + std::to_string(bytes) + " " + std::to_string(time);
+}
+
+Result<LanguageModel> load(const GenerateOptions& o, const OpenedDevice& device) {
+  LanguageModelOptions options;
+  RP_ASSIGN(options.compile, o.common.compile_options());
+  options.compile.targets = targets_for(device);
+  if (device.device) compile_for(device.info, options.compile);
+  options.identity = identity_of(o.common);
+  const std::string folder = default_backend_options().cache_dir;
+  if (!folder.empty()) options.cache_dir = folder + "/models";
+  return load_language_model(o.model, device, options);
+}
+
+Result<std::shared_ptr<Session>> session_of(const std::shared_ptr<const package::Package>& package,
+                                            const GenerateOptions& o, const OpenedDevice& device) {
+  Model model;
+  model.path = o.model;
+  model.package = package;
+  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
+  return std::shared_ptr<Session>(std::move(session));
+}
+
+Result<std::unique_ptr<DecoderSession>> open_session(const LanguageModel& model,
+                                                     const GenerateOptions& o,
+                                                     const OpenedDevice& device, int64_t prompt) {
+  RP_ASSIGN(std::shared_ptr<Session> prefill, session_of(model.prefill, o, device));
+  std::shared_ptr<Session> step = prefill;
+  if (model.step != model.prefill) {
+    RP_ASSIGN(step, session_of(model.step, o, device));
+  }
+  int64_t capacity = o.capacity > 0 ? o.capacity : prompt + o.max_tokens;
+  if (model.context > 0) capacity = std::min(capacity, model.context);
+  return DecoderSession::create(std::move(prefill), std::move(step), capacity);
+}
+
+struct Generated {
+  std::vector<int64_t> ids;
+  std::string text;
+  double prompt_ms = 0, decode_ms = 0;
+  uint64_t host_bytes = 0, dispatches = 0;
+  int64_t steps = 0;
+};
+
+Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& prompt,
+                           const GenerateOptions& o, const std::vector<int64_t>& end_tokens,
+                           ModelText* text, const Output& out) {
+  Generated g;
+  const auto show = [&](const std::string& piece) {
+    g.text += text != nullptr ? piece : "";
+    out.text(piece);
+    std::fflush(stdout);
+  };
+  Sampler sampler(o.sampling);
+  double start = now_ms();
+  RP_ASSIGN(std::span<const float> logits, session.advance(prompt));
+  const uint64_t before = session.stats().dispatches;
+  while (std::ssize(g.ids) < o.max_tokens) {
+    RP_ASSIGN(const int64_t id, sampler.choose(logits));
+    g.ids.push_back(id);
+    show(text != nullptr ? text->add(id) : (g.ids.size() > 1 ? "," : "") + std::to_string(id));
+    if (g.ids.size() == 1) {
+      g.prompt_ms = now_ms() - start;
+      start = now_ms();
+    }
+    const bool ends = std::ranges::count(end_tokens, id) > 0 || (text != nullptr && text->ends(id));
+    if ((ends && !o.ignore_end) || std::ssize(g.ids) == o.max_tokens) break;
+    if (session.length() == session.capacity()) {
+      note("the text ends, because the caches have no room for more than " +
+           std::to_string(session.capacity()) + " positions");
+      break;
+    }
+    RP_ASSIGN(logits, session.advance({&g.ids.back(), 1}));
+    g.host_bytes += session.copied_bytes();
+    ++g.steps;
+  }
+  g.decode_ms = now_ms() - start;
+  g.dispatches = session.stats().dispatches - before;
+  if (text != nullptr) show(text->finish());
+  out.text("\n");
+  return g;
+}
+
+Status run_generate(const GenerateOptions& o) {
+  RP_TRY(check_sampling(o.sampling));
+  if (o.max_tokens < 1) return {Code::Usage, "--max-tokens must be at least 1"};
+  std::unique_ptr<ModelText> text;
+  if (!o.prompt.empty() || !o.tokenizer.empty()) {
+    RP_ASSIGN(text, ModelText::open(text_path(o.model, o.tokenizer)));
+  }
+  RP_ASSIGN(const std::vector<int64_t> prompt, prompt_ids(o, text.get()));
+  const Output out(o.common.json);
+  RP_ASSIGN(const OpenedDevice device, open_selected(o.common, {o.model}));
+  RP_ASSIGN(const LanguageModel model, load(o, device));
+  RP_ASSIGN(const std::unique_ptr<DecoderSession> session,
+            open_session(model, o, device, std::ssize(prompt)));
+  RP_ASSIGN(const Generated g, generate(*session, prompt, o, model.end_tokens, text.get(), out));
+  const DecoderStats stats = session->stats();
+  const double steps = static_cast<double>(std::max<int64_t>(g.steps, 1));
+  const double per_second = g.decode_ms > 0 ? 1000 * static_cast<double>(g.steps) / g.decode_ms : 0;
+  note(std::to_string(prompt.size()) + " ids in " + format_number(g.prompt_ms) + " ms, then " +
+       std::to_string(g.steps) + " in " + format_number(g.decode_ms) +
+       " ms: " + format_number(per_second) + " a second");
+  return out.json({{"model", o.model},
+                   {"device", device.info.id},
+                   {"compiled", model.compiled},
+                   {"load_ms", model.load_ms},
+                   {"prompt_tokens", prompt.size()},
+                   {"prompt_ms", g.prompt_ms},
+                   {"ids", g.ids},
+                   {"text", g.text},
+                   {"decode_ms", g.decode_ms},
+                   {"tokens_per_s", per_second},
+                   {"host_bytes_per_step", static_cast<double>(g.host_bytes) / steps},
+                   {"launches_per_step", static_cast<double>(g.dispatches) / steps},
+                   {"submits", stats.submits},
+                   {"device_bytes", stats.device_bytes}});
+}
+
+}  // namespace
+
+void register_generate(CLI::App& root, int& status) {
+  auto o = std::make_shared<GenerateOptions>();
+  CLI::App* command = root.add_subcommand("generate", "Generate text with a language model");
+  command
+      ->add_option("MODEL", o->model,
+                   "A .gguf, a folder of Hugging Face, an .onnx with caches, or a package of one")
+      ->required();
+  auto* prompt = command->add_option("--prompt", o->prompt, "The text to continue");
+  command->add_flag("--chat", o->chat, "The prompt is a message to a model that answers")
+      ->needs(prompt);
+  auto* ids = command->add_option("--ids", o->ids, "The prompt as ids: 1,2,3")->excludes(prompt);
+  command->add_option("--ids-file", o->ids_file, "A file with these ids")
+      ->excludes(prompt)
+      ->excludes(ids);
+  command->add_option("--tokenizer", o->tokenizer,
+                      "A tokenizer.json, or a .gguf or folder with one; by default the model's");
+  command->add_option("--max-tokens", o->max_tokens, "The most ids to generate")
+      ->capture_default_str();
+  command->add_option("--capacity", o->capacity, "The most positions, those of the prompt included")
+      ->check(whole_number());
+  command->add_flag("--ignore-end", o->ignore_end, "Go on after a token that ends the text");
+  command->add_option("--temperature", o->sampling.temperature, "0: the most likely token")
+      ->check(at_least_zero());
+  command->add_option("--top-k", o->sampling.top_k, "Only so many most likely tokens; 0: all");
+  command->add_option("--top-p", o->sampling.top_p,
+                      "Only the most likely tokens with this probability together");
+  command->add_option("--seed", o->sampling.seed, "Of random choices");
+  add_common(*command, o->common);
+  command->footer(
+      "Examples:\n"
+      "  reprise generate model.gguf --prompt 'The capital of France is' --max-tokens 32\n"
+      "  reprise generate model.gguf --ids-file prompt.txt --temperature 0.8 --top-p 0.95");
+  command->callback([o, &status] {
+    const Status s = run_generate(*o);
+    status = s.ok() ? kDone : report(s);
+  });
+}
+
+}  // namespace reprise::app

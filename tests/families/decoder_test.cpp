@@ -1,0 +1,179 @@
+// Small random models of each family give the logits of transformers, for a prompt and for twenty
+// steps behind it. make_data.py made them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "apps/generate/decoder_session.h"
+#include "backends/registry.h"
+#include "codegen/compile/compile_model.h"
+#include "codegen/compile/compiler.h"
+#include "codegen/families/decoder_graph.h"
+#include "codegen/formats/safetensors.h"
+#include "tests/support/paths.h"
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kPrompt = 7;
+
+fs::path data_dir() {
+  return test::source_dir() / "tests/families/data";
+}
+
+struct Expected {
+  std::vector<int64_t> ids;   // of the prompt and behind it
+  std::vector<float> logits;  // that chose each of those behind it
+};
+
+Expected expected_of(const fs::path& file) {
+  Expected out;
+  const auto opened = formats::Safetensors::open(file.string());
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+  if (!opened.ok()) return out;
+  for (const formats::Safetensors::Entry& e : opened->tensors()) {
+    const auto count = static_cast<size_t>(e.tensor.count());
+    if (e.name == "ids") {
+      out.ids.resize(count);
+      std::memcpy(out.ids.data(), e.tensor.bytes().data(), count * 8);
+    } else {
+      out.logits.resize(count);
+      std::memcpy(out.logits.data(), e.tensor.bytes().data(), count * 4);
+    }
+  }
+  return out;
+}
+
+Result<std::shared_ptr<Session>> session_of(const families::Decoder& decoder, int64_t sequence,
+                                            const OpenedDevice& device) {
+  families::DecoderGraphOptions graph;
+  graph.sequence = sequence;
+  RP_ASSIGN(const builder::BuiltGraph built, families::build_decoder(decoder, graph));
+  CompileOptions options;
+  options.verify_passes = true;
+  options.targets = {device.device ? "vulkan" : "host"};
+  if (device.device) compile_for(device.info, options);
+  RP_ASSIGN(package::Package compiled, compile_built(built, options));
+  RP_ASSIGN(std::unique_ptr<Session> session,
+            Session::create(std::make_shared<const package::Package>(std::move(compiled)),
+                            device.device, {}));
+  return std::shared_ptr<Session>(std::move(session));
+}
+
+/// The largest difference of the logits at a step, relative to the largest of those expected.
+double difference(std::span<const float> got, std::span<const float> want) {
+  double most = 0, error = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    most = std::max(most, std::fabs(static_cast<double>(want[i])));
+    const double d = static_cast<double>(got[i]) - static_cast<double>(want[i]);
+    error = std::isnan(d) ? INFINITY : std::max(error, std::fabs(d));
+  }
+  return error / most;
+}
+
+void compare(const fs::path& model, const fs::path& expected, const OpenedDevice& device) {
+  SCOPED_TRACE(model.filename().string() + " on " + device.info.id);
+  const Expected want = expected_of(expected);
+  const auto decoder = families::open_decoder(model.string());
+  ASSERT_TRUE(decoder.ok()) << decoder.status().message();
+  const auto prefill = session_of(*decoder, 0, device);
+  ASSERT_TRUE(prefill.ok()) << prefill.status().message();
+  const auto step = session_of(*decoder, 1, device);
+  ASSERT_TRUE(step.ok()) << step.status().message();
+  auto session = app::DecoderSession::create(*prefill, *step, decoder->facts.context);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const auto vocabulary = static_cast<size_t>((*session)->vocabulary());
+  ASSERT_EQ(want.logits.size() % vocabulary, 0U);
+  const size_t steps = want.logits.size() / vocabulary;
+  ASSERT_EQ(want.ids.size(), kPrompt + steps);
+  std::span<const int64_t> next = std::span(want.ids).first(kPrompt);
+  for (size_t i = 0; i < steps; ++i) {
+    const auto logits = (*session)->advance(next);
+    ASSERT_TRUE(logits.ok()) << logits.status().message();
+    ASSERT_EQ(logits->size(), vocabulary);
+    const auto wanted = std::span(want.logits).subspan(i * vocabulary, vocabulary);
+    ASSERT_LE(difference(*logits, wanted), 1e-4) << "at step " << i;
+    next = std::span(want.ids).subspan(static_cast<size_t>(kPrompt) + i, 1);
+  }
+}
+
+struct ModelFiles {
+  fs::path model, expected;
+};
+
+std::vector<ModelFiles> models() {
+  std::vector<ModelFiles> out;
+  for (const auto& e : fs::directory_iterator(data_dir())) {
+    if (e.is_directory()) {
+      out.push_back({e.path(), e.path() / "expected.safetensors"});
+    } else if (e.path().extension() == ".gguf") {
+      out.push_back({e.path(), data_dir() / (e.path().stem().string() + ".expected.safetensors")});
+    }
+  }
+  std::ranges::sort(out, {}, &ModelFiles::model);
+  return out;
+}
+
+TEST(Decoders, GiveTheLogitsOfTransformersOnTheHost) {
+  const auto host = open_device("host");
+  ASSERT_TRUE(host.ok());
+  const std::vector<ModelFiles> all = models();
+  ASSERT_GE(all.size(), 14U);
+  for (const ModelFiles& m : all) compare(m.model, m.expected, *host);
+}
+
+void compare_on_devices(const std::function<bool(const std::string& name)>& takes) {
+  bool any = false;
+  for (const DeviceInfo& info : list_devices()) {
+    if (info.facts.api != Api::Vulkan || !info.usable) continue;
+    const auto device = open_device(info.id);
+    ASSERT_TRUE(device.ok()) << device.status().message();
+    any = true;
+    for (const ModelFiles& m : models()) {
+      if (takes(m.model.filename().string())) compare(m.model, m.expected, *device);
+    }
+  }
+  if (!any) GTEST_SKIP() << "there is no Vulkan device";
+}
+
+TEST(Decoders, GiveTheLogitsOfTransformersOnDevices) {
+  compare_on_devices(
+      [](const std::string& name) { return name == "llama_q4_1.gguf" || name == "gemma2"; });
+}
+
+TEST(Decoders, GiveTheLogitsOfTransformersOnDevicesFull) {
+  compare_on_devices([](const std::string&) { return true; });
+}
+
+TEST(Decoders, FoldersWithoutWhatTheyNeedAreErrors) {
+  const test::TempDir dir;
+  const auto refuses = [&](const std::string& config, const std::string& word) {
+    test::write_file(dir / "config.json", config);
+    const auto opened = families::open_decoder(dir.path().string());
+    ASSERT_FALSE(opened.ok());
+    EXPECT_NE(opened.status().message().find(word), std::string::npos) << opened.status().message();
+  };
+  refuses("{", "config.json");
+  refuses(R"({"model_type":"bert"})", "'bert'");
+  refuses(R"({"model_type":"llama"})", "num_hidden_layers");
+  fs::copy_file(data_dir() / "llama/model.safetensors", dir / "model.safetensors");
+  std::string config = test::read_file(data_dir() / "llama/config.json");
+  const size_t at = config.find("\"num_hidden_layers\": 2");
+  ASSERT_NE(at, std::string::npos);
+  test::write_file(dir / "config.json", config.replace(at, 22, "\"num_hidden_layers\": 3"));
+  const auto decoder = families::open_decoder(dir.path().string());
+  ASSERT_TRUE(decoder.ok()) << decoder.status().message();
+  const auto built = families::build_decoder(*decoder);
+  ASSERT_FALSE(built.ok());
+  EXPECT_NE(built.status().message().find("layer 2"), std::string::npos)
+      << built.status().message();
+}
+
+}  // namespace
+}  // namespace reprise
