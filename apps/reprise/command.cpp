@@ -52,6 +52,10 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   for (const std::string& text : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(text));
   }
+  RP_ASSIGN(o.last, parse_last(last));
+  if (!sample.empty()) {
+    RP_ASSIGN(o.sample, parse_sample(sample));
+  }
   o.disabled_passes = disabled_passes;
   RP_ASSIGN(o.pass_options, parse_pass_options(pass_options));
   o.fullgraph = fullgraph;
@@ -146,6 +150,19 @@ void add_interface(CLI::App& command, CommonOptions& o) {
                   "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
                   "next value. An initialiser of that name is the first value, by default zeros")
       ->allow_extra_args(false);
+  command
+      .add_option("--last", o.last,
+                  "OUTPUT or OUTPUT=AXIS: only the last position along the axis is wanted, by "
+                  "default along the one before the last. Nothing else is computed then")
+      ->allow_extra_args(false);
+  command.add_option(
+      "--sample", o.sample,
+      "OUTPUT,KEY,...: samples a token from the last logits of each row, so that the package has "
+      "the output sampled_ids [rows, 1], and inputs that runs may leave out: sampling.temperature "
+      "(0: the likeliest token), .top_k, .top_p, .min_p and .seed. Keys: window=N (penalties for "
+      "the last N sampled tokens: sampling.repetition_penalty, .presence_penalty and "
+      ".frequency_penalty), bias (sampling.bias), mask (bits in sampling.allowed), rows (numbers "
+      "for each row), only (without the logits), int32 (ids)");
   command
       .add_option("--image", o.images,
                   "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "

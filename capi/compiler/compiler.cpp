@@ -18,7 +18,7 @@ using namespace reprise::capi;
 template <>
 inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
     offsetof(reprise_compile_options, ranges), offsetof(reprise_compile_options, pass_options),
-    offsetof(reprise_compile_options, optional_inputs)};
+    offsetof(reprise_compile_options, optional_inputs), offsetof(reprise_compile_options, last)};
 
 namespace {
 
@@ -68,6 +68,12 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   for (std::string& name : optional) o.optional_inputs.push_back({std::move(name)});
   RP_TRY(append(given.values, given.value_count, "values", values));
   RP_ASSIGN(o.values, parse_values(values));
+  std::vector<std::string> last;
+  RP_TRY(append(given.last, given.last_count, "last", last));
+  RP_ASSIGN(o.last, parse_last(last));
+  if (given.sample) {
+    RP_ASSIGN(o.sample, parse_sample(given.sample));
+  }
   o.keep_source = given.keep_source != 0;
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;

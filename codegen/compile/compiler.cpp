@@ -16,6 +16,7 @@
 #include "codegen/ops/row/dims.h"
 #include "codegen/ops/row/made_constants.h"
 #include "codegen/options/progress.h"
+#include "codegen/outputs/outputs.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/pixels/images.h"
@@ -114,10 +115,14 @@ std::vector<std::string> pass_names() {
 namespace {
 
 Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
-                                       const CompileOptions& options, const ParsedOptions& parsed,
+                                       const CompileOptions& given, const ParsedOptions& parsed,
                                        CompileReport* report) {
   graph::Graph& g = *model;
   if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
+  RP_TRY(add_last(g, given.last));
+  std::optional<CompileOptions> sampling;
+  if (given.sample) RP_TRY(add_sampling(g, sampling.emplace(given)));
+  const CompileOptions& options = sampling ? *sampling : given;
   CompileReport unused;
   CompileReport& out = report != nullptr ? *report : unused;
   out = {};

@@ -105,6 +105,7 @@ Status shape_values(graph::Graph& g);       // computed shape arithmetic -> cons
 Status fold_constants(
     graph::Graph& g);  // nodes with constant inputs -> constants, by the host kernels
 Status canonicalize(graph::Graph& g);     // removes no-op views and casts, merges others
+Status sink_slices(graph::Graph& g);      // one position of an axis: computes nothing else
 Status fold_batch_norm(graph::Graph& g);  // per-channel scales after Conv and MatMul -> weights
 Status layout(graph::Graph& g);           // chooses NCHW or channels last
 Status cse(graph::Graph& g);              // equal nodes over equal inputs -> one

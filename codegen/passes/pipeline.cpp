@@ -51,6 +51,8 @@ constexpr std::array kPipeline{
     required("shape-values", plain<shape_values>, "replace shape arithmetic by expressions"),
     optional("fold-constants", plain<fold_constants>, true, "evaluate nodes with constant inputs"),
     optional("canonicalize", plain<canonicalize>, true, "remove and merge views and casts"),
+    optional("sink-slices", plain<sink_slices>, true,
+             "compute only the position of an axis that a slice keeps"),
     optional("fold-batch-norm", plain<fold_batch_norm>, true, "move channel scales into weights"),
     optional("layout", plain<layout>, true, "use channels last if that saves conversions"),
     optional("cse", plain<cse>, true, "merge equal nodes"),

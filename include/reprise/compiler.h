@@ -94,12 +94,21 @@ typedef struct reprise_compile_options {
    * ranks of results. A run with others is refused. */
   const char* const* values;
   size_t value_count; /**< how many `values` has */
+  /** Outputs of which only the last position along an axis is wanted: "OUTPUT" or "OUTPUT=AXIS", a
+   * number or the name of a size; by default the axis before the last. Its size becomes 1, and what
+   * only other positions need is not computed. */
+  const char* const* last;
+  size_t last_count; /**< how many `last` has */
+  /** Samples a token for each row from an output of logits: "OUTPUT,KEY,...", as `reprise compile
+   * --sample` takes it and docs/sampling.md describes it. Null: does not. */
+  const char* sample;
 } reprise_compile_options;
 /** Initialises a reprise_compile_options. */
-#define REPRISE_COMPILE_OPTIONS_INIT                                                             \
-  {                                                                                              \
-    sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0          \
+#define REPRISE_COMPILE_OPTIONS_INIT                                                              \
+  {                                                                                               \
+    sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,  \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, \
+        NULL                                                                                      \
   }
 
 /** Compiles the model in the file `onnx_path` for all targets; no device is needed. `options` may
