@@ -54,6 +54,10 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   for (const std::string& text : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(text));
   }
+  RP_ASSIGN(o.last, parse_last(last));
+  if (!sample.empty()) {
+    RP_ASSIGN(o.sample, parse_sample(sample));
+  }
   o.disabled_passes = disabled_passes;
   RP_ASSIGN(o.pass_options, parse_pass_options(pass_options));
   o.fullgraph = fullgraph;
@@ -161,6 +165,19 @@ void add_interface(CLI::App& command, CommonOptions& o) {
                   "recognised, or patterns of names such as past_key_*,past_value_*. An output "
                   "must be the input followed by new rows")
       ->capture_default_str();
+  command
+      .add_option("--last", o.last,
+                  "OUTPUT or OUTPUT=AXIS: only the last position along the axis is wanted, by "
+                  "default along the one before the last. Nothing else is computed then")
+      ->allow_extra_args(false);
+  command.add_option(
+      "--sample", o.sample,
+      "OUTPUT,KEY,...: samples a token from the last logits of each row, so that the package has "
+      "the output sampled_ids [rows, 1], and inputs that runs may leave out: sampling.temperature "
+      "(0: the likeliest token), .top_k, .top_p, .min_p and .seed. Keys: window=N (penalties for "
+      "the last N sampled tokens: sampling.repetition_penalty, .presence_penalty and "
+      ".frequency_penalty), bias (sampling.bias), mask (bits in sampling.allowed), rows (numbers "
+      "for each row), only (without the logits), int32 (ids)");
   command
       .add_option("--image", o.images,
                   "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "

@@ -55,6 +55,8 @@ struct CommonOptions {
   std::vector<std::string> values;  // codegen/graph/size_options.h
   InputFacts facts;                 // added to what the options say
   std::vector<std::string> images;  // codegen/graph/image_option.h
+  std::vector<std::string> last;    // codegen/graph/output_options.h
+  std::string sample;               // likewise
   std::vector<std::string> disabled_passes, pass_options;
   std::vector<std::string> without;  // features of devices to hide
   std::string json;

@@ -71,6 +71,12 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   RP_ASSIGN(o.values, parse_values(values));
   RP_TRY(append(given.plans, given.plan_count, "plans", plans));
   RP_ASSIGN(o.plans, parse_plans(plans));
+  std::vector<std::string> last;
+  RP_TRY(append(given.last, given.last_count, "last", last));
+  RP_ASSIGN(o.last, parse_last(last));
+  if (given.sample) {
+    RP_ASSIGN(o.sample, parse_sample(given.sample));
+  }
   o.keep_source = given.keep_source != 0;
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;

@@ -17,6 +17,7 @@
 #include "codegen/ops/row/dims.h"
 #include "codegen/ops/row/made_constants.h"
 #include "codegen/options/progress.h"
+#include "codegen/outputs/outputs.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/pixels/images.h"
@@ -114,7 +115,7 @@ std::vector<std::string> pass_names() {
 namespace {
 
 Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
-                                       const CompileOptions& options, const ParsedOptions& parsed,
+                                       const CompileOptions& given, const ParsedOptions& parsed,
                                        CompileReport* report) {
   graph::Graph& g = *model;
   if (options.choose_schedule && options.plans.kind == PlanChoice::Kind::Given)
@@ -122,6 +123,10 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
                   "schedules are chosen by measurement for one plan; compile without "
                   "--plan, or without --mode max-autotune");
   if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
+  RP_TRY(add_last(g, given.last));
+  std::optional<CompileOptions> sampling;
+  if (given.sample) RP_TRY(add_sampling(g, sampling.emplace(given)));
+  const CompileOptions& options = sampling ? *sampling : given;
   CompileReport unused;
   CompileReport& out = report != nullptr ? *report : unused;
   out = {};

@@ -65,6 +65,7 @@ std::vector<std::span<const OpDef>> families() {
           recurrent_ops(),
           loss_ops(),
           sampling_ops(),
+          token_sampling_ops(),
           grid_sample_ops(),
           roi_align_ops(),
           training_ops(),

@@ -11,6 +11,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/graph/image_option.h"
+#include "codegen/graph/output_options.h"
 #include "codegen/graph/size_options.h"
 #include "codegen/lower/group/fusion_decision.h"
 #include "codegen/lower/group/schedule_candidate.h"
@@ -85,6 +86,8 @@ struct CompileOptions {
   /// patterns of names.
   std::string grow_states = "none";
   std::vector<ImageOption> images;           // inputs and outputs that are images
+  std::vector<LastOption> last;              // outputs of which the last position is wanted
+  std::optional<SampleOption> sample;        // from which output tokens are sampled
   std::vector<std::string> disabled_passes;  // unknown names are Code::Usage
   /// The dtype in memory of large weights and of tensors between kernels, where that is safe
   /// (codegen/passes/autocast.h): F32, F16 or BF16.

@@ -110,6 +110,7 @@ Status fold_constants(
 /// Gives states that grow the form in which runs append rows in place.
 Status grow_states(PassContext& context);
 Status canonicalize(graph::Graph& g);     // removes no-op views and casts, merges others
+Status sink_slices(graph::Graph& g);      // one position of an axis: computes nothing else
 Status fold_batch_norm(graph::Graph& g);  // per-channel scales after Conv and MatMul -> weights
 Status layout(graph::Graph& g);           // chooses NCHW or channels last
 Status cse(graph::Graph& g);              // equal nodes over equal inputs -> one

@@ -52,6 +52,8 @@ constexpr std::array kPipeline{
     optional("fold-constants", plain<fold_constants>, true, "evaluate nodes with constant inputs"),
     required("grow-states", grow_states, "append rows to states in place"),
     optional("canonicalize", plain<canonicalize>, true, "remove and merge views and casts"),
+    optional("sink-slices", plain<sink_slices>, true,
+             "compute only the position of an axis that a slice keeps"),
     optional("fold-batch-norm", plain<fold_batch_norm>, true, "move channel scales into weights"),
     optional("layout", plain<layout>, true, "use channels last if that saves conversions"),
     optional("cse", plain<cse>, true, "merge equal nodes"),

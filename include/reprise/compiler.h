@@ -106,13 +106,21 @@ typedef struct reprise_compile_options {
    * is the input followed by new rows along it. The input and the output leave the interface. Null:
    * "none". */
   const char* grow_states;
+  /** Outputs of which only the last position along an axis is wanted: "OUTPUT" or "OUTPUT=AXIS", a
+   * number or the name of a size; by default the axis before the last. Its size becomes 1, and what
+   * only other positions need is not computed. */
+  const char* const* last;
+  size_t last_count; /**< how many `last` has */
+  /** Samples a token for each row from an output of logits: "OUTPUT,KEY,...", as `reprise compile
+   * --sample` takes it and docs/sampling.md describes it. Null: does not. */
+  const char* sample;
 } reprise_compile_options;
 /** Initialises a reprise_compile_options. */
 #define REPRISE_COMPILE_OPTIONS_INIT                                                             \
   {                                                                                              \
     sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
         NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL,   \
-        0, NULL                                                                                  \
+        0, NULL, NULL, 0, NULL                                                                   \
   }
 
 /** Compiles the model in the file `onnx_path` for all targets; no device is needed. `options` may

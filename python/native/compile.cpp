@@ -39,6 +39,8 @@ struct Settings {
   std::vector<std::string> optional_inputs;
   std::map<std::string, std::vector<int64_t>> values;
   std::vector<std::string> images;  // codegen/graph/image_option.h
+  std::vector<std::string> last;    // codegen/graph/output_options.h
+  std::string sample;               // likewise; empty: none
   bool fullgraph = false;
   std::vector<std::string> disabled_passes;
   std::map<std::string, int64_t> pass_options;
@@ -86,6 +88,8 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   for (const std::string& name : s.optional_inputs) o.optional_inputs.push_back({name});
   o.values = s.values;
   for (const std::string& text : s.images) o.images.push_back(take(parse_image(text)));
+  o.last = take(parse_last(s.last));
+  if (!s.sample.empty()) o.sample = take(parse_sample(s.sample));
   o.disabled_passes = s.disabled_passes;
   o.precision = take(parse_precision(s.precision));
   o.pass_options = {s.pass_options.begin(), s.pass_options.end()};
@@ -209,6 +213,8 @@ void bind_compiler(nb::module_& m) {
       .def_rw("grow_states", &Settings::grow_states)
       .def_rw("optional_inputs", &Settings::optional_inputs)
       .def_rw("values", &Settings::values)
+      .def_rw("last", &Settings::last)
+      .def_rw("sample", &Settings::sample)
       .def_rw("images", &Settings::images)
       .def_rw("fullgraph", &Settings::fullgraph)
       .def_rw("disabled_passes", &Settings::disabled_passes)

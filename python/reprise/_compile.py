@@ -46,6 +46,8 @@ def compile(
     optional_inputs: Sequence[str] = (),
     values: Mapping[str, Sequence[int]] | None = None,
     images: Mapping[str, str] | None = None,
+    last: Sequence[str] = (),
+    sample: str | None = None,
     fullgraph: bool = False,
     disabled_passes: Sequence[str] = (),
     pass_options: Mapping[str, int] | None = None,
@@ -91,6 +93,12 @@ def compile(
         images: inputs and outputs that are images, whose pixels kernels of the model convert:
             {'x': 'rgba8,resize=bilinear,mean=0.5,std=0.25'}. The inputs of a session are then
             arrays of pixels. `reprise compile --help` lists the formats and keys.
+        last: outputs of which only the last position along an axis is wanted: 'logits', or
+            'logits=AXIS' with a number or the name of a size. By default it is the axis before the
+            last. What only other positions need is not computed.
+        sample: samples a token for each row from an output of logits: 'logits,KEY,...', as
+            `reprise compile --help` and docs/sampling.md describe it. The package gets the output
+            'sampled_ids' and inputs 'sampling.*' that runs may leave out.
         fullgraph: raise Unsupported if a node would run on the host.
         disabled_passes: names of passes to leave out; reprise.pass_names() lists them.
         pass_options: numbers for options of passes, such as {'fusion.limit': 10}.
@@ -146,6 +154,8 @@ def compile(
     settings.optional_inputs = list(optional_inputs)
     settings.values = {name: list(numbers) for name, numbers in (values or {}).items()}
     settings.images = [f"{name}={text}" for name, text in (images or {}).items()]
+    settings.last = list(last)
+    settings.sample = sample or ""
     settings.fullgraph = fullgraph
     settings.disabled_passes = list(disabled_passes)
     settings.pass_options = dict(pass_options or {})

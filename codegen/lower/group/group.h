@@ -25,6 +25,7 @@ enum class GroupKind : uint8_t {
   Row,        // reductions over the same columns, with pointwise nodes before, between and after
   Scan,       // a cumulative operator with prologue and epilogue
   Pointwise,  // every output element is computed independently
+  Sample,     // the choice of a token in each row of scores
   Host,       // one node on the host
   Memory,     // one node whose result exists when its inputs do: no kernel computes it
 };

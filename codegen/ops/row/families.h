@@ -39,6 +39,7 @@ std::span<const OpDef> attention_grad_ops();
 std::span<const OpDef> recurrent_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> sampling_ops();
+std::span<const OpDef> token_sampling_ops();
 std::span<const OpDef> grid_sample_ops();
 std::span<const OpDef> roi_align_ops();
 std::span<const OpDef> signal_ops();

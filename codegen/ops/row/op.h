@@ -245,6 +245,9 @@ struct OpDef {
   ChannelAxes (*channels)(const graph::Graph&, const graph::Node&) = nullptr;
   /// The result consists of elements of inputs, at other positions. See moves_elements().
   bool moves = false;
+  /// The result is a part of input 0: in core form, along each axis the elements from `starts` on,
+  /// at distances of `steps`.
+  bool slices = false;
   /// The result is the operand in another dtype.
   bool converts = false;
   /// The result is (input 0 - input 2) * input 1, where input 0 is an integer. In core form, input
