@@ -16,7 +16,7 @@ namespace reprise::test {
 namespace {
 
 const std::string kSchedule = "team matrix tile";
-constexpr CudaArch kHopper{false, 90, true}, kHopperPtx{true, 90, true};
+constexpr CudaArch kHopper{false, 90, true};
 
 HostTensor small_numbers(DType dtype, const std::vector<int64_t>& dims, int64_t seed) {
   HostTensor t(dtype, dims);

@@ -44,11 +44,23 @@ class Clock {
 };
 
 /// `fenced`: what accesses of the async proxy may follow, since fence.proxy.async lies between.
+/// `ran`: what is over besides `seen`, but may have left no value that can be relied upon, since
+/// what lies between is relaxed.
 struct View {
-  Clock seen, fenced;
+  Clock seen, fenced, ran;
   void join(const View& other) {
     seen.join(other.seen);
     fenced.join(other.fenced);
+    ran.join(other.ran);
+  }
+  /// Whether an access is over.
+  bool knows(const Stamp& s) const { return seen.knows(s) || ran.knows(s); }
+  /// What is told of it by something relaxed.
+  View relaxed() const {
+    View out;
+    out.ran = ran;
+    out.ran.join(seen);
+    return out;
   }
 };
 

@@ -1,10 +1,13 @@
 #include "tests/ptx/machine/memory.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace reprise::test::ptx {
 
-void SharedMemory::reset(uint32_t bytes) {
+void SharedMemory::reset(uint32_t bytes, uint32_t rank, uint32_t warps) {
+  rank_ = rank;
+  warps_ = warps;
   bytes_.assign(bytes, std::byte{0xA5});
   shadow_.assign(bytes, {});
   more_.clear();
@@ -17,6 +20,13 @@ bool SharedMemory::ordered(const Stamp& before, const Access& now) {
   return now.view->seen.knows(before);
 }
 
+/// The first of some lanes, for people.
+std::string SharedMemory::thread(uint32_t warp, uint32_t lanes) const {
+  const auto lane = static_cast<uint32_t>(std::countr_zero(lanes));
+  if (warps_ == 0) return std::to_string(32 * warp + lane);
+  return std::to_string(32 * (warp % warps_) + lane) + " of rank " + std::to_string(warp / warps_);
+}
+
 std::string SharedMemory::check(uint64_t offset, uint32_t bytes, const Access& a) {
   if (offset > bytes_.size() || bytes > bytes_.size() - offset) {
     return "an access to " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
@@ -27,15 +37,11 @@ std::string SharedMemory::check(uint64_t offset, uint32_t bytes, const Access& a
     const Stamp before = shadow_[n].writer;
     const char* wrong = check(shadow_[n], a);
     if (wrong == nullptr) continue;
-    const auto lane = [](uint32_t lanes) {
-      uint32_t l = 0;
-      while (l < 31 && (lanes >> l & 1) == 0) ++l;
-      return l;
-    };
-    return std::string(wrong) + ": byte " + std::to_string(n) + " of shared memory, thread " +
-           std::to_string(32 * a.warp + lane(a.lanes)) +
+    return std::string(wrong) + ": byte " + std::to_string(n) + " of shared memory" +
+           (warps_ == 0 ? "" : " of rank " + std::to_string(rank_)) + ", thread " +
+           thread(a.warp, a.lanes) +
            (before.somebody() && before.lanes != 0
-                ? ", last written by " + std::to_string(32 * before.component + lane(before.lanes))
+                ? ", last written by " + thread(before.component, before.lanes)
                 : "");
   }
   return "";
