@@ -8,7 +8,7 @@
 #include "codegen/interpreter/interpreter.h"
 #include "tests/kernel/verified.h"
 
-namespace reprise::kernel {
+namespace reprise::kernel::clusters {
 namespace {
 
 constexpr int kTeamSize = 128;
@@ -369,4 +369,4 @@ TEST(Cluster, VerifierNamesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace reprise::kernel
+}  // namespace reprise::kernel::clusters

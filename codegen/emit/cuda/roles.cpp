@@ -40,12 +40,17 @@ void CudaEmitter::begin_signals() {
   line(barrier);
 }
 
-/// Signals at which workgroups arrive for each other, if these read each other's arrays: they order
-/// such accesses.
+/// Signals at which workgroups arrive for each other, if invocations read what other workgroups
+/// store or copy to: they order such accesses.
 void CudaEmitter::find_fenced_signals() {
+  std::set<uint64_t> common;  // arrays that other workgroups copy to
+  for_each_inst(k_, 0, [&](const Inst& i) {
+    const auto a = kernel::BoxAccess::of(i.imm);
+    if (i.op == Op::BoxCopy && a.ranks != 0) common.insert(a.shared);
+  });
   bool reads = false;
   for_each_inst(k_, 0, [&](const Inst& i) {
-    reads = reads || (i.op == Op::SharedLoad && kernel::is_remote(i));
+    reads = reads || (i.op == Op::SharedLoad && (kernel::is_remote(i) || common.contains(i.imm)));
     if (i.op == Op::Arrive && kernel::is_remote(i)) fenced_.insert(i.imm);
   });
   if (!reads) fenced_.clear();
