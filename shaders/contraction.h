@@ -106,7 +106,8 @@ class Gemm {
   virtual GemmExtent extent() = 0;
   /// Whether B has all columns of each tile.
   virtual bool whole_columns() const { return false; }
-  /// The first block of Tile::step values of K that this unit sums, and the number of its blocks.
+  /// The first block of Tile::step values of K that this unit (or workgroup of a cluster) sums, and
+  /// the number of its blocks.
   virtual Value first_k_block() = 0;
   virtual Value k_block_count() = 0;
   /// Writes a branch whose bodies load elements. The condition is the same in the whole workgroup.

@@ -295,6 +295,39 @@ TEST(Schedules, TilesOfTeamsPersist) {
   EXPECT_LT(twice->cost, 2 * whole->cost) << "the first loads of a second tile are hidden";
 }
 
+/// The cheapest tile of teams for a product of m x k and k x n.
+Tile team_tile_of(double m, double n, double k) {
+  GemmSize size = copied(size_of(m, n, k));
+  size.viewed = kernel::Ty::F16;
+  for (const Tile& t : candidates(size, hopper()))
+    if (t.describe().starts_with("team matrix tile")) return t;
+  return {};
+}
+
+/// Clusters share operands in large products, and sum parts of K in those with few tiles.
+TEST(Schedules, ClustersOfTeams) {
+  const Tile large = team_tile_of(8192, 8192, 4096);
+  EXPECT_EQ(large.cluster_rows, 2) << large.describe();
+  EXPECT_EQ(large.groups, 66);
+  EXPECT_EQ(team_tile_of(256, 256, 16384).cluster_parts, 4);
+  EXPECT_EQ(team_tile_of(64, 64, 64).cluster(), 1);
+  for (const double m : {64, 1000, 8192}) {
+    for (const double k : {64, 640, 8192}) {
+      GemmSize size = copied(size_of(m, 1024, k));
+      size.viewed = kernel::Ty::F16;
+      for (const Tile& t : candidates(size, hopper())) {
+        EXPECT_TRUE(t.cluster_rows == 1 || t.cluster_parts == 1) << t.describe();
+        EXPECT_TRUE(t.cluster() == 1 || (t.splits == 1 && t.groups * t.cluster() == 132))
+            << t.describe();
+        EXPECT_TRUE(t.cluster_rows == 1 || t.rows / t.cluster_rows < m) << t.describe();
+      }
+      size.viewed.reset();
+      size.converted = GemmSize::Converted{true, false, false};
+      for (const Tile& t : candidates(size, hopper())) EXPECT_EQ(t.cluster(), 1) << t.describe();
+    }
+  }
+}
+
 /// Every price states its device, or that it is an estimate, and a day.
 TEST(DeviceCosts, SayWhereTheyWereMeasured) {
   const std::regex form(R"((estimate|llvmpipe of Mesa [0-9.]+).*; 20[0-9]{2}-[0-9]{2}-[0-9]{2})");

@@ -210,12 +210,15 @@ TileOperands::TileOperands(ResultKernel& kernel, const shaders::Tile& tile, cons
       whole_blocks_(k_.known_divisor(g_.symbols) % tile.step == 0) {}
 
 Value TileOperands::first_k_block() {
+  if (tile_.cluster_parts != 1)
+    return b_.convert(b_.builtin(kernel::Builtin::ClusterRank), Ty::I32) *
+           ev_.value(blocks_of_split());
   return tile_.splits == 1 ? b_.i32(0) : unit_.split * ev_.value(blocks_of_split());
 }
 
 Value TileOperands::k_block_count() {
   const Value most = ev_.value(blocks_of_split());
-  if (tile_.splits == 1) return most;
+  if (tile_.splits * tile_.cluster_parts == 1) return most;
   return min(most, ev_.value(Expr::ceildiv(k_, tile_.step)) - first_k_block());
 }
 

@@ -119,9 +119,9 @@ class TileOperands : public shaders::Gemm {
   const Expr k_;
 
  private:
-  /// Blocks of K of one split.
+  /// Blocks of K of one split, or of one workgroup of a cluster.
   Expr blocks_of_split() const {
-    return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits);
+    return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits * tile_.cluster_parts);
   }
   /// The index of the first element of a packed operand, in a tile's `rows` of columns.
   Value packed_tile(const Value& rows);
