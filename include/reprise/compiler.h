@@ -116,11 +116,11 @@ typedef struct reprise_compile_options {
   const char* sample;
 } reprise_compile_options;
 /** Initialises a reprise_compile_options. */
-#define REPRISE_COMPILE_OPTIONS_INIT                                                             \
-  {                                                                                              \
-    sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL,   \
-        0, NULL, NULL, 0, NULL                                                                   \
+#define REPRISE_COMPILE_OPTIONS_INIT                                                              \
+  {                                                                                               \
+    sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,  \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, \
+        NULL, NULL, 0, NULL                                                                       \
   }
 
 /** Compiles the model in the file `onnx_path` for all targets; no device is needed. `options` may

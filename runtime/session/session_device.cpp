@@ -83,8 +83,8 @@ Status DeviceSession::load_plan(SharedPlan& plan, Verdict& verdict) {
   return {};
 }
 
-// Inputs have their dims before symbols have values: the lengths of states are known only when it is
-// the run's turn.
+// Inputs have their dims before symbols have values: the lengths of states are known only when it
+// is the run's turn.
 SharedPlan& DeviceSession::plan_for(const BoundIo& bound) {
   const auto holds = [&](const package::SymbolValues& s) {
     const SymbolSource& source = plan_.io().sources[static_cast<size_t>(s.symbol)];

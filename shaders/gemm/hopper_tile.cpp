@@ -120,8 +120,8 @@ double team_time(const GemmSize& size, const Tile& t, int splits) {
   const double copied = rows + static_cast<double>(t.columns) / t.cluster_rows;
   const double copies = copied * kStep / kCopiedUnit / threads;
   const double multiply = rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed;
-  const double loads = (t.converted.a ? rows * size.a_loads : 0) +
-                       (t.converted.b ? t.columns * size.b_loads : 0);
+  const double loads =
+      (t.converted.a ? rows * size.a_loads : 0) + (t.converted.b ? t.columns * size.b_loads : 0);
   // One role does this while others multiply.
   const double convert = gpu.load * loads * kStep / 4 / kTeam;
   const double work = std::max(multiply + gpu.copy * copies, convert);

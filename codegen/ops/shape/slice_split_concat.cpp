@@ -1,7 +1,7 @@
 // Slice, Split and Concat.
 #include "codegen/ops/row/contents.h"
-#include "codegen/ops/row/element.h"
 #include "codegen/ops/row/core_nodes.h"
+#include "codegen/ops/row/element.h"
 #include "codegen/ops/row/families.h"
 #include "codegen/ops/row/op_builder.h"
 #include "codegen/ops/row/shape_arith.h"
