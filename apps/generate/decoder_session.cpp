@@ -1,12 +1,18 @@
 #include "apps/generate/decoder_session.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 #include <optional>
 
 namespace reprise::app {
 
 namespace {
+
+constexpr const char* kSampledIds = "sampled_ids";
+constexpr std::string_view kSamplingPrefix = "sampling.";
+constexpr uint64_t kPlace = 16;  // bytes, to which bindings are aligned
 
 /// The name of the output that continues a cache: "past" becomes "present".
 std::vector<std::string> present_names(const std::string& past) {
@@ -53,7 +59,13 @@ Result<std::optional<CachePair>> cache_of(const plan::Interface& io, const plan:
   return std::optional(std::move(pair));
 }
 
-Status read_logits(const plan::Interface& io, DecoderInterface& out) {
+Status read_result(const plan::Interface& io, DecoderInterface& out) {
+  const plan::Slot* sampled = find_slot(io.outputs, kSampledIds);
+  if (sampled != nullptr) {
+    out.sampled = sampled->name;
+    out.sampled_type = sampled->dtype;
+    return {};
+  }
   const plan::Slot* logits = find_slot(io.outputs, "logits");
   if (logits == nullptr && !io.outputs.empty()) logits = io.outputs.data();
   if (logits == nullptr || logits->shape.size() != 3 || !logits->shape[2].is_const() ||
@@ -64,6 +76,29 @@ Status read_logits(const plan::Interface& io, DecoderInterface& out) {
   out.logits_type = logits->dtype;
   out.vocabulary = logits->shape[2].value();
   out.all_logits = !logits->shape[1].is_const(1);
+  return {};
+}
+
+/// Notes an input that is no cache.
+Status read_input(const plan::Slot& slot, DecoderInterface& out) {
+  if (slot.name.starts_with(kSamplingPrefix)) return {};  // the package has values for them
+  const bool integers = slot.dtype == DType::I64 || slot.dtype == DType::I32;
+  const bool matrix = integers && slot.shape.size() == 2;
+  if (slot.name == "input_ids" && matrix) {
+    out.ids = slot.name;
+    out.ids_type = slot.dtype;
+  } else if (slot.name == "attention_mask" && matrix) {
+    out.mask = slot.name;
+    out.mask_type = slot.dtype;
+  } else if (slot.name == "position_ids" && matrix) {
+    out.positions = slot.name;
+    out.positions_type = slot.dtype;
+  } else {
+    return {Code::Unsupported,
+            "the input '" + slot.name +
+                "' is none that a language model has: input_ids, attention_mask, "
+                "position_ids and caches whose names contain 'past'"};
+  }
   return {};
 }
 
@@ -103,46 +138,39 @@ Result<DecoderInterface> decoder_interface(const plan::Interface& io) {
       out.caches.push_back(*std::move(cache));
       continue;
     }
-    const bool integers = slot.dtype == DType::I64 || slot.dtype == DType::I32;
-    const bool matrix = integers && slot.shape.size() == 2;
-    if (slot.name == "input_ids" && matrix) {
-      out.ids = slot.name;
-      out.ids_type = slot.dtype;
-    } else if (slot.name == "attention_mask" && matrix) {
-      out.mask = slot.name;
-      out.mask_type = slot.dtype;
-    } else if (slot.name == "position_ids" && matrix) {
-      out.positions = slot.name;
-      out.positions_type = slot.dtype;
-    } else {
-      return Status(Code::Unsupported,
-                    "the input '" + slot.name +
-                        "' is none that a language model has: input_ids, attention_mask, "
-                        "position_ids and caches whose names contain 'past'");
-    }
+    RP_TRY(read_input(slot, out));
   }
   if (out.ids.empty()) return Status(Code::Unsupported, "the model has no input 'input_ids'");
-  RP_TRY(read_logits(io, out));
+  out.grows = std::ranges::any_of(io.states, [](const auto& state) { return state.grows(); });
+  RP_TRY(read_result(io, out));
   return out;
 }
 
-Result<std::unique_ptr<DecoderSession>> DecoderSession::create(std::shared_ptr<Session> prefill,
-                                                               std::shared_ptr<Session> step,
-                                                               int64_t capacity) {
+Result<std::unique_ptr<DecoderSession>> DecoderSession::create(std::unique_ptr<Session> session,
+                                                               int64_t capacity,
+                                                               int64_t vocabulary) {
   if (capacity < 1) return Status(Code::Usage, "the capacity must be at least 1");
   std::unique_ptr<DecoderSession> out(new DecoderSession());
-  RP_ASSIGN(out->prefill_io_, decoder_interface(prefill->io()));
-  RP_ASSIGN(out->step_io_, decoder_interface(step->io()));
-  out->prefill_ = std::move(prefill);
-  out->step_ = std::move(step);
+  RP_ASSIGN(out->io_, decoder_interface(session->io()));
+  if (out->io_.vocabulary == 0) out->io_.vocabulary = vocabulary;
+  out->session_ = std::move(session);
   out->capacity_ = capacity;
-  RP_TRY(out->allocate_caches());
+  RP_TRY(out->prepare());
   return out;
+}
+
+Status DecoderSession::prepare() {
+  if (io_.grows) {
+    RP_TRY(session_->limit_states("", capacity_));
+    RP_TRY(session_->reserve_states("", capacity_));
+  }
+  RP_TRY(allocate_caches());
+  return session_->device() == nullptr ? Status() : allocate_inputs();
 }
 
 Status DecoderSession::allocate_caches() {
-  Device* device = prefill_->device();
-  for (const CachePair& c : prefill_io_.caches) {
+  Device* device = session_->device();
+  for (const CachePair& c : io_.caches) {
     if (device == nullptr) {
       host_past_.emplace_back(c.dtype, dims_at(c, 0));
       continue;
@@ -150,39 +178,97 @@ Status DecoderSession::allocate_caches() {
     const uint64_t bytes = row_bytes(c) * static_cast<uint64_t>(capacity_);
     RP_ASSIGN(past_.emplace_back(), device->allocate_or_free_idle(bytes, MemoryUse::Device));
     RP_ASSIGN(present_.emplace_back(), device->allocate_or_free_idle(bytes, MemoryUse::Device));
-    cache_bytes_ += 2 * bytes;
+    own_bytes_ += 2 * bytes;
   }
   return {};
 }
 
-void DecoderSession::make_inputs(const DecoderInterface& io, std::span<const int64_t> ids) {
+Status DecoderSession::allocate_inputs() {
+  Device& device = *session_->device();
+  if (samples()) {
+    RP_ASSIGN(sampled_, device.allocate_or_free_idle(2 * kPlace, MemoryUse::Readback));
+    own_bytes_ += 2 * kPlace;
+  }
+  if (io_.mask.empty()) return {};
+  const HostTensor ones = integers(io_.mask_type, capacity_, 1, 0);
+  RP_ASSIGN(ones_, device.allocate_or_free_idle(ones.bytes().size(), MemoryUse::Device));
+  own_bytes_ += ones.bytes().size();
+  return device.upload(*ones_, 0, ones.bytes());
+}
+
+Status DecoderSession::set_sampling(const SamplingOptions& o) {
+  if (!samples()) return {Code::Usage, "the package does not sample"};
+  sampling_.clear();
+  const auto top_k = static_cast<int32_t>(std::min<int64_t>(o.top_k, INT32_MAX));
+  const auto seed = static_cast<int32_t>(static_cast<uint32_t>(o.seed ^ (o.seed >> 32U)));
+  const auto add = [&](DType type, const auto& value) {
+    sampling_.push_back(HostTensor::from(type, {1}, std::vector{value}));
+  };
+  add(DType::F32, static_cast<float>(o.temperature));
+  add(DType::I32, top_k);
+  add(DType::F32, static_cast<float>(o.top_p));
+  add(DType::I32, seed);
+  Device* device = session_->device();
+  if (device == nullptr) return {};
+  if (!numbers_) {
+    RP_ASSIGN(numbers_,
+              device->allocate_or_free_idle(sampling_.size() * kPlace, MemoryUse::Device));
+    own_bytes_ += sampling_.size() * kPlace;
+  }
+  for (size_t i = 0; i < sampling_.size(); ++i)
+    RP_TRY(device->upload(*numbers_, i * kPlace, sampling_[i].bytes()));
+  return {};
+}
+
+Status DecoderSession::truncate(int64_t length) {
+  if (length < 0 || length > length_)
+    return {Code::Usage,
+            "there are " + std::to_string(length_) + " positions, not " + std::to_string(length)};
+  if (io_.grows) {
+    RP_TRY(session_->truncate_states("", length));
+  } else if (length != 0 && !io_.caches.empty()) {
+    return {Code::Unsupported,
+            "the caches of this package are no states that grow, so they cannot be cut"};
+  }
+  length_ = length;
+  last_sampled_ = -1;
+  return {};
+}
+
+Status DecoderSession::restart() {
+  if (!session_->io().states.empty()) RP_TRY(session_->reset_states());
+  for (size_t i = 0; i < host_past_.size(); ++i)
+    host_past_[i] = HostTensor(io_.caches[i].dtype, dims_at(io_.caches[i], 0));
+  length_ = 0;
+  last_sampled_ = -1;
+  return {};
+}
+
+void DecoderSession::make_inputs(std::span<const int64_t> ids) {
   const auto count = static_cast<int64_t>(ids.size());
-  ids_ = HostTensor(io.ids_type, {1, count});
+  ids_ = HostTensor(io_.ids_type, {1, count});
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (io.ids_type == DType::I32)
+    if (io_.ids_type == DType::I32)
       ids_.mutable_data<int32_t>()[i] = static_cast<int32_t>(ids[i]);
     else
       ids_.mutable_data<int64_t>()[i] = ids[i];
   }
-  if (!io.mask.empty()) mask_ = integers(io.mask_type, length_ + count, 1, 0);
-  if (!io.positions.empty()) positions_ = integers(io.positions_type, count, length_, 1);
+  if (!io_.mask.empty() && !ones_) mask_ = integers(io_.mask_type, length_ + count, 1, 0);
+  if (!io_.positions.empty()) positions_ = integers(io_.positions_type, count, length_, 1);
 }
 
-Status DecoderSession::bind(const DecoderInterface& io, int64_t count) {
-  inputs_.clear();
-  outputs_.clear();
-  const auto input = [&](const std::string& name, const HostTensor& t) {
-    if (name.empty()) return;
-    inputs_.emplace_back().name = name;
-    inputs_.back().host = &t;
-  };
-  input(io.ids, ids_);
-  input(io.mask, mask_);
-  input(io.positions, positions_);
-  for (size_t i = 0; i < io.caches.size(); ++i) {
-    const CachePair& c = io.caches[i];
+void DecoderSession::bind_host(const std::string& name, const HostTensor& t) {
+  if (name.empty()) return;
+  Binding& b = inputs_.emplace_back();
+  b.name = name;
+  b.host = &t;
+}
+
+void DecoderSession::bind_caches() {
+  for (size_t i = 0; i < io_.caches.size(); ++i) {
+    const CachePair& c = io_.caches[i];
     if (!host_past_.empty()) {
-      input(c.past, host_past_[i]);
+      bind_host(c.past, host_past_[i]);
       continue;
     }
     Binding& past = inputs_.emplace_back();
@@ -194,74 +280,152 @@ Status DecoderSession::bind(const DecoderInterface& io, int64_t count) {
     present.name = c.present;
     present.device = present_[i].get();
   }
-  const auto rows = static_cast<size_t>(io.all_logits ? count : 1);
-  logits_bytes_.resize(rows * static_cast<size_t>(io.vocabulary) * size_of(io.logits_type));
-  Binding& logits = outputs_.emplace_back();
-  logits.name = io.logits;
-  logits.host_output = logits_bytes_;
-  return {};
 }
 
-std::span<const float> DecoderSession::last_logits(const DecoderInterface& io, int64_t count) {
-  const auto vocabulary = static_cast<size_t>(io.vocabulary);
-  const size_t first = io.all_logits ? static_cast<size_t>(count - 1) * vocabulary : 0;
+void DecoderSession::bind_inputs(std::span<const int64_t> ids) {
+  const auto count = static_cast<int64_t>(ids.size());
+  if (sampled_ && count == 1 && ids[0] == last_sampled_ && io_.ids_type == io_.sampled_type) {
+    Binding& b = inputs_.emplace_back();
+    b.name = io_.ids;
+    b.device = sampled_.get();
+    b.device_offset = second_place_ ? kPlace : 0;
+    b.dims = {1, 1};
+  } else {
+    bind_host(io_.ids, ids_);
+  }
+  bind_host(io_.positions, positions_);
+  if (ones_) {
+    Binding& b = inputs_.emplace_back();
+    b.name = io_.mask;
+    b.device = ones_.get();
+    b.dims = {1, length_ + count};
+  } else {
+    bind_host(io_.mask, mask_);
+  }
+  constexpr const char* kNumbers[] = {"sampling.temperature", "sampling.top_k", "sampling.top_p",
+                                      "sampling.seed"};
+  for (size_t i = 0; i < sampling_.size(); ++i) {
+    if (!numbers_) {
+      bind_host(kNumbers[i], sampling_[i]);
+      continue;
+    }
+    Binding& b = inputs_.emplace_back();
+    b.name = kNumbers[i];
+    b.device = numbers_.get();
+    b.device_offset = i * kPlace;
+    b.dims = {1};
+  }
+}
+
+void DecoderSession::bind_result(int64_t count) {
+  if (sampled_) {
+    Binding& b = outputs_.emplace_back();
+    b.name = io_.sampled;
+    b.device = sampled_.get();
+    b.device_offset = second_place_ ? 0 : kPlace;
+    return;
+  }
+  if (samples()) return;  // on the host
+  const auto rows = static_cast<size_t>(io_.all_logits ? count : 1);
+  logits_bytes_.resize(rows * static_cast<size_t>(io_.vocabulary) * size_of(io_.logits_type));
+  Binding& logits = outputs_.emplace_back();
+  logits.name = io_.logits;
+  logits.host_output = logits_bytes_;
+}
+
+std::span<const float> DecoderSession::last_logits(int64_t count) {
+  const auto vocabulary = static_cast<size_t>(io_.vocabulary);
+  const size_t first = io_.all_logits ? static_cast<size_t>(count - 1) * vocabulary : 0;
   logits_.resize(vocabulary);
-  const std::byte* at = logits_bytes_.data() + first * size_of(io.logits_type);
-  if (io.logits_type == DType::F32) {
+  const std::byte* at = logits_bytes_.data() + first * size_of(io_.logits_type);
+  if (io_.logits_type == DType::F32) {
     std::memcpy(logits_.data(), at, vocabulary * sizeof(float));
     return logits_;
   }
   for (size_t i = 0; i < vocabulary; ++i) {
     uint16_t bits;
     std::memcpy(&bits, at + i * 2, 2);
-    logits_[i] = io.logits_type == DType::F16 ? f16_to_float(bits) : bf16_to_float(bits);
+    logits_[i] = io_.logits_type == DType::F16 ? f16_to_float(bits) : bf16_to_float(bits);
   }
   return logits_;
 }
 
-Result<std::span<const float>> DecoderSession::advance(std::span<const int64_t> ids) {
+Status DecoderSession::check(std::span<const int64_t> ids) const {
   const auto count = static_cast<int64_t>(ids.size());
-  if (count == 0) return Status(Code::Usage, "there are no ids");
+  if (count == 0) return {Code::Usage, "there are no ids"};
   if (count > capacity_ - length_)
-    return Status(Code::InvalidInput, std::to_string(length_ + count) +
-                                          " positions exceed the capacity of " +
-                                          std::to_string(capacity_) + "; raise --capacity");
+    return {Code::InvalidInput, std::to_string(length_ + count) +
+                                    " positions exceed the capacity of " +
+                                    std::to_string(capacity_) + "; raise --capacity"};
   for (const int64_t id : ids) {
-    if (id >= 0 && id < vocabulary()) continue;
-    return Status(Code::InvalidInput, "the id " + std::to_string(id) + " is none of the " +
-                                          std::to_string(vocabulary()) + " of the model");
+    if (id >= 0 && (vocabulary() == 0 || id < vocabulary())) continue;
+    return {Code::InvalidInput, "the id " + std::to_string(id) + " is none of the " +
+                                    std::to_string(vocabulary()) + " of the model"};
   }
-  Session& session = count == 1 ? *step_ : *prefill_;
-  const DecoderInterface& io = count == 1 ? step_io_ : prefill_io_;
-  make_inputs(io, ids);
-  RP_TRY(bind(io, count));
+  return {};
+}
+
+const HostTensor& DecoderSession::result(const std::string& name) const {
+  const auto& outputs = session_->io().outputs;
+  const auto at = std::ranges::find(outputs, name, &plan::Slot::name);
+  return results_[static_cast<size_t>(at - outputs.begin())];
+}
+
+Status DecoderSession::run(std::span<const int64_t> ids) {
+  RP_TRY(check(ids));
+  const auto count = static_cast<int64_t>(ids.size());
+  inputs_.clear();
+  outputs_.clear();
+  make_inputs(ids);
+  bind_inputs(ids);
+  bind_caches();
+  bind_result(count);
   RunStats stats;
-  RP_TRY(session.run_into(inputs_, outputs_, results_, &stats));
+  RP_TRY(session_->run_into(inputs_, outputs_, results_, &stats));
   copied_ = stats.bytes_copied;
   length_ += count;
   if (host_past_.empty()) {
     past_.swap(present_);
   } else {
-    for (size_t i = 0; i < io.caches.size(); ++i) {
-      const auto& outputs = session.io().outputs;
-      const auto at = std::ranges::find(outputs, io.caches[i].present, &plan::Slot::name);
-      host_past_[i] = results_[static_cast<size_t>(at - outputs.begin())];
-    }
+    for (size_t i = 0; i < io_.caches.size(); ++i) host_past_[i] = result(io_.caches[i].present);
   }
-  return last_logits(io, count);
+  return {};
+}
+
+Result<std::span<const float>> DecoderSession::advance(std::span<const int64_t> ids) {
+  if (samples()) return Status(Code::Usage, "the package has no logits, because it samples");
+  RP_TRY(run(ids));
+  return last_logits(std::ssize(ids));
+}
+
+Result<int64_t> DecoderSession::sample(std::span<const int64_t> ids) {
+  if (!samples()) return Status(Code::Usage, "the package does not sample");
+  RP_TRY(run(ids));
+  second_place_ = !second_place_;
+  RP_ASSIGN(last_sampled_, sampled_id());
+  if (last_sampled_ < 0)
+    return Status(Code::InvalidInput, "no token can be chosen: all logits are NaN or -infinity");
+  return last_sampled_;
+}
+
+Result<int64_t> DecoderSession::sampled_id() {
+  std::array<std::byte, sizeof(int64_t)> bytes{};
+  const auto used = std::span(bytes).first(size_of(io_.sampled_type));
+  if (sampled_) {
+    RP_TRY(session_->device()->download(*sampled_, second_place_ ? kPlace : 0, used));
+    copied_ += used.size();
+  } else {
+    std::ranges::copy(result(io_.sampled).bytes().first(used.size()), used.begin());
+  }
+  if (io_.sampled_type == DType::I64) return std::bit_cast<int64_t>(bytes);
+  int32_t id = 0;
+  std::memcpy(&id, bytes.data(), sizeof id);
+  return int64_t{id};
 }
 
 DecoderStats DecoderSession::stats() const {
-  const auto add = [](DecoderStats& to, const SessionStats& s) {
-    to.submits += s.submits;
-    to.dispatches += s.dispatches;
-    to.device_bytes += s.device_bytes;
-  };
-  DecoderStats out;
-  out.device_bytes = cache_bytes_;
-  add(out, prefill_->stats());
-  if (step_ != prefill_) add(out, step_->stats());
-  return out;
+  const SessionStats s = session_->stats();
+  return {s.submits, s.dispatches, s.device_bytes + own_bytes_};
 }
 
 }  // namespace reprise::app

@@ -24,6 +24,7 @@ using PackagePtr = std::shared_ptr<const package::Package>;
 // What packages of language models keep in their metadata.
 constexpr const char* kContext = "reprise.context";
 constexpr const char* kEndTokens = "reprise.end_tokens";
+constexpr const char* kVocabulary = "reprise.vocabulary";
 
 std::string join_numbers(const std::vector<int64_t>& numbers) {
   std::string out;
@@ -50,7 +51,9 @@ void read_metadata(const package::Package& p, LanguageModel& out) {
   for (const auto& [key, value] : p.metadata) {
     if (key == kEndTokens) out.end_tokens = split_numbers(value);
     const std::vector<int64_t> numbers = split_numbers(value);
-    if (key == kContext && numbers.size() == 1) out.context = numbers[0];
+    if (numbers.size() != 1) continue;
+    if (key == kContext) out.context = numbers[0];
+    if (key == kVocabulary) out.vocabulary = numbers[0];
   }
 }
 
@@ -124,31 +127,26 @@ class DecoderCompiler {
     if (!options_.cache_dir.empty()) {
       RP_ASSIGN(key_, content_key(path_, device_, options_));
     }
-    RP_ASSIGN(out.prefill, part("many", 0));
-    RP_ASSIGN(out.step, part("one", 1));
+    RP_ASSIGN(out.package, package());
     out.compiled = decoder_.has_value();
-    read_metadata(*out.prefill, out);
+    read_metadata(*out.package, out);
     return out;
   }
 
  private:
-  /// The package for `sequence` new positions; 0: any number.
-  Result<PackagePtr> part(const char* name, int64_t sequence) {
-    const std::filesystem::path file = utf8_path(options_.cache_dir) / (key_ + "-" + name + ".rpk");
+  Result<PackagePtr> package() {
+    const std::filesystem::path file = utf8_path(options_.cache_dir) / (key_ + ".rpk");
     if (!key_.empty()) {
       PackagePtr kept = cached_package(file, device_);
       if (kept != nullptr) return kept;
     }
-    if (!decoder_) {
-      RP_ASSIGN(decoder_, families::open_decoder(path_));
-      for (const std::string& line : decoder_->notes) note(line);
-    }
+    RP_ASSIGN(decoder_, families::open_decoder(path_));
+    for (const std::string& line : decoder_->notes) note(line);
     const Waiting waiting("the compiler, for '" + path_ + "'");
-    families::DecoderGraphOptions graph;
-    graph.sequence = sequence;
-    RP_ASSIGN(const builder::BuiltGraph built, families::build_decoder(*decoder_, graph));
+    RP_ASSIGN(const builder::BuiltGraph built, families::build_decoder(*decoder_));
     auto& metadata = built.graph->metadata;
     metadata.emplace_back(kContext, std::to_string(decoder_->facts.context));
+    metadata.emplace_back(kVocabulary, std::to_string(decoder_->facts.vocabulary));
     metadata.emplace_back(kEndTokens, join_numbers(decoder_->end_tokens));
     RP_ASSIGN(package::Package compiled, compile_built(built, options_.compile));
     auto package = std::make_shared<const package::Package>(std::move(compiled));
@@ -170,18 +168,34 @@ class DecoderCompiler {
   std::optional<families::Decoder> decoder_;
 };
 
+/// An ONNX file that samples, if its logits allow it, or a package.
+Result<Model> load_file(const std::string& path, const CompileOptions& options) {
+  auto model = load_model(path, options);
+  if (model.ok() || model.status().code() != Code::Usage) return model;
+  note("tokens are chosen on the host: " + model.status().message());
+  CompileOptions without = options;
+  without.last.clear();
+  without.sample.reset();
+  return load_model(path, without);
+}
+
 }  // namespace
 
 Result<LanguageModel> load_language_model(const std::string& path, const OpenedDevice& device,
-                                          const LanguageModelOptions& options) {
+                                          const LanguageModelOptions& given) {
   const double start = now_ms();
+  LanguageModelOptions options = given;
+  CompileOptions& compile = options.compile;
+  if (compile.grow_states == "none") compile.grow_states = "auto";
+  if (compile.last.empty()) compile.last = {{.output = "logits"}};
+  if (!compile.sample) compile.sample = {.output = "logits", .keeps_logits = false};
   LanguageModel out;
   if (families::is_decoder(path)) {
     RP_ASSIGN(out, DecoderCompiler(path, device, options).load());
   } else {
-    RP_ASSIGN(const Model model, load_model(path, options.compile));
+    RP_ASSIGN(const Model model, load_file(path, compile));
     out.path = path;
-    out.prefill = out.step = model.package;
+    out.package = model.package;
     out.compiled = model.compiled;
     read_metadata(*model.package, out);
   }

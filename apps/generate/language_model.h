@@ -13,9 +13,9 @@ namespace reprise::app {
 
 struct LanguageModel {
   std::string path;
-  /// For several new positions, and for one. Packages and ONNX files have one for both.
-  std::shared_ptr<const package::Package> prefill, step;
+  std::shared_ptr<const package::Package> package;
   int64_t context = 0;              // the most positions; 0: unknown
+  int64_t vocabulary = 0;           // 0: unknown
   std::vector<int64_t> end_tokens;  // that end a text, as far as the model says it
   bool compiled = false;            // in this process; else all was in the cache or in a package
   double load_ms = 0;
@@ -32,7 +32,8 @@ struct LanguageModelOptions {
 };
 
 /// Reads or compiles a .gguf file, a folder of Hugging Face, an .onnx file with caches, or a
-/// package of one, for the device; for the host if it has none.
+/// package of one, for the device; for the host if it has none. What is compiled here keeps its
+/// caches as states that grow and, if its logits allow it, samples.
 Result<LanguageModel> load_language_model(const std::string& path, const OpenedDevice& device,
                                           const LanguageModelOptions& options);
 

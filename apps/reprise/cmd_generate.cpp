@@ -82,26 +82,19 @@ Result<LanguageModel> load(const GenerateOptions& o, const OpenedDevice& device)
   return load_language_model(o.model, device, options);
 }
 
-Result<std::shared_ptr<Session>> session_of(const std::shared_ptr<const package::Package>& package,
-                                            const GenerateOptions& o, const OpenedDevice& device) {
-  Model model;
-  model.path = o.model;
-  model.package = package;
-  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
-  return std::shared_ptr<Session>(std::move(session));
-}
-
 Result<std::unique_ptr<DecoderSession>> open_session(const LanguageModel& model,
                                                      const GenerateOptions& o,
                                                      const OpenedDevice& device, int64_t prompt) {
-  RP_ASSIGN(std::shared_ptr<Session> prefill, session_of(model.prefill, o, device));
-  std::shared_ptr<Session> step = prefill;
-  if (model.step != model.prefill) {
-    RP_ASSIGN(step, session_of(model.step, o, device));
-  }
+  Model named;
+  named.path = o.model;
+  named.package = model.package;
+  RP_ASSIGN(std::unique_ptr<Session> session, make_session(named, device, o.common));
   int64_t capacity = o.capacity > 0 ? o.capacity : prompt + o.max_tokens;
   if (model.context > 0) capacity = std::min(capacity, model.context);
-  return DecoderSession::create(std::move(prefill), std::move(step), capacity);
+  RP_ASSIGN(std::unique_ptr<DecoderSession> out,
+            DecoderSession::create(std::move(session), capacity, model.vocabulary));
+  if (out->samples()) RP_TRY(out->set_sampling(o.sampling));
+  return out;
 }
 
 struct Generated {
@@ -122,11 +115,15 @@ Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& 
     std::fflush(stdout);
   };
   Sampler sampler(o.sampling);
+  const auto next = [&](std::span<const int64_t> ids) -> Result<int64_t> {
+    if (session.samples()) return session.sample(ids);
+    RP_ASSIGN(const std::span<const float> logits, session.advance(ids));
+    return sampler.choose(logits);
+  };
   double start = now_ms();
-  RP_ASSIGN(std::span<const float> logits, session.advance(prompt));
-  const uint64_t before = session.stats().dispatches;
+  RP_ASSIGN(int64_t id, next(prompt));
+  const DecoderStats before = session.stats();
   while (std::ssize(g.ids) < o.max_tokens) {
-    RP_ASSIGN(const int64_t id, sampler.choose(logits));
     g.ids.push_back(id);
     show(text != nullptr ? text->add(id) : (g.ids.size() > 1 ? "," : "") + std::to_string(id));
     if (g.ids.size() == 1) {
@@ -140,12 +137,12 @@ Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& 
            std::to_string(session.capacity()) + " positions");
       break;
     }
-    RP_ASSIGN(logits, session.advance({&g.ids.back(), 1}));
+    RP_ASSIGN(id, next({&g.ids.back(), 1}));
     g.host_bytes += session.copied_bytes();
     ++g.steps;
   }
   g.decode_ms = now_ms() - start;
-  g.dispatches = session.stats().dispatches - before;
+  g.dispatches = session.stats().dispatches - before.dispatches;
   if (text != nullptr) show(text->finish());
   out.text("\n");
   return g;

@@ -50,20 +50,19 @@ Expected expected_of(const fs::path& file) {
   return out;
 }
 
-Result<std::shared_ptr<Session>> session_of(const families::Decoder& decoder, int64_t sequence,
+/// `grow_states`: how it keeps its caches.
+Result<std::unique_ptr<Session>> session_of(const families::Decoder& decoder,
+                                            const std::string& grow_states,
                                             const OpenedDevice& device) {
-  families::DecoderGraphOptions graph;
-  graph.sequence = sequence;
-  RP_ASSIGN(const builder::BuiltGraph built, families::build_decoder(decoder, graph));
+  RP_ASSIGN(const builder::BuiltGraph built, families::build_decoder(decoder));
   CompileOptions options;
+  options.grow_states = grow_states;
   options.verify_passes = true;
   options.targets = {device.device ? "vulkan" : "host"};
   if (device.device) compile_for(device.info, options);
   RP_ASSIGN(package::Package compiled, compile_built(built, options));
-  RP_ASSIGN(std::unique_ptr<Session> session,
-            Session::create(std::make_shared<const package::Package>(std::move(compiled)),
-                            device.device, {}));
-  return std::shared_ptr<Session>(std::move(session));
+  return Session::create(std::make_shared<const package::Package>(std::move(compiled)),
+                         device.device, {});
 }
 
 /// The largest difference of the logits at a step, relative to the largest of those expected.
@@ -77,16 +76,15 @@ double difference(std::span<const float> got, std::span<const float> want) {
   return error / most;
 }
 
-void compare(const fs::path& model, const fs::path& expected, const OpenedDevice& device) {
-  SCOPED_TRACE(model.filename().string() + " on " + device.info.id);
+void compare(const fs::path& model, const fs::path& expected, const OpenedDevice& device,
+             const std::string& grow_states = "auto") {
+  SCOPED_TRACE(model.filename().string() + " on " + device.info.id + ", states " + grow_states);
   const Expected want = expected_of(expected);
   const auto decoder = families::open_decoder(model.string());
   ASSERT_TRUE(decoder.ok()) << decoder.status().message();
-  const auto prefill = session_of(*decoder, 0, device);
-  ASSERT_TRUE(prefill.ok()) << prefill.status().message();
-  const auto step = session_of(*decoder, 1, device);
-  ASSERT_TRUE(step.ok()) << step.status().message();
-  auto session = app::DecoderSession::create(*prefill, *step, decoder->facts.context);
+  auto made = session_of(*decoder, grow_states, device);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  auto session = app::DecoderSession::create(*std::move(made), decoder->facts.context);
   ASSERT_TRUE(session.ok()) << session.status().message();
   const auto vocabulary = static_cast<size_t>((*session)->vocabulary());
   ASSERT_EQ(want.logits.size() % vocabulary, 0U);
