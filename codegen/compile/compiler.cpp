@@ -114,22 +114,37 @@ std::vector<std::string> pass_names() {
 
 namespace {
 
-Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
-                                       const CompileOptions& given, const ParsedOptions& parsed,
-                                       CompileReport* report) {
-  graph::Graph& g = *model;
-  if (options.choose_schedule && options.plans.kind == PlanChoice::Kind::Given)
-    return Status(Code::Usage,
-                  "schedules are chosen by measurement for one plan; compile without "
-                  "--plan, or without --mode max-autotune");
-  if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
-  RP_TRY(add_last(g, given.last));
-  std::optional<CompileOptions> sampling;
-  if (given.sample) RP_TRY(add_sampling(g, sampling.emplace(given)));
-  const CompileOptions& options = sampling ? *sampling : given;
-  CompileReport unused;
-  CompileReport& out = report != nullptr ? *report : unused;
-  out = {};
+/// What the passes have left of a graph becomes groups, and these become variants.
+Status lower_graph(CompileContext& context, graph::Graph& g, package::Package& p,
+                   CompileReport& out) {
+  const CompileOptions& options = context.options;
+  RP_ASSIGN(PlanRequests plans, requested_plans(g, options.plans));
+  g.likely_sizes = std::move(plans.others);
+  const lower::FusionOptions fusing = fusion_options(context);
+  RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));
+  context.end_pass(std::string(kFusionPass));
+  RP_TRY(report_progress(options, std::string(kFusionPass)));
+  RP_TRY(context.device_bodies.prepare(context));
+  context.end_pass("bodies");
+  if (options.fullgraph) RP_TRY(context.device_bodies.require_no_host(fusion));
+  RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false,
+                                                         .device = fusing.device,
+                                                         .largest_weight = fusing.largest_weight}));
+  p.explanation.launches_unfused = count_launches(unfused);
+  explain_unfused(fusion, p.explanation);
+  context.end_pass("explain");
+  RP_TRY(build_variants(context, fusion, plans.plans, p));
+  context.end_variants();
+  out.images = {};
+  RP_TRY(nvrtc::compile_images(p.variants, options, out.images));
+  if (out.images.images > 0) context.end_pass("nvrtc");
+  if (!p.variants.empty()) out.groups = describe_groups(p.variants[0].plan);
+  return {};
+}
+
+/// Compiles a graph that has the outputs which the options ask for.
+Result<package::Package> compile_outputs(graph::Graph& g, const CompileOptions& options,
+                                         const ParsedOptions& parsed, CompileReport& out) {
   package::Package p;
   const ops::MadeConstants shared;
   CompileContext context(g, p, options, parsed, out);
@@ -155,28 +170,27 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
   RP_TRY(store_input_values(options, context.weights, p.io));
   describe_images(options.images, p.io);
   adopt_interface(p.io, p.host_plan);
-  RP_ASSIGN(PlanRequests plans, requested_plans(g, options.plans));
-  g.likely_sizes = std::move(plans.others);
-  const lower::FusionOptions fusing = fusion_options(context);
-  RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));
-  context.end_pass(std::string(kFusionPass));
-  RP_TRY(report_progress(options, std::string(kFusionPass)));
-  RP_TRY(context.device_bodies.prepare(context));
-  context.end_pass("bodies");
-  if (options.fullgraph) RP_TRY(context.device_bodies.require_no_host(fusion));
-  RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false,
-                                                         .device = fusing.device,
-                                                         .largest_weight = fusing.largest_weight}));
-  p.explanation.launches_unfused = count_launches(unfused);
-  explain_unfused(fusion, p.explanation);
-  context.end_pass("explain");
-  RP_TRY(build_variants(context, fusion, plans.plans, p));
-  context.end_variants();
-  out.images = {};
-  RP_TRY(nvrtc::compile_images(p.variants, options, out.images));
-  if (out.images.images > 0) context.end_pass("nvrtc");
-  if (!p.variants.empty()) out.groups = describe_groups(p.variants[0].plan);
+  RP_TRY(lower_graph(context, g, p, out));
   return p;
+}
+
+Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
+                                       const CompileOptions& options, const ParsedOptions& parsed,
+                                       CompileReport* report) {
+  graph::Graph& g = *model;
+  if (options.choose_schedule && options.plans.kind == PlanChoice::Kind::Given)
+    return Status(Code::Usage,
+                  "schedules are chosen by measurement for one plan; compile without "
+                  "--plan, or without --mode max-autotune");
+  if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
+  CompileReport unused;
+  CompileReport& out = report != nullptr ? *report : unused;
+  out = {};
+  RP_TRY(add_last(g, options.last));
+  if (!options.sample) return compile_outputs(g, options, parsed, out);
+  CompileOptions with_states = options;  // those of sampling
+  RP_TRY(add_sampling(g, with_states));
+  return compile_outputs(g, with_states, parsed, out);
 }
 
 /// A model in a file, or in memory if there is no path.
