@@ -6,10 +6,9 @@
 #include <filesystem>
 
 #include "apps/common/model.h"
-#include "apps/common/waiting.h"
-#include "codegen/compile/compile_model.h"
-#include "codegen/compile/compiler.h"
-#include "codegen/families/decoder_graph.h"
+#include "apps/common/status.h"
+#include "codegen/families/decoder.h"
+#include "codegen/families/model_graph.h"
 #include "runtime/base/timing.h"
 #include "runtime/platform/cache_folder.h"
 #include "runtime/platform/file.h"
@@ -20,17 +19,6 @@ namespace reprise::app {
 namespace {
 
 using PackagePtr = std::shared_ptr<const package::Package>;
-
-// What packages of language models keep in their metadata.
-constexpr const char* kContext = "reprise.context";
-constexpr const char* kEndTokens = "reprise.end_tokens";
-constexpr const char* kVocabulary = "reprise.vocabulary";
-
-std::string join_numbers(const std::vector<int64_t>& numbers) {
-  std::string out;
-  for (const int64_t n : numbers) out += (out.empty() ? "" : ",") + std::to_string(n);
-  return out;
-}
 
 /// The integers of a text such as "1,2". Others are left out.
 std::vector<int64_t> split_numbers(const std::string& text) {
@@ -49,11 +37,11 @@ std::vector<int64_t> split_numbers(const std::string& text) {
 
 void read_metadata(const package::Package& p, LanguageModel& out) {
   for (const auto& [key, value] : p.metadata) {
-    if (key == kEndTokens) out.end_tokens = split_numbers(value);
+    if (key == families::kEndTokensKey) out.end_tokens = split_numbers(value);
     const std::vector<int64_t> numbers = split_numbers(value);
     if (numbers.size() != 1) continue;
-    if (key == kContext) out.context = numbers[0];
-    if (key == kVocabulary) out.vocabulary = numbers[0];
+    if (key == families::kContextKey) out.context = numbers[0];
+    if (key == families::kVocabularyKey) out.vocabulary = numbers[0];
   }
 }
 
@@ -128,7 +116,7 @@ class DecoderCompiler {
       RP_ASSIGN(key_, content_key(path_, device_, options_));
     }
     RP_ASSIGN(out.package, package());
-    out.compiled = decoder_.has_value();
+    out.compiled = compiled_;
     read_metadata(*out.package, out);
     return out;
   }
@@ -140,32 +128,24 @@ class DecoderCompiler {
       PackagePtr kept = cached_package(file, device_);
       if (kept != nullptr) return kept;
     }
-    RP_ASSIGN(decoder_, families::open_decoder(path_));
-    for (const std::string& line : decoder_->notes) note(line);
-    const Waiting waiting("the compiler, for '" + path_ + "'");
-    RP_ASSIGN(const builder::BuiltGraph built, families::build_decoder(*decoder_));
-    auto& metadata = built.graph->metadata;
-    metadata.emplace_back(kContext, std::to_string(decoder_->facts.context));
-    metadata.emplace_back(kVocabulary, std::to_string(decoder_->facts.vocabulary));
-    metadata.emplace_back(kEndTokens, join_numbers(decoder_->end_tokens));
-    RP_ASSIGN(package::Package compiled, compile_built(built, options_.compile));
-    auto package = std::make_shared<const package::Package>(std::move(compiled));
-    if (key_.empty() || !platform::create_own_folder(options_.cache_dir))
-      return PackagePtr(package);
+    RP_ASSIGN(const Model model, load_model(path_, options_.compile));
+    compiled_ = true;
+    const PackagePtr& package = model.package;
+    if (key_.empty() || !platform::create_own_folder(options_.cache_dir)) return package;
     const Status written = package::write(*package, utf8_text(file));
     if (!written.ok()) {
       note("the compiled model is not kept: " + written.message());
-      return PackagePtr(package);
+      return package;
     }
     bound_cache_folder(utf8_path(options_.cache_dir), ".rpk", options_.cache_bytes, file);
-    return PackagePtr(package);
+    return package;
   }
 
   const std::string& path_;
   const OpenedDevice& device_;
   const LanguageModelOptions& options_;
   std::string key_;
-  std::optional<families::Decoder> decoder_;
+  bool compiled_ = false;
 };
 
 /// An ONNX file that samples, if its logits allow it, or a package.
@@ -185,15 +165,12 @@ Result<LanguageModel> load_language_model(const std::string& path, const OpenedD
                                           const LanguageModelOptions& given) {
   const double start = now_ms();
   LanguageModelOptions options = given;
-  CompileOptions& compile = options.compile;
-  if (compile.grow_states == "none") compile.grow_states = "auto";
-  if (compile.last.empty()) compile.last = {{.output = "logits"}};
-  if (!compile.sample) compile.sample = {.output = "logits", .keeps_logits = false};
+  options.compile = generating_options(given.compile);
   LanguageModel out;
   if (families::is_decoder(path)) {
     RP_ASSIGN(out, DecoderCompiler(path, device, options).load());
   } else {
-    RP_ASSIGN(const Model model, load_file(path, compile));
+    RP_ASSIGN(const Model model, load_file(path, options.compile));
     out.path = path;
     out.package = model.package;
     out.compiled = model.compiled;

@@ -1,12 +1,16 @@
 #include "apps/generate/model_text.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "apps/generate/text_file.h"
 #include "apps/template/chat_template.h"
+#include "apps/text/charsmap.h"
 #include "apps/text/tokenizer.h"
+#include "codegen/families/model_graph.h"
 #include "codegen/formats/gguf.h"
 #include "codegen/formats/json.h"
+#include "runtime/package/package.h"
 #include "runtime/platform/path.h"
 
 namespace reprise::app {
@@ -38,31 +42,76 @@ Result<std::string> template_of(const formats::Json& config) {
   return std::string();
 }
 
+/// What tokenizer.json and the files beside it have.
+struct TextFiles {
+  std::string tokenizer, config, chat_template;  // the latter two may be empty
+  std::string name;                              // of the tokenizer, for messages
+  std::string config_name;
+};
+
+Result<Loaded> from_files(const TextFiles& files) {
+  RP_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::from_json(files.tokenizer, files.name));
+  Loaded out{std::move(tokenizer), files.chat_template};
+  if (files.config.empty()) return out;
+  RP_TRY(out.tokenizer.set_special(files.config, files.config_name));
+  RP_ASSIGN(const formats::Json config, formats::Json::parse(files.config, files.config_name));
+  if (!out.chat_template.empty()) return out;
+  RP_ASSIGN(out.chat_template, template_of(config));
+  return out;
+}
+
 Result<Loaded> open_json(const std::filesystem::path& file) {
-  RP_ASSIGN(const std::string json, read_text_file(utf8_text(file)));
-  RP_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::from_json(json, utf8_text(file)));
-  Loaded out{std::move(tokenizer), {}};
+  TextFiles files;
+  files.name = utf8_text(file);
+  RP_ASSIGN(files.tokenizer, read_text_file(files.name));
   const std::filesystem::path folder = file.parent_path();
+  files.config_name = utf8_text(folder / "tokenizer_config.json");
   if (is_file(folder / "tokenizer_config.json")) {
-    const std::string path = utf8_text(folder / "tokenizer_config.json");
-    RP_ASSIGN(const std::string text, read_text_file(path));
-    RP_TRY(out.tokenizer.set_special(text, path));
-    RP_ASSIGN(const formats::Json config, formats::Json::parse(text, path));
-    RP_ASSIGN(out.chat_template, template_of(config));
+    RP_ASSIGN(files.config, read_text_file(files.config_name));
   }
   if (is_file(folder / "chat_template.jinja")) {
-    RP_ASSIGN(out.chat_template, read_text_file(utf8_text(folder / "chat_template.jinja")));
+    RP_ASSIGN(files.chat_template, read_text_file(utf8_text(folder / "chat_template.jinja")));
   }
-  return out;
+  return from_files(files);
+}
+
+Result<Loaded> from_gguf(const formats::Gguf& file) {
+  RP_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::from_gguf(file));
+  std::string chat = tokenizer.chat_template();
+  return Loaded{std::move(tokenizer), std::move(chat)};
+}
+
+/// Of a package, or beside it if it has none.
+Result<Loaded> open_package(const std::filesystem::path& file) {
+  const std::string path = utf8_text(file);
+  RP_ASSIGN(const auto package, package::read(path));
+  const auto find = [&](const char* key) -> const std::string* {
+    const auto at =
+        std::ranges::find(package->metadata, key, [](const auto& m) { return m.first; });
+    return at == package->metadata.end() ? nullptr : &at->second;
+  };
+  if (const std::string* gguf = find(families::kGgufTokenizerKey)) {
+    const auto bytes = text::decode_base64(*gguf);
+    if (!bytes)
+      return Status(Code::InvalidModel, path + ": the tokenizer in its metadata is not base64");
+    RP_ASSIGN(const formats::Gguf parsed,
+              formats::Gguf::parse(std::as_bytes(std::span(*bytes)), nullptr, path));
+    return from_gguf(parsed);
+  }
+  const std::string* tokenizer = find(families::kTokenizerKey);
+  if (tokenizer == nullptr) return open_json(file.parent_path() / "tokenizer.json");
+  const std::string* config = find(families::kTokenizerConfigKey);
+  const std::string* chat = find(families::kChatTemplateKey);
+  return from_files({*tokenizer, config ? *config : "", chat ? *chat : "",
+                     path + ": tokenizer.json", path + ": tokenizer_config.json"});
 }
 
 Result<Loaded> load_text(const std::string& path) {
   const std::filesystem::path file = utf8_path(path);
+  if (file.extension() == ".rpk") return open_package(file);
   if (file.extension() == ".gguf") {
     RP_ASSIGN(const formats::Gguf gguf, formats::Gguf::open(path));
-    RP_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::from_gguf(gguf));
-    std::string chat = tokenizer.chat_template();
-    return Loaded{std::move(tokenizer), std::move(chat)};
+    return from_gguf(gguf);
   }
   std::error_code ignored;
   return open_json(std::filesystem::is_directory(file, ignored) ? file / "tokenizer.json" : file);

@@ -15,8 +15,8 @@ namespace reprise::app {
 
 class ModelText {
  public:
-  /// Reads those of a .gguf file, of a folder with tokenizer.json, or of a tokenizer.json itself
-  /// with the files beside it.
+  /// Reads those of a .gguf file, of a folder with tokenizer.json, of a tokenizer.json itself with
+  /// the files beside it, or of a package. A package that has none has them beside it.
   static Result<std::unique_ptr<ModelText>> open(const std::string& path);
   virtual ~ModelText() = default;
 

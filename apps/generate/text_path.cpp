@@ -9,7 +9,8 @@ std::string text_path(const std::string& model, const std::string& given) {
   if (!given.empty()) return given;
   const std::filesystem::path path = utf8_path(model);
   std::error_code ignored;
-  if (path.extension() == ".gguf" || std::filesystem::is_directory(path, ignored)) return model;
+  const bool own = path.extension() == ".gguf" || path.extension() == ".rpk";
+  if (own || std::filesystem::is_directory(path, ignored)) return model;
   return utf8_text(path.parent_path() / "tokenizer.json");
 }
 

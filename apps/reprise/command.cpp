@@ -4,6 +4,7 @@
 #include "apps/common/waiting.h"
 #include "codegen/autotune/autotune.h"
 #include "codegen/compile/targets.h"
+#include "codegen/families/decoder.h"
 #include "runtime/base/timing.h"
 #include "runtime/platform/path.h"
 
@@ -386,10 +387,13 @@ namespace {
 Result<Model> load_measured(const std::string& path, const CompileOptions& compile,
                             const CommonOptions& options, OpenedDevice& device) {
   const bool compiles = !path.ends_with(".rpk");
-  const bool tuned = is_tuned(options) && device.device && compiles;
+  const bool generates = families::is_decoder(path);
+  const bool tuned = is_tuned(options) && device.device && compiles && !generates;
   if (is_tuned(options) && !tuned) {
     note(options.mode + ": nothing is measured, because " +
-         (compiles ? "the host has no schedules" : "a package keeps its schedules"));
+         (generates  ? "language models in other formats than ONNX are not measured"
+          : compiles ? "the host has no schedules"
+                     : "a package keeps its schedules"));
   }
   return tuned ? tuned_model(path, compile, options, device) : load_model(path, compile);
 }

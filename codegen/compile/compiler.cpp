@@ -279,6 +279,7 @@ Result<package::Package> compile_built(const builder::BuiltGraph& model,
   for (const builder::BuiltGraph::State& s : model.states)
     own.states.push_back({s.input, s.output, s.initial});
   std::unique_ptr<graph::Graph> graph = model.graph->clone();
+  graph->metadata = model.graph->metadata;
   SizeRanges ranges = options.ranges;
   std::erase_if(ranges, [&](const auto& r) { return is_image_size(options.images, r.first); });
   RP_TRY(graph::apply_ranges(*graph, ranges));

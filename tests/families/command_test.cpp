@@ -11,6 +11,10 @@ namespace {
 
 using test::ProcessResult;
 
+std::string data(const std::string& name) {
+  return (test::source_dir() / "tests/families/data" / name).string();
+}
+
 ProcessResult generate(const test::TempDir& cache, const std::vector<std::string>& options) {
   std::vector<std::string> argv{test::program("reprise").string(), "generate"};
   argv.insert(argv.end(), options.begin(), options.end());
@@ -19,7 +23,7 @@ ProcessResult generate(const test::TempDir& cache, const std::vector<std::string
 
 TEST(GenerateCommand, WritesIdsAndCompilesOnce) {
   const test::TempDir cache;
-  const std::string model = (test::source_dir() / "tests/families/data/llama_q4_1.gguf").string();
+  const std::string model = data("llama_q4_1.gguf");
   const std::vector<std::string> options{
       model,    "--ids", "3,17,5,9,31,2,8", "--max-tokens", "5",
       "--json", "-",     "--device",        "host",         "--ignore-end"};
@@ -39,9 +43,66 @@ TEST(GenerateCommand, WritesIdsAndCompilesOnce) {
   EXPECT_EQ(second["ids"], json["ids"]);
 }
 
+/// The ids and numbers of a run on a device, or nothing without a device.
+nlohmann::json run_on(const test::TempDir& cache, const std::string& device,
+                      const std::string& model, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> options{
+      model,    "--ids", "3,17,5,9,31,2,8", "--max-tokens", "9",
+      "--json", "-",     "--device",        device,         "--ignore-end"};
+  options.insert(options.end(), more.begin(), more.end());
+  const ProcessResult r = generate(cache, options);
+  EXPECT_EQ(r.status, 0) << r.err;
+  return r.status == 0 ? nlohmann::json::parse(r.out) : nlohmann::json();
+}
+
+bool has_vulkan() {
+  const ProcessResult r = test::run_process({test::program("reprise").string(), "devices"});
+  return r.out.find("vulkan:0") != std::string::npos;
+}
+
+/// A step is one submission and moves nothing but the id.
+TEST(GenerateCommand, KeepsCachesAndIdsOnTheDevice) {
+  if (!has_vulkan()) GTEST_SKIP() << "there is no Vulkan device";
+  const test::TempDir cache;
+  const std::string model = data("llama_q4_1.gguf");
+  const auto host = run_on(cache, "host", model), device = run_on(cache, "vulkan", model);
+  ASSERT_FALSE(host.is_null() || device.is_null());
+  EXPECT_EQ(device["ids"], host["ids"]);
+  EXPECT_LT(device["host_bytes_per_step"], 64);
+  EXPECT_GT(device["launches_per_step"], 0);
+  EXPECT_EQ(device["submits"], 9);
+}
+
+TEST(GenerateCommand, ChoosesEquallyOnHostAndDevice) {
+  if (!has_vulkan()) GTEST_SKIP() << "there is no Vulkan device";
+  const test::TempDir cache;
+  const std::string model = data("llama_q4_1.gguf");
+  const std::vector<std::string> hot{"--temperature", "3", "--top-k", "20", "--seed", "7"};
+  const auto host = run_on(cache, "host", model, hot), device = run_on(cache, "vulkan", model, hot);
+  ASSERT_FALSE(host.is_null() || device.is_null());
+  EXPECT_EQ(device["ids"], host["ids"]);
+  EXPECT_NE(device["ids"], run_on(cache, "host", model)["ids"]);
+}
+
+TEST(GenerateCommand, TakesPackagesOfModels) {
+  const test::TempDir cache;
+  const std::string package = (cache / "model.rpk").string();
+  const ProcessResult r =
+      test::run_process({test::program("reprise").string(), "compile", data("llama"), "-o", package,
+                         "--targets", "host", "--no-probes"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto direct = run_on(cache, "host", data("llama")), packed = run_on(cache, "host", package);
+  ASSERT_FALSE(direct.is_null() || packed.is_null());
+  EXPECT_EQ(packed["ids"], direct["ids"]);
+  EXPECT_EQ(packed["compiled"], false);
+  const ProcessResult wrong = generate(cache, {package, "--ids", "1,40", "--device", "host"});
+  EXPECT_EQ(wrong.status, 3);
+  EXPECT_NE(wrong.err.find("the id 40"), std::string::npos) << wrong.err;
+}
+
 TEST(GenerateCommand, RefusesWhatItCannotDo) {
   const test::TempDir cache;
-  const std::string model = (test::source_dir() / "tests/families/data/llama").string();
+  const std::string model = data("llama");
   const auto refuses = [&](const std::vector<std::string>& options, int status,
                            const std::string& word) {
     const ProcessResult r = generate(cache, options);

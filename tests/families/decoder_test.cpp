@@ -149,6 +149,45 @@ TEST(Decoders, GiveTheLogitsOfTransformersOnDevicesFull) {
   compare_on_devices([](const std::string&) { return true; });
 }
 
+/// Caches that the session copies from inputs to outputs, as packages have that were compiled
+/// without states.
+TEST(Decoders, GiveTheSameLogitsWithCachesAsInputs) {
+  const fs::path model = data_dir() / "llama_q4_1.gguf";
+  const fs::path expected = data_dir() / "llama_q4_1.expected.safetensors";
+  const auto host = open_device("host");
+  ASSERT_TRUE(host.ok());
+  compare(model, expected, *host, "none");
+  const auto device = open_device("vulkan");
+  if (!device.ok()) GTEST_SKIP() << device.status().message();
+  compare(model, expected, *device, "none");
+}
+
+TEST(Decoders, GoOnFromPositionsThatAreKept) {
+  const auto host = open_device("host");
+  ASSERT_TRUE(host.ok());
+  const auto decoder = families::open_decoder((data_dir() / "llama").string());
+  ASSERT_TRUE(decoder.ok()) << decoder.status().message();
+  auto made = session_of(*decoder, "auto", *host);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  auto opened = app::DecoderSession::create(*std::move(made), 8);
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  app::DecoderSession& session = **opened;
+  const auto logits = [&](std::vector<int64_t> ids) {
+    const auto out = session.advance(ids);
+    EXPECT_TRUE(out.ok()) << out.status().message();
+    return out.ok() ? std::vector<float>(out->begin(), out->end()) : std::vector<float>();
+  };
+  const std::vector<float> first = logits({3, 17, 5, 9});
+  EXPECT_NE(logits({31}), first);
+  ASSERT_TRUE(session.truncate(3).ok());
+  EXPECT_LE(difference(logits({9}), first), 1e-5);
+  EXPECT_FALSE(session.truncate(5).ok());
+  EXPECT_FALSE(session.advance(std::vector<int64_t>{1, 2, 3, 4, 5}).ok());
+  ASSERT_TRUE(session.restart().ok());
+  EXPECT_EQ(session.length(), 0);
+  EXPECT_EQ(logits({3, 17, 5, 9}), first);
+}
+
 TEST(Decoders, FoldersWithoutWhatTheyNeedAreErrors) {
   const test::TempDir dir;
   const auto refuses = [&](const std::string& config, const std::string& word) {

@@ -4,7 +4,9 @@
 #include <functional>
 #include <memory>
 
+#include "apps/text/charsmap.h"
 #include "codegen/formats/gguf.h"
+#include "codegen/formats/gguf_metadata.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/paths.h"
 
@@ -62,6 +64,37 @@ TEST(GgufFile, HasItsMetadataAndTensors) {
     EXPECT_EQ(g->find_tensor("v")->bytes.front(), std::byte{0});
     EXPECT_EQ(g->find_tensor("x"), nullptr);
   }
+}
+
+/// The keys that are copied have their kinds and values.
+TEST(GgufFile, KeysBecomeAFileOfTheirOwn) {
+  GgufWriter w = example();
+  w.texts("t.words", {"a", "", "\xc3\xa4"}).numbers<float>("t.scores", 6, {1.5F, -2.0F});
+  w.numbers<int32_t>("t.types", 5, {1, -3}).u32("t.n", 7).i64("t.big", -5).f32("t.f", 0.5F);
+  w.boolean("t.b", 1).text("t.name", "x");
+  const auto whole = parse_gguf(w.bytes());
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  const std::string copy = formats::gguf_of_keys(*whole, "t.");
+  const auto decoded = text::decode_base64(formats::encode_base64(copy));
+  ASSERT_EQ(decoded, copy);
+  const auto part = parse_gguf(copy);
+  ASSERT_TRUE(part.ok()) << part.status().message();
+  EXPECT_TRUE(part->tensors().empty());
+  ASSERT_EQ(part->metadata().size(), 8U);
+  for (const auto& [key, value] : part->metadata()) {
+    const GgufValue* before = whole->find(key);
+    ASSERT_NE(before, nullptr) << key;
+    EXPECT_EQ(value.kind(), before->kind()) << key;
+    ASSERT_EQ(value.size(), before->size()) << key;
+    for (size_t i = 0; i < value.size(); ++i) {
+      EXPECT_EQ(value.text(i), before->text(i)) << key;
+      EXPECT_EQ(value.number(i), before->number(i)) << key;
+    }
+  }
+  EXPECT_EQ(*part->integer("t.big"), -5);
+  EXPECT_TRUE(*part->boolean("t.b"));
+  for (const std::string bytes : {"", "a", "ab", "abc", "\xff\x01"})
+    EXPECT_EQ(text::decode_base64(formats::encode_base64(bytes)), bytes);
 }
 
 TEST(GgufFile, WrongKindsAreErrorsThatNameTheKey) {
