@@ -194,9 +194,9 @@ class DevicePlanBuilder {
     const std::vector<lower::ScheduleCandidate>& all = chosen.choice->site.candidates;
     for (size_t i = 1; i < std::min(all.size(), kMostTries); ++i) {
       if (all[i].cost > kHardlySlower * all[0].cost) continue;
-      RP_ASSIGN(lower::Lowered other, context_.lowerings.lower(group, target_, i));
-      if (!reads_known_forms(known->second, other)) continue;
-      chosen.lowered = std::move(other);
+      Result<lower::Lowered> other = context_.lowerings.lower(group, target_, i);
+      if (!other.ok() || !reads_known_forms(known->second, *other)) continue;
+      chosen.lowered = *std::move(other);
       chosen.choice->chosen = i;
       return {};
     }

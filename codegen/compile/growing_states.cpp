@@ -103,6 +103,8 @@ class Caches {
     s.axis = static_cast<int32_t>(ops::Attributes(joins).get_int("axis"));
     const auto axis = static_cast<size_t>(s.axis);
     if (is_host_only(in.dtype)) return "it is no tensor of numbers";
+    if (in.dtype == DType::F64) return "its elements are float64, which some devices lack";
+    if (!is_read(o)) return "no node reads its rows together with the new ones";
     if (!in.shape[axis].as_symbol())
       return "its length, dimension " + std::to_string(axis) + ", is not a size of its own";
     const Expr added = g_.value(o).shape[axis] - in.shape[axis];
@@ -116,6 +118,12 @@ class Caches {
     if (bytes % kRowAlignment != 0)
       return "a row has " + std::to_string(bytes) + " bytes, which is no multiple of 16";
     return {};
+  }
+
+  bool is_read(ValueId v) const {
+    return std::ranges::any_of(g_.nodes(), [&](const auto& n) {
+      return std::ranges::find(n->inputs, v) != n->inputs.end();
+    });
   }
 
   std::string unknown_size(size_t input, const StateOption& s) const {

@@ -471,6 +471,19 @@ Status add_plan(CompileContext& model, const lower::Fusion& general, PlanRequest
   return {};
 }
 
+/// A session chooses a plan by the dims of inputs, before it is the run's turn to read the lengths
+/// of states.
+Status check_chosen_by_inputs(const PlanRequest& request, const plan::Interface& io) {
+  for (const package::SymbolValues& s : request.sizes) {
+    const auto symbol = static_cast<size_t>(s.symbol);
+    if (io.sources[symbol].kind != SymbolSource::Kind::InputDim)
+      return {Code::Usage, "plan '" + package::describe_sizes(request.sizes, io.symbols) + "': '" +
+                               io.symbols[symbol].name +
+                               "' is the length of a state; name a size of an input"};
+  }
+  return {};
+}
+
 }  // namespace
 
 lower::FusionOptions fusion_options(const CompileContext& context) {
@@ -520,10 +533,14 @@ Status build_variants(CompileContext& context, lower::Fusion& portable,
     p.variants.push_back(std::move(v));
     RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
   }
-  for (const PlanRequest& plan : plans) RP_TRY(add_plan(context, portable, plan, targets, p));
+  for (const PlanRequest& plan : plans) {
+    RP_TRY(check_chosen_by_inputs(plan, p.io));
+    RP_TRY(add_plan(context, portable, plan, targets, p));
+  }
   if (!targets.empty() && wants_plans(options))
     for (PlanRequest& plan : automatic_plans(context.model, portable))
-      RP_TRY(add_plan(context, portable, std::move(plan), targets, p));
+      if (check_chosen_by_inputs(plan, p.io).ok())
+        RP_TRY(add_plan(context, portable, std::move(plan), targets, p));
   std::ranges::for_each(p.variants, lower_shared_bytes);
   model.report_keys();
   bodies.report_faults(context.report);

@@ -111,7 +111,8 @@ std::optional<InputCuts> cuts_of_reshape(const Graph& g, const Node& n, size_t a
 /// How the inputs of the node are cut so that its result is. Nothing: it cannot be moved.
 std::optional<InputCuts> input_cuts(const Graph& g, const Node& n, size_t axis) {
   const ops::OpDef* def = ops::core_def(n);
-  if (def == nullptr || n.outputs.size() != 1 || n.inputs.empty() || ops::is_random(n))
+  if (def == nullptr || n.outputs.size() != 1 || n.inputs.empty() || ops::is_random(n) ||
+      ops::dequantizes(n))
     return std::nullopt;
   if (const auto perm = ops::permutation_of(n))
     return InputCuts{std::optional(static_cast<size_t>((*perm)[axis]))};

@@ -583,7 +583,7 @@ Status DeviceSession::write_states(std::span<const size_t> which,
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
   lease.complete();
-  const Status written = resources_.states.write(which, values);
+  Status written = resources_.states.write(which, values);
   resources_.count_states();
   return written;
 }

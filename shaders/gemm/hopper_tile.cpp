@@ -179,18 +179,22 @@ Value rank(kernel::Builder& b) {
 /// The stages of an operand that is copied to shared memory.
 class StagedOperand {
  public:
-  /// `elements`: rows or columns of a workgroup's tile. `copiers`: subgroups, each of which copies
-  /// a part. `sharers`: workgroups of the cluster, each of which copies a part to all of them.
-  StagedOperand(kernel::Builder& b, const std::string& name, ViewedOperand operand, int elements,
-                int stages, int copiers, int sharers)
+  struct Extent {
+    int elements;  // rows or columns of a workgroup's tile
+    int stages;
+    int copiers;  // subgroups, each of which copies a part
+    int sharers;  // workgroups of the cluster, each of which copies a part to all of them
+  };
+  StagedOperand(kernel::Builder& b, const std::string& name, ViewedOperand operand,
+                const Extent& extent)
       : b_(b),
         operand_(std::move(operand)),
-        elements_(elements),
-        copiers_(copiers),
-        sharers_(sharers) {
+        elements_(extent.elements),
+        copiers_(extent.copiers),
+        sharers_(extent.sharers) {
     TensorView tensor = operand_.tensor;
     tensor.swizzle = Swizzle::B128;
-    const auto count = static_cast<uint32_t>(elements);
+    const auto count = static_cast<uint32_t>(elements_);
     const auto share = [&](int n) { return static_cast<uint32_t>(n / copiers_); };
     const auto groups = static_cast<uint32_t>(own_elements() / kLine);
     if (operand_.columns != 0) {
@@ -203,7 +207,7 @@ class StagedOperand {
     if (operand_.batched) tensor.box.push_back(1);
     view_ = b_.view(name, std::move(tensor));
     shared_ = b_.shared(name + "_stages", operand_.type,
-                        count * static_cast<uint32_t>(kStep * stages), Swizzle::B128);
+                        count * static_cast<uint32_t>(kStep * extent.stages), Swizzle::B128);
   }
 
   /// Where a box begins in the operand.
@@ -269,8 +273,8 @@ class OperandStages {
       const Ty type = w.tile.matrix.types.a == MmaType::BF16 ? Ty::BF16 : Ty::F16;
       converted_.emplace(w, name, side, type, elements);
     } else if (auto view = is_a ? w.gemm.viewed_a() : w.gemm.viewed_b()) {
-      copied_.emplace(w.gemm.builder(), name, std::move(*view), elements, w.tile.stages, copiers,
-                      sharers);
+      const StagedOperand::Extent extent{elements, w.tile.stages, copiers, sharers};
+      copied_.emplace(w.gemm.builder(), name, std::move(*view), extent);
     }
   }
 

@@ -60,12 +60,14 @@ output present_value.1
 constexpr size_t kCaches = 4;
 const char* const kNames[kCaches] = {"past_key.0", "past_value.0", "past_key.1", "past_value.1"};
 
-std::shared_ptr<const package::Package> compiled(const char* text, const std::string& grow) {
+std::shared_ptr<const package::Package> compiled(const char* text, const std::string& grow,
+                                                 const PlanChoice& plans = {}) {
   auto g = graph::parse(text);
   EXPECT_TRUE(g.ok()) << g.status().message();
   if (!g.ok()) return nullptr;
   CompileOptions options;
   options.grow_states = grow;
+  options.plans = plans;
   options.probes = true;
   auto p = compile(*std::move(g), options);
   EXPECT_TRUE(p.ok()) << p.status().message();
@@ -182,12 +184,14 @@ TEST_F(GrowingStates, AreNeitherReadNorWrittenMoreThanNeeded) {
   }
 }
 
-TEST_F(GrowingStates, EqualWholeCachesInRandomSteps) {
-  ASSERT_TRUE(whole && growing);
+/// Compares the package with the whole model in steps of random lengths.
+void take_random_steps(const std::shared_ptr<const package::Package>& whole,
+                       const std::shared_ptr<const package::Package>& package) {
+  ASSERT_TRUE(whole && package);
   on_every_device([&](const std::shared_ptr<Device>& device) {
     std::mt19937 rng(7);
     Stateless reference(session_of(whole, nullptr));
-    const auto session = session_of(growing, device);
+    const auto session = session_of(package, device);
     ASSERT_TRUE(session);
     int64_t batch = 1;
     for (int i = 0; i < 40; ++i) {
@@ -229,6 +233,35 @@ TEST_F(GrowingStates, EqualWholeCachesInRandomSteps) {
       }
     }
   });
+}
+
+TEST_F(GrowingStates, EqualWholeCachesInRandomSteps) {
+  take_random_steps(whole, growing);
+}
+
+/// Plans of one size know the number of new rows, and all plans append to the same states.
+TEST_F(GrowingStates, AreSharedByPlans) {
+  const Result<PlanChoice> plans = parse_plans({"step=1", "batch=1,step=2..100", "batch=2"});
+  ASSERT_TRUE(plans.ok()) << plans.status().message();
+  const auto package = compiled(kDecoder, "auto", *plans);
+  ASSERT_TRUE(package);
+  for (const package::Variant& v : package->variants) {
+    ASSERT_EQ(v.plans.size(), 3U);
+    for (const package::SizedPlan& p : v.plans)
+      EXPECT_TRUE(plan::verify(p.plan, package->io).ok())
+          << plan::verify(p.plan, package->io).message();
+  }
+  take_random_steps(whole, package);
+}
+
+TEST_F(GrowingStates, CannotChooseAPlanByTheirLength) {
+  auto g = graph::parse(kDecoder);
+  ASSERT_TRUE(g.ok());
+  CompileOptions options;
+  options.grow_states = "auto";
+  options.plans = *parse_plans({"past=1..128"});
+  expect_error(compile(*std::move(g), options).status(), Code::Usage,
+               "'past' is the length of a state");
 }
 
 TEST_F(GrowingStates, GrowWithoutARecording) {

@@ -372,11 +372,8 @@ Status CudaEmitter::value(int32_t index) {
       define(index, local(i, 0));
       return {};
     case Op::SharedLoad:
-      if (kernel::is_remote(i)) {
-        remote_load(index);
-      } else {
-        load(index, shared_name(i.imm), k_.shared[i.imm].type);
-      }
+      if (kernel::is_remote(i)) return remote_load(index);
+      load(index, shared_name(i.imm), k_.shared[i.imm].type);
       return {};
     case Op::MatrixGet:
       hold(kernel::matrix_of(i));

@@ -57,7 +57,7 @@ class CudaEmitter {
   void box_copy(const Inst& i);
   void find_fenced_signals();
   void arrive(const Inst& i);
-  void remote_load(int32_t index);
+  Status remote_load(int32_t index);
   std::string box(const Inst& i) const;
   std::string coordinates(const Inst& i, size_t n) const;
   void team_product(const Inst& i);

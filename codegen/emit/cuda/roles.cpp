@@ -67,12 +67,13 @@ void CudaEmitter::arrive(const Inst& i) {
 }
 
 /// Declares the value of instruction `index`, which loads elements of another workgroup.
-void CudaEmitter::remote_load(int32_t index) {
+Status CudaEmitter::remote_load(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
   const std::string words = cuda_type({Ty::U32, i.type.lanes});
   define(index, "rp_bitcast<" + cuda_type(i.type) + ">(rp_load_of<" + words + ">(" +
                     shared_name(i.imm) + " + " + arg(i, 0) + ", (unsigned)" +
                     arg(i, kernel::kRemoteRank) + "))");
+  return {};
 }
 
 /// Each role takes its share of the registers and runs its block.

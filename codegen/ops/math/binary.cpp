@@ -254,13 +254,13 @@ constexpr OpDef bits(std::string_view name, Result<bool> (*decompose)(Rewriter&)
 
 }  // namespace
 
-// NOLINTNEXTLINE(readability-function-size): a table
 graph::NodeSpec sum_node() {
   graph::NodeSpec n;
   n.op = "Add";
   return n;
 }
 
+// NOLINTNEXTLINE(readability-function-size): a table
 std::span<const OpDef> binary_ops() {
   static constexpr OpDef kOps[] = {
       arithmetic("Add", ScalarOp::Add, elementwise<sum_of>, HostRounding::Sum),

@@ -25,6 +25,8 @@ void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::Value
 
 std::optional<int64_t> scaled_axis(const graph::Graph& g, const graph::Node& n) {
   if (Attributes(n).get_int("block_size") > 0) return std::nullopt;
+  const bool adds = n.inputs.size() > kMinimum && n.inputs[kMinimum] != graph::kNone;
+  if (adds) return std::nullopt;  // scaling a product would not add the minimum
   if (element_count(g.value(n.inputs[1]).shape).is_const(1)) return -1;
   return Attributes(n).get_int("axis");
 }
