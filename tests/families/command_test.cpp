@@ -73,7 +73,7 @@ TEST(GenerateCommand, KeepsCachesAndIdsOnTheDevice) {
   EXPECT_EQ(device["submits"], 9);
 }
 
-TEST(GenerateCommand, ChoosesEquallyOnHostAndDevice) {
+TEST(GenerateCommand, ChoosesEquallyOnHostAndDeviceFull) {
   if (!has_vulkan()) GTEST_SKIP() << "there is no Vulkan device";
   const test::TempDir cache;
   const std::string model = data("llama_q4_1.gguf");
