@@ -385,7 +385,8 @@ TEST(PtxClusters, MemoryIsFreedByAllThatReadIt) {
   expect_right_in_clusters(replaced(good, await_free, own_scope), map);
   expect_right_in_clusters(arrives(good, ""), map);
   expect_right_in_clusters(narrow, map);
-  const std::string late = replaced(narrow, kReadBoth + release, release + kReadBoth);
+  const std::string told = arrives(release, "");
+  const std::string late = replaced(narrow, kReadBoth + told, told + kReadBoth);
   expect_found_in_clusters(
       {
           {replaced(good, await_free, ""), ""},

@@ -61,13 +61,14 @@ const char* SharedMemory::check_readers(const Byte& b, const Access& a) const {
   return nullptr;
 }
 
-/// Whether somebody has read what a byte holds, and the access is a write after all these reads. It
-/// then is after the write of that value, too, whoever saw it.
+/// Whether the access is a write after that of what a byte holds, whoever sees that value: it is
+/// after all who have read it, or what wrote it was asynchronous and has landed.
 bool SharedMemory::follows_reads(const Byte& b, const Access& a) const {
   const auto is_one = [](const Stamp& r) { return r.somebody(); };
   const bool was_read = std::ranges::any_of(b.readers, is_one) ||
                         (b.more_readers != 0 && !more_[b.more_readers - 1].empty());
-  return a.writes && !b.atomic && was_read && check_readers(b, a) == nullptr;
+  const bool landed = b.writer.lanes == 0 && a.view->read.knows(b.writer);
+  return a.writes && !b.atomic && (landed || (was_read && check_readers(b, a) == nullptr));
 }
 
 /// Those before this one need not be remembered: who is after it is after them, too.
