@@ -23,12 +23,11 @@
 // await the stage, and each of its subgroups copies a quarter of the other operand.
 //
 // A cluster of workgroups may compute a tile together (TileShape):
-// - Each has some rows of it. They need the same B, of which each copies a part to all of them. So
-// a
-//   stage is empty once the teams of all workgroups have told so, and full once all have copied.
+// - Each has some rows of it. They need the same B, of which each copies a part to all of them.
+//   So a stage is empty once the teams of all workgroups have told so, and full once all have
+//   copied.
 // - Each sums a part of K. Their sums stay in shared memory, where each workgroup reads some
-// columns
-//   of all of them, adds them in the order of ranks, and stores these results.
+//   columns of all of them, adds them in the order of ranks, and stores these results.
 // Nobody ends before the others no longer access its shared memory: a barrier of the cluster.
 //
 // Shared memory: the stages, and sums and results of each team (team_bytes()).
@@ -85,6 +84,12 @@ constexpr double kTeamSpeed = 1.5;
 // Estimates, as nothing was measured: two barriers of a cluster; two signals, a fence of all memory
 // for each, and reads of other workgroups' sums.
 constexpr double kClusterWaits = 2, kExchangeWaits = 6;
+// Instructions for each HGMMA, of teams that give stages back to two workgroups, as a multiple of
+// those of other teams: 27.5 and 25.2 in SASS.
+constexpr double kSharedRingWork = 27.5 / 25.2;
+// No device has compared tiles of clusters. They must promise to be so many times faster to be
+// preferred; autotuning measures them in any case.
+constexpr double kClusterGain = 1.1;
 
 struct HopperShape {
   int teams, columns, stages;
@@ -119,7 +124,8 @@ double team_time(const GemmSize& size, const Tile& t, int splits) {
   // A box that several workgroups get leaves the cache once.
   const double copied = rows + static_cast<double>(t.columns) / t.cluster_rows;
   const double copies = copied * kStep / kCopiedUnit / threads;
-  const double multiply = rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed;
+  const double multiply = rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed *
+                          (t.cluster_rows == 1 ? 1 : kSharedRingWork);
   const double loads =
       (t.converted.a ? rows * size.a_loads : 0) + (t.converted.b ? t.columns * size.b_loads : 0);
   // One role does this while others multiply.
@@ -599,14 +605,14 @@ class HopperSchedule final : public Schedule {
     rows.cluster_rows = 2;
     rows.rows = rows.cluster_rows * one.rows;
     rows.groups = kGroups / rows.cluster_rows;
-    rows.cost = team_time(size, rows, 1);
+    rows.cost = kClusterGain * team_time(size, rows, 1);
     if (one.columns >= 2 * kLine && size.m > one.rows) out.push_back(rows);
     for (const int parts : {2, 4}) {
       Tile t = one;
       t.cluster_parts = parts;
       t.groups = kGroups / parts;
       while (t.stages > 3 && team_bytes(t) > static_cast<int>(device.shared_bytes())) --t.stages;
-      t.cost = team_time(size, t, 1);
+      t.cost = kClusterGain * team_time(size, t, 1);
       const bool idle = tiles_of(size, t.rows, t.columns) * parts <= kGroups;
       if (idle && t.columns % (parts * kPart) == 0 && size.k / kStep / parts >= kLeastBlocks &&
           team_bytes(t) <= static_cast<int>(device.shared_bytes()))

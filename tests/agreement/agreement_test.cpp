@@ -67,7 +67,8 @@ void expect_near(const HostTensor& expected, const HostTensor& actual, double er
 }
 
 /// `f32_error`: of fp32, as a fraction of the largest value. fp64 has the same number of units in
-/// the last place.
+/// the last place. Other types must have the same bits, bf16 among them, whose numbers are far
+/// apart: a sum in another order rarely rounds to another one.
 void expect_close(const HostTensor& expected, const std::vector<std::byte>& actual, DType dtype,
                   const std::string& what, double f32_error = 2e-6) {
   HostTensor a(dtype, expected.dims());

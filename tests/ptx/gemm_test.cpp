@@ -116,6 +116,15 @@ TEST(PtxGemm, EdgesOfTiles) {
   expect_equal_products(kProduct, {{1, 1, 1}, {17, 20, 33}, {64, 16, 64}, {65, 40, 7}});
 }
 
+/// A depth of 0 leaves the waits of a ring of copies, and no copies. Sums are 0.
+TEST(PtxGemm, ProductsWithoutDepth) {
+  const std::string constant = std::regex_replace(kProduct, std::regex("depth"), "0");
+  for (const char* schedule : {kCooperative, kAsync}) {
+    expect_equal_products(constant, {{70, 40}}, schedule, {"bfloat16"});
+    expect_equal_products(kProduct, {{70, 0, 40}}, schedule, {"bfloat16"});
+  }
+}
+
 TEST(PtxGemm, OperandsAlongTheDepth) {
   expect_equal_products(
       "graph along\ninput x: float16[batch,rows,40]\ninput w: float16[batch,columns,40]\n"

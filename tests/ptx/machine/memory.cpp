@@ -49,7 +49,7 @@ std::string SharedMemory::check(uint64_t offset, uint32_t bytes, const Access& a
 
 const char* SharedMemory::check_readers(const Byte& b, const Access& a) const {
   const auto wrong = [&](const Stamp& r) -> const char* {
-    if (ordered(r, a) || (a.atomic && b.atomic)) return nullptr;
+    if (ordered(r, a) || a.view->read.knows(r) || (a.atomic && b.atomic)) return nullptr;
     return r.lanes != 0 ? "a race of a write with a read"
                         : "a write to what an asynchronous operation may still read";
   };
@@ -59,6 +59,16 @@ const char* SharedMemory::check_readers(const Byte& b, const Access& a) const {
   for (const Stamp& r : more_[b.more_readers - 1])
     if (const char* w = wrong(r); w != nullptr) return w;
   return nullptr;
+}
+
+/// Whether the access is a write after that of what a byte holds, whoever sees that value: it is
+/// after all who have read it, or what wrote it was asynchronous and has landed.
+bool SharedMemory::follows_reads(const Byte& b, const Access& a) const {
+  const auto is_one = [](const Stamp& r) { return r.somebody(); };
+  const bool was_read = std::ranges::any_of(b.readers, is_one) ||
+                        (b.more_readers != 0 && !more_[b.more_readers - 1].empty());
+  const bool landed = b.writer.lanes == 0 && a.view->read.knows(b.writer);
+  return a.writes && !b.atomic && (landed || (was_read && check_readers(b, a) == nullptr));
 }
 
 /// Those before this one need not be remembered: who is after it is after them, too.
@@ -94,7 +104,7 @@ const char* SharedMemory::check(Byte& b, const Access& a) {
   if (b.signal) return "an access to an mbarrier";
   if (b.in_flight != 0) return "an access to a copy's destination before it was awaited";
   if (!a.writes && !b.written) return "a read of what nobody wrote";
-  if (!ordered(b.writer, a) && !(a.atomic && b.atomic))
+  if (!ordered(b.writer, a) && !(a.atomic && b.atomic) && !follows_reads(b, a))
     return b.writer.lanes == 0 ? "an access to a copy's destination before it was awaited"
                                : "a race with a write";
   if (a.async && !b.by_async && b.writer.somebody() && !a.view->fenced.knows(b.writer))

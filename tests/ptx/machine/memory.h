@@ -57,6 +57,7 @@ class SharedMemory {
   const char* check(Byte& b, const Access& a);
   std::string thread(uint32_t warp, uint32_t lanes) const;
   const char* check_readers(const Byte& b, const Access& a) const;
+  bool follows_reads(const Byte& b, const Access& a) const;
   void add_reader(Byte& b, const Access& a);
 
   uint32_t rank_ = 0, warps_ = 0;

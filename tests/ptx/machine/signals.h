@@ -18,7 +18,7 @@ struct Signal {
   bool observed = true;       // somebody has seen that the phase before is complete
   Stamp made, fenced;         // by fence.mbarrier_init
   View collected, completed;  // of those who arrived in this phase, and in the one before
-  /// The same of other workgroups of the cluster, which only waits of its scope learn.
+  /// The same of other workgroups of the cluster. Waits of a narrower scope learn of reads only.
   View far_collected, far_completed;
 
   std::string text(uint64_t offset) const;

@@ -78,8 +78,8 @@ void count_bytes(Warp& w, const Instruction& i, uint32_t mask) {
   });
 }
 
-/// arrive, arrive.expect_tx and arrive_drop. Lanes of one instruction release together, and other
-/// workgroups learn of it only with the scope of the cluster.
+/// arrive, arrive.expect_tx and arrive_drop. Lanes of one instruction release together. Without the
+/// scope of the cluster, other workgroups learn only which reads are over (View::narrow()).
 void arrive_at_signal(Warp& w, const Instruction& i, uint32_t mask) {
   const bool is_relaxed = (i.detail[0] & kRelaxed) != 0;
   std::array<SharedPlace, Warp::kLanes> places;
@@ -90,8 +90,11 @@ void arrive_at_signal(Warp& w, const Instruction& i, uint32_t mask) {
   });
   if (w.failed()) return;
   const View all = w.tell(mask);
-  View relaxed;
-  if (is_relaxed || !w.cluster().is_one_group()) relaxed = all.relaxed();
+  View less;  // to those whom the semantics or the scope excludes
+  if (is_relaxed)
+    less = all.relaxed();
+  else if (!w.cluster().is_one_group())
+    less = all.narrow();
   const bool expects = (i.detail[0] & kExpects) != 0;
   for_lanes(mask, [&](uint32_t l) {
     if (w.failed()) return;
@@ -105,7 +108,7 @@ void arrive_at_signal(Warp& w, const Instruction& i, uint32_t mask) {
     const uint32_t phase = s->phase;
     const bool far = at.group != &w.group();
     const bool tells = !is_relaxed && (!far || (i.detail[0] & kCluster) != 0);
-    report_signal(w, i, at, Signals::arrive(*s, count, tells ? &all : &relaxed, far));
+    report_signal(w, i, at, Signals::arrive(*s, count, tells ? &all : &less, far));
     if (far && !i.to.empty() && i.to[0] != Instruction::kNone)
       return w.fail(i, "an arrival at another workgroup's mbarrier, which returns no state");
     if ((i.detail[0] & kIncomplete) != 0 && s->phase != phase)
@@ -118,10 +121,11 @@ void arrive_at_signal(Warp& w, const Instruction& i, uint32_t mask) {
 /// What a phase that is complete tells. Bytes that have landed are known in any scope.
 void hear_signal(Warp& w, const Instruction& i, uint32_t lane, const Signal& s) {
   const bool relaxed = (i.detail[0] & kRelaxed) != 0;
-  const bool of_cluster = !relaxed && (i.detail[0] & kCluster) != 0;
+  const bool of_cluster = (i.detail[0] & kCluster) != 0;
   w.hear(1U << lane, relaxed ? s.completed.relaxed() : s.completed);
   if (w.cluster().is_one_group()) return;
-  w.hear(1U << lane, of_cluster ? s.far_completed : s.far_completed.relaxed());
+  const View& far = s.far_completed;
+  w.hear(1U << lane, relaxed ? far.relaxed() : of_cluster ? far : far.narrow());
 }
 
 /// test_wait and try_wait, which may say that a phase is not complete even after a while.
