@@ -118,26 +118,41 @@ Status RowMemory::begin(std::span<const int64_t> dims, int64_t length) {
   return grow(std::max(length, std::min(reserved_, rows_.limit)), length);
 }
 
-/// Makes memory for at least `at_least` rows; for `rows` of them, and more, if there is enough.
-Status RowMemory::grow(int64_t rows, int64_t at_least) {
-  if (buffer_ && (rows <= rows_.capacity || row_bytes_ == 0)) return {};
-  const auto most = std::min<uint64_t>(device_->info().facts.max_buffer_bytes, INT64_MAX) /
-                    std::max<uint64_t>(row_bytes_, 1);
-  int64_t wanted = std::max(rows, rows_.capacity + rows_.capacity / 2);
-  wanted = std::min((wanted + kPage - 1) / kPage * kPage, rows_.limit);
-  wanted = std::max(std::min(wanted, static_cast<int64_t>(most)), rows);
-  auto larger = device_->allocate_or_free_idle(
-      plan::readable_bytes(static_cast<uint64_t>(wanted) * row_bytes_), MemoryUse::Device);
-  if (!larger.ok() && larger.status().code() == Code::OutOfMemory && at_least < wanted) {
-    if (at_least <= rows_.capacity && buffer_) return {};
-    larger = device_->allocate_or_free_idle(
-        plan::readable_bytes(static_cast<uint64_t>(at_least) * row_bytes_), MemoryUse::Device);
+/// Memory for at least `at_least` rows of so many bytes; for `rows` of them, and more, if there is
+/// enough. Null if the present memory suffices.
+Result<std::unique_ptr<DeviceBuffer>> RowMemory::larger(uint64_t row_bytes, int64_t rows,
+                                                        int64_t at_least) const {
+  const int64_t capacity = row_bytes == 0 ? 0 : static_cast<int64_t>(bytes() / row_bytes);
+  if (buffer_ && (rows <= capacity || row_bytes == 0)) return std::unique_ptr<DeviceBuffer>();
+  const std::string what =
+      "memory for " + count_of(at_least) + " of the state '" + slot_->name + "'";
+  const auto most =
+      static_cast<int64_t>(std::min<uint64_t>(device_->info().facts.max_buffer_bytes, INT64_MAX) /
+                           std::max<uint64_t>(row_bytes, 1));
+  if (at_least > most)
+    return Status(Code::OutOfMemory, what + ": a buffer of the device can have " + count_of(most));
+  if (rows > most) rows = at_least;  // a reservation for which no device memory suffices
+  const int64_t bound = std::min(most, rows_.limit);
+  int64_t wanted = std::min(std::max(rows, capacity + capacity / 2), bound);
+  wanted += std::min(bound - wanted, (kPage - wanted % kPage) % kPage);
+  const auto allocate = [&](int64_t n) {
+    return device_->allocate_or_free_idle(
+        plan::readable_bytes(static_cast<uint64_t>(n) * row_bytes), MemoryUse::Device);
+  };
+  auto made = allocate(wanted);
+  if (!made.ok() && made.status().code() == Code::OutOfMemory && at_least < wanted) {
+    if (at_least <= capacity && buffer_) return std::unique_ptr<DeviceBuffer>();
+    made = allocate(at_least);
   }
-  if (!larger.ok())
-    return larger.status().with_context("memory for " + count_of(rows) + " of the state '" +
-                                        slot_->name + "'");
-  if (rows_.length > 0) RP_TRY(move_to(**larger));
-  buffer_ = *std::move(larger);
+  if (!made.ok()) return made.status().with_context(what);
+  return made;
+}
+
+Status RowMemory::grow(int64_t rows, int64_t at_least) {
+  RP_ASSIGN(auto made, larger(row_bytes_, rows, at_least));
+  if (!made) return {};
+  if (rows_.length > 0) RP_TRY(move_to(*made));
+  buffer_ = std::move(made);
   rows_.capacity = row_bytes_ == 0 ? 0 : static_cast<int64_t>(bytes() / row_bytes_);
   return {};
 }

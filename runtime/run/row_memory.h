@@ -44,6 +44,8 @@ class RowMemory {
   Status write(const HostTensor& value);
 
  private:
+  Result<std::unique_ptr<DeviceBuffer>> larger(uint64_t row_bytes, int64_t rows,
+                                               int64_t at_least) const;
   Status grow(int64_t rows, int64_t at_least);
   Status move_to(DeviceBuffer& buffer) const;
   void set_dims(std::span<const int64_t> dims);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "backends/registry.h"
@@ -281,6 +282,31 @@ TEST_F(GrowingStates, HaveALimit) {
     ASSERT_TRUE(session->truncate_states("past_key.0", 4).ok());
     expect_error(session->run(Step(1, 1, 4, rng).bindings()).status(), Code::Usage,
                  "truncate both to the same length");
+  });
+}
+
+/// A device has no memory for these rows, and their size in bytes is more than 64 bits can hold.
+TEST_F(GrowingStates, CannotReserveRowsForWhichNoMemorySuffices) {
+  ASSERT_TRUE(growing);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  on_every_device([&](const std::shared_ptr<Device>& device) {
+    if (!device) return;
+    std::mt19937 rng(5);
+    const auto session = session_of(growing, device);
+    ASSERT_TRUE(session);
+    ASSERT_TRUE(session->reserve_states("", kMost).ok()) << "a run decides the size of a row";
+    ASSERT_TRUE(session->run(Step(1, 8, 0, rng).bindings()).ok());
+    const auto before = session->state_rows("past_key.0"),
+               value = session->read_state("past_key.0");
+    ASSERT_TRUE(before.ok() && value.ok());
+    EXPECT_LT(before->capacity, 1024);
+    for (const int64_t rows : {int64_t{1} << 54, int64_t{1} << 59, (int64_t{1} << 59) + 1, kMost}) {
+      expect_error(session->reserve_states("", rows), Code::OutOfMemory,
+                   "memory for " + std::to_string(rows) + " rows of the state 'past_key.0'");
+      EXPECT_EQ(session->state_rows("past_key.0")->capacity, before->capacity);
+    }
+    expect_equal(*session->read_state("past_key.0"), *value, "past_key.0");
+    ASSERT_TRUE(session->run(Step(1, 2, 8, rng).bindings()).ok());
   });
 }
 
