@@ -204,25 +204,33 @@ Result<HostTensor> RowMemory::read() const {
   return value;
 }
 
-Status RowMemory::write(const HostTensor& value) {
+Result<RowMemory::Rewrite> RowMemory::prepare(const HostTensor& value) const {
   const int64_t length = value.dims()[static_cast<size_t>(slot_->axis)];
-  const StateRows before = rows_;
   RP_TRY(check_reserve(slot_->name, rows_, length));
-  set_dims(value.dims());
-  const Blocks blocks(rows_.dims, slot_->axis, slot_->dtype);
-  HostTensor dense(slot_->dtype, rows_.dims);
-  set_length(0);  // growing keeps no rows
+  const Blocks blocks(value.dims(), slot_->axis, slot_->dtype);
+  Rewrite out;
+  out.dense = HostTensor(slot_->dtype, value.dims());
   blocks.for_each(blocks.rows, [&](uint64_t from, uint64_t, uint64_t to) {
-    std::memcpy(dense.mutable_bytes().data() + to, value.bytes().data() + from, blocks.inner);
+    std::memcpy(out.dense.mutable_bytes().data() + to, value.bytes().data() + from, blocks.inner);
   });
-  Status done = grow(length, length);
-  if (done.ok() && !dense.bytes().empty()) done = device_->upload(*buffer_, 0, dense.bytes());
+  if (length == 0) return out;
+  RP_ASSIGN(out.larger, larger(blocks.outer * blocks.inner, length, length));
+  return out;
+}
+
+Status RowMemory::write(Rewrite rewrite) {
+  const std::vector<int64_t>& dims = rewrite.dense.dims();
+  DeviceBuffer* const to = rewrite.larger ? rewrite.larger.get() : buffer_.get();
+  Status done;
+  if (!rewrite.dense.bytes().empty()) done = device_->upload(*to, 0, rewrite.dense.bytes());
   if (done.ok()) {
+    if (rewrite.larger) buffer_ = std::move(rewrite.larger);
+    const int64_t length = dims[static_cast<size_t>(slot_->axis)];
+    if (length > 0) set_dims(dims);
     set_length(length);
-    return {};
+  } else if (!rewrite.larger) {
+    set_length(0);  // some of the old rows may be gone
   }
-  set_dims(before.dims);
-  set_length(0);  // some of the old rows may be gone
   return done;
 }
 

@@ -19,7 +19,7 @@ struct StateRows {
 };
 
 /// The rows lie one after another, so that more memory behind them changes the place of none. The
-/// functions that fail change nothing.
+/// functions that fail change nothing, except write().
 class RowMemory {
  public:
   RowMemory() = default;
@@ -41,7 +41,14 @@ class RowMemory {
   Status limit(int64_t rows);
 
   Result<HostTensor> read() const;
-  Status write(const HostTensor& value);
+  /// A value that is ready to be written, with the memory that it needs beyond the present one.
+  struct Rewrite {
+    HostTensor dense;
+    std::unique_ptr<DeviceBuffer> larger;
+  };
+  Result<Rewrite> prepare(const HostTensor& value) const;
+  /// Without `larger`, a failure of the device leaves no rows.
+  Status write(Rewrite rewrite);
 
  private:
   Result<std::unique_ptr<DeviceBuffer>> larger(uint64_t row_bytes, int64_t rows,

@@ -170,10 +170,15 @@ Result<std::vector<HostTensor>> StateMemory::read(std::span<const size_t> which)
 }
 
 Status StateMemory::write(std::span<const size_t> which, std::span<const HostTensor> values) {
+  std::vector<RowMemory::Rewrite> rewrites(which.size());
+  for (size_t i = 0; i < which.size(); ++i) {
+    if (!states_[which[i]].rows) continue;
+    RP_ASSIGN(rewrites[i], states_[which[i]].rows->prepare(values[i]));
+  }
   for (size_t i = 0; i < which.size(); ++i) {
     State& s = states_[which[i]];
     if (s.rows) {
-      RP_TRY(s.rows->write(values[i]));
+      RP_TRY(s.rows->write(std::move(rewrites[i])));
       continue;
     }
     const Place& to = s.places[s.at];

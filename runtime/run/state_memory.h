@@ -45,7 +45,8 @@ class StateMemory {
 
   /// Reads the values of states; an error if a run has damaged them.
   Result<std::vector<HostTensor>> read(std::span<const size_t> which) const;
-  /// `values` are parallel to `which`, with the dtypes and dims of the states.
+  /// `values` are parallel to `which`, with the dtypes and dims of the states. If limits or memory
+  /// forbid one of them, nothing changes.
   Status write(std::span<const size_t> which, std::span<const HostTensor> values);
 
   /// Code::Usage if a state has no defined value.

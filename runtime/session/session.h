@@ -101,7 +101,7 @@ class Session {
   /// Writes the values of all states to a file: a package without kernels.
   Status save_states(const std::string& path);
   /// Reads all states from a file of save_states(), or the initial values from a package. It must
-  /// have the same states, or else nothing changes.
+  /// have the same states. If it does not, or if limits or memory forbid a value, nothing changes.
   Status load_states(const std::string& path);
   /// Gives all states their initial values.
   Status reset_states();
@@ -121,7 +121,8 @@ class Session {
   Status limit_states(const std::string& name, int64_t rows) {
     return change_rows(name, RowChange::Limit, rows);
   }
-  /// Copies all states of another session of the same package. If this fails, nothing changes.
+  /// Copies all states of another session of the same package. If limits or memory forbid a value,
+  /// nothing changes.
   Status copy_states_from(Session& other);
   /// Runs once with the initial values of the states, for comparisons. The results are the outputs,
   /// then the next values of the states. result_name() names them.

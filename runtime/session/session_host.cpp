@@ -113,8 +113,8 @@ Status HostSession::write_states(std::span<const size_t> which,
     if (slot.grows())
       RP_TRY(check_reserve(slot.name, rows_[which[i]],
                            values[i].dims()[static_cast<size_t>(slot.axis)]));
-    states_[which[i]] = values[i].detached();
   }
+  for (size_t i = 0; i < which.size(); ++i) states_[which[i]] = values[i].detached();
   return {};
 }
 

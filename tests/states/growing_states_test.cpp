@@ -346,6 +346,32 @@ TEST_F(GrowingStates, AreWrittenSavedAndLoaded) {
   });
 }
 
+/// A file of which one state is too large for a limit changes none of them.
+TEST_F(GrowingStates, AreLoadedAllOrNone) {
+  ASSERT_TRUE(growing);
+  const test::TempDir dir;
+  const std::string path = (dir / "states.rpk").string();
+  on_every_device([&](const std::shared_ptr<Device>& device) {
+    std::mt19937 rng(13);
+    const auto session = session_of(growing, device), other = session_of(growing, device);
+    ASSERT_TRUE(session && other);
+    ASSERT_TRUE(other->run(Step(2, 200, 0, rng).bindings()).ok());
+    ASSERT_TRUE(other->truncate_states("past_key.0", 50).ok());
+    ASSERT_TRUE(other->save_states(path).ok());
+    ASSERT_TRUE(session->run(Step(1, 5, 0, rng).bindings()).ok());
+    ASSERT_TRUE(session->limit_states("", 100).ok());
+    const HostTensor before = *session->read_state("past_key.0");
+    const char* const message = "state 'past_value.0' may have 0 to 100 rows, not 200";
+    expect_error(session->load_states(path), Code::Usage, message);
+    expect_error(session->copy_states_from(*other), Code::Usage, message);
+    expect_error(session->write_state("past_value.0", *other->read_state("past_value.0")),
+                 Code::Usage, message);
+    for (const char* const name : kNames) EXPECT_EQ(session->state_rows(name)->length, 5);
+    expect_equal(*session->read_state("past_key.0"), before, "past_key.0");
+    ASSERT_TRUE(session->run(Step(1, 1, 5, rng).bindings()).ok());
+  });
+}
+
 /// The same bindings, submitted again and again: each run has the length that the last one left.
 TEST_F(GrowingStates, OfOneRunObjectThatIsSubmittedAgain) {
   const auto package = compiled(R"(graph append
