@@ -38,23 +38,21 @@ std::string count_of(int64_t rows) {
 
 }  // namespace
 
-Status check_truncation(const std::string& name, const StateRows& rows, int64_t length) {
-  if (length >= 0 && length <= rows.length) return {};
-  return {Code::Usage, "state '" + name + "' has " + count_of(rows.length) +
-                           ", so that it cannot be truncated to " + std::to_string(length)};
-}
-
-Status check_limit(const std::string& name, const StateRows& rows, int64_t limit) {
-  if (limit >= rows.length) return {};
-  return {Code::Usage, "state '" + name + "' has " + count_of(rows.length) +
-                           ", more than the limit of " + std::to_string(limit) +
-                           "; truncate it first"};
-}
-
 Status check_reserve(const std::string& name, const StateRows& rows, int64_t wanted) {
   if (wanted >= 0 && wanted <= rows.limit) return {};
   return {Code::Usage, "state '" + name + "' may have 0 to " + std::to_string(rows.limit) +
                            " rows, not " + std::to_string(wanted)};
+}
+
+Status check_change(const std::string& name, const StateRows& rows, RowChange change,
+                    int64_t wanted) {
+  const std::string has = "state '" + name + "' has " + count_of(rows.length) + ", ";
+  if (change == RowChange::Truncate && (wanted < 0 || wanted > rows.length))
+    return {Code::Usage, has + "so that it cannot be truncated to " + std::to_string(wanted)};
+  if (change == RowChange::Limit && wanted < rows.length)
+    return {Code::Usage,
+            has + "more than the limit of " + std::to_string(wanted) + "; truncate it first"};
+  return change == RowChange::Reserve ? check_reserve(name, rows, wanted) : Status();
 }
 
 Status check_rows(const plan::StateSlot& slot, const StateRows& rows, std::span<const int64_t> dims,
@@ -174,22 +172,14 @@ Status RowMemory::move_to(DeviceBuffer& buffer) const {
   return recording->wait(kTimeout);
 }
 
-Status RowMemory::truncate(int64_t length) {
-  RP_TRY(check_truncation(slot_->name, rows_, length));
-  set_length(length);
-  return {};
-}
-
-Status RowMemory::reserve(int64_t rows) {
-  RP_TRY(check_reserve(slot_->name, rows_, rows));
-  if (row_bytes_ > 0) RP_TRY(grow(rows, rows));
-  reserved_ = rows;
-  return {};
-}
-
-Status RowMemory::limit(int64_t rows) {
-  RP_TRY(check_limit(slot_->name, rows_, rows));
-  rows_.limit = rows;
+Status RowMemory::change(RowChange change, int64_t rows) {
+  RP_TRY(check_change(slot_->name, rows_, change, rows));
+  if (change == RowChange::Truncate) set_length(rows);
+  if (change == RowChange::Limit) rows_.limit = rows;
+  if (change == RowChange::Reserve) {
+    if (row_bytes_ > 0) RP_TRY(grow(rows, rows));
+    reserved_ = rows;
+  }
   return {};
 }
 

@@ -123,9 +123,20 @@ std::span<const int64_t> StateMemory::lengths() {
   return lengths_;
 }
 
-Result<RowMemory*> StateMemory::rows(size_t s) {
-  if (states_[s].rows) return states_[s].rows.get();
-  return does_not_grow(io_->states[s].name);
+Result<std::vector<StateRows>> StateMemory::change(std::span<const size_t> which, RowChange change,
+                                                   int64_t rows) {
+  for (const size_t s : which) {
+    const std::string& name = io_->states[s].name;
+    if (!states_[s].rows) return does_not_grow(name);
+    RP_TRY(check_change(name, states_[s].rows->rows(), change, rows));
+  }
+  std::vector<StateRows> out;
+  out.reserve(which.size());
+  for (const size_t s : which) {
+    RP_TRY(states_[s].rows->change(change, rows));
+    out.push_back(states_[s].rows->rows());
+  }
+  return out;
 }
 
 Status StateMemory::begin(std::span<const int64_t> symbols) {

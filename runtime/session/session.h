@@ -160,9 +160,10 @@ class Session {
   /// `values` are parallel to `which`, and have the dtypes and dims of the states.
   virtual Status write_states(std::span<const size_t> which,
                               std::span<const HostTensor> values) = 0;
-  enum class RowChange : uint8_t { None, Truncate, Reserve, Limit };
-  /// Changes the rows of one state and returns what it has then. Code::Usage if it does not grow.
-  virtual Result<StateRows> change_rows(size_t state, RowChange change, int64_t rows) = 0;
+  /// Changes the rows of states in one turn, and returns what they have then. Code::Usage if one
+  /// does not grow. If it fails, no rows are lost, and all limits are as before.
+  virtual Result<std::vector<StateRows>> change_rows(std::span<const size_t> which,
+                                                     RowChange change, int64_t rows) = 0;
 
  private:
   Status change_rows(const std::string& name, RowChange change, int64_t rows);

@@ -588,16 +588,14 @@ Status DeviceSession::write_states(std::span<const size_t> which,
   return written;
 }
 
-Result<StateRows> DeviceSession::change_rows(size_t state, RowChange change, int64_t rows) {
+Result<std::vector<StateRows>> DeviceSession::change_rows(std::span<const size_t> which,
+                                                          RowChange change, int64_t rows) {
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
   lease.complete();
-  RP_ASSIGN(RowMemory* const memory, resources_.states.rows(state));
-  if (change == RowChange::Truncate) RP_TRY(memory->truncate(rows));
-  if (change == RowChange::Limit) RP_TRY(memory->limit(rows));
-  if (change == RowChange::Reserve) RP_TRY(memory->reserve(rows));
+  auto changed = resources_.states.change(which, change, rows);
   resources_.count_states();
-  return memory->rows();
+  return changed;
 }
 
 SessionStats DeviceSession::stats() const {

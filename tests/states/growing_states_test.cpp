@@ -280,6 +280,8 @@ TEST_F(GrowingStates, HaveALimit) {
     expect_error(session->run(Step(2, 0, 10, rng).bindings()).status(), Code::InvalidInput,
                  "has the value float32[1,2,10,4], but the inputs need float32[2,2,10,4]");
     ASSERT_TRUE(session->truncate_states("past_key.0", 4).ok());
+    expect_error(session->limit_states("", 6), Code::Usage, "'past_value.0' has 10 rows");
+    EXPECT_EQ(session->state_rows("past_key.0")->limit, 10) << "all or none";
     expect_error(session->run(Step(1, 1, 4, rng).bindings()).status(), Code::Usage,
                  "truncate both to the same length");
   });
