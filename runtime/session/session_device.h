@@ -47,6 +47,9 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Status load_plan(SharedPlan& plan, Verdict& verdict);
   Status load_kernels(SharedPlan& plan, Verdict& verdict);
   SharedPlan& plan_for(const BoundIo& bound);
+  bool refuses(SharedPlan& plan);
+  void log_plan(Severity severity, const SharedPlan& plan, const char* does,
+                const std::string& why) const;
   Result<std::unique_ptr<RunContext>> make_context(SharedPlan& plan);
   SharedArena* take_arena();
   class Lease;
