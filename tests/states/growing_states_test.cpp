@@ -585,6 +585,10 @@ TEST_F(GrowingStates, OfTheCInterface) {
   EXPECT_EQ(read, value);
   EXPECT_EQ(reprise_session_write_state(session, "past_key.0", value.data(), 64, &error),
             REPRISE_OK);
+  EXPECT_EQ(reprise_session_write_state(session, "past_key.0", value.data(), 65, &error),
+            REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(error.message).find("reprise_session_write_state_tensor"),
+            std::string::npos);
   EXPECT_EQ(reprise_session_truncate_states(session, nullptr, 1, &error), REPRISE_USAGE)
       << "the other caches have no rows";
   EXPECT_EQ(reprise_session_truncate_states(session, "past_key.0", 1, &error), REPRISE_OK);
