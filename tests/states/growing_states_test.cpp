@@ -298,8 +298,8 @@ TEST_F(GrowingStates, CannotReserveRowsForWhichNoMemorySuffices) {
     ASSERT_TRUE(session);
     ASSERT_TRUE(session->reserve_states("", kMost).ok()) << "a run decides the size of a row";
     ASSERT_TRUE(session->run(Step(1, 8, 0, rng).bindings()).ok());
-    const auto before = session->state_rows("past_key.0"),
-               value = session->read_state("past_key.0");
+    const auto before = session->state_rows("past_key.0");
+    const auto value = session->read_state("past_key.0");
     ASSERT_TRUE(before.ok() && value.ok());
     EXPECT_LT(before->capacity, 1024);
     for (const int64_t rows : {int64_t{1} << 54, int64_t{1} << 59, (int64_t{1} << 59) + 1, kMost}) {
