@@ -25,14 +25,13 @@ Status read(Session& session, const std::string& name, std::span<std::byte> out)
   return {};
 }
 
-/// The rows of a state that grows; of another one only the dims.
+/// The rows of a state that grows; of another one the dims, and no rows.
 Result<StateRows> rows_of(Session& session, const std::string& name, const plan::StateSlot** slot) {
   const auto& states = session.io().states;
   const auto found = std::ranges::find(states, name, &plan::StateSlot::name);
   *slot = found == states.end() ? nullptr : &*found;
   if (!*slot || (*slot)->grows()) return session.state_rows(name);  // or says that there is none
   StateRows out;
-  out.limit = 0;
   out.dims = static_dims((*slot)->shape);
   return out;
 }
@@ -52,7 +51,12 @@ Status write(Session& session, const std::string& name, std::span<const std::byt
     const uint64_t row = bytes_of(*slot, rows);
     length = row == 0 ? 0 : static_cast<int64_t>(bytes.size() / row);
   }
-  RP_TRY(check_size(name, bytes_of(*slot, rows), bytes.size()));
+  const uint64_t expected = bytes_of(*slot, rows);
+  if (slot->grows() && bytes.size() != expected)
+    return invalid_input("state '" + name + "' grows, and " + std::to_string(bytes.size()) +
+                         " bytes are no whole number of rows of the size that it has; "
+                         "reprise_session_write_state_tensor takes a value with its dims");
+  RP_TRY(check_size(name, expected, bytes.size()));
   return session.write_state(name, HostTensor::borrow(slot->dtype, rows.dims, bytes, nullptr));
 }
 

@@ -443,7 +443,9 @@ REPRISE_API reprise_status reprise_session_state(const reprise_session* session,
 REPRISE_API reprise_status reprise_session_read_state(reprise_session* session, const char* name,
                                                       void* data, size_t bytes,
                                                       reprise_error* error);
-/** Gives a state the value in `data`, which is copied. `bytes` must be the size of the state. */
+/** Gives a state the value in `data`, which is copied. `bytes` must be the size of the state. One
+ * that grows gets as many rows as `bytes` holds of the size that its rows have;
+ * reprise_session_write_state_tensor() can give it rows of another size. */
 REPRISE_API reprise_status reprise_session_write_state(reprise_session* session, const char* name,
                                                        const void* data, size_t bytes,
                                                        reprise_error* error);
@@ -507,7 +509,10 @@ REPRISE_API reprise_status reprise_session_reserve_states(reprise_session* sessi
 REPRISE_API reprise_status reprise_session_limit_states(reprise_session* session, const char* name,
                                                         int64_t rows, reprise_error* error);
 /** Gives the state `value->name` the value in host memory, which is copied. It has the dims of the
- * state; of one that grows, any number of rows within the limit. */
+ * state; of one that grows, any number of rows within the limit. A name that no state has, another
+ * dtype or other dims, and memory that is not dense host memory are REPRISE_INVALID_INPUT; more
+ * rows than the limit are REPRISE_USAGE, and more than there is memory for REPRISE_OUT_OF_MEMORY.
+ * After these errors the state has the value that it had. */
 REPRISE_API reprise_status reprise_session_write_state_tensor(reprise_session* session,
                                                               const reprise_tensor* value,
                                                               reprise_error* error);

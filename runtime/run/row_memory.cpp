@@ -38,23 +38,21 @@ std::string count_of(int64_t rows) {
 
 }  // namespace
 
-Status check_truncation(const std::string& name, const StateRows& rows, int64_t length) {
-  if (length >= 0 && length <= rows.length) return {};
-  return {Code::Usage, "state '" + name + "' has " + count_of(rows.length) +
-                           ", so that it cannot be truncated to " + std::to_string(length)};
-}
-
-Status check_limit(const std::string& name, const StateRows& rows, int64_t limit) {
-  if (limit >= rows.length) return {};
-  return {Code::Usage, "state '" + name + "' has " + count_of(rows.length) +
-                           ", more than the limit of " + std::to_string(limit) +
-                           "; truncate it first"};
-}
-
 Status check_reserve(const std::string& name, const StateRows& rows, int64_t wanted) {
   if (wanted >= 0 && wanted <= rows.limit) return {};
   return {Code::Usage, "state '" + name + "' may have 0 to " + std::to_string(rows.limit) +
                            " rows, not " + std::to_string(wanted)};
+}
+
+Status check_change(const std::string& name, const StateRows& rows, RowChange change,
+                    int64_t wanted) {
+  const std::string has = "state '" + name + "' has " + count_of(rows.length) + ", ";
+  if (change == RowChange::Truncate && (wanted < 0 || wanted > rows.length))
+    return {Code::Usage, has + "so that it cannot be truncated to " + std::to_string(wanted)};
+  if (change == RowChange::Limit && wanted < rows.length)
+    return {Code::Usage,
+            has + "more than the limit of " + std::to_string(wanted) + "; truncate it first"};
+  return change == RowChange::Reserve ? check_reserve(name, rows, wanted) : Status();
 }
 
 Status check_rows(const plan::StateSlot& slot, const StateRows& rows, std::span<const int64_t> dims,
@@ -118,26 +116,41 @@ Status RowMemory::begin(std::span<const int64_t> dims, int64_t length) {
   return grow(std::max(length, std::min(reserved_, rows_.limit)), length);
 }
 
-/// Makes memory for at least `at_least` rows; for `rows` of them, and more, if there is enough.
-Status RowMemory::grow(int64_t rows, int64_t at_least) {
-  if (buffer_ && (rows <= rows_.capacity || row_bytes_ == 0)) return {};
-  const auto most = std::min<uint64_t>(device_->info().facts.max_buffer_bytes, INT64_MAX) /
-                    std::max<uint64_t>(row_bytes_, 1);
-  int64_t wanted = std::max(rows, rows_.capacity + rows_.capacity / 2);
-  wanted = std::min((wanted + kPage - 1) / kPage * kPage, rows_.limit);
-  wanted = std::max(std::min(wanted, static_cast<int64_t>(most)), rows);
-  auto larger = device_->allocate_or_free_idle(
-      plan::readable_bytes(static_cast<uint64_t>(wanted) * row_bytes_), MemoryUse::Device);
-  if (!larger.ok() && larger.status().code() == Code::OutOfMemory && at_least < wanted) {
-    if (at_least <= rows_.capacity && buffer_) return {};
-    larger = device_->allocate_or_free_idle(
-        plan::readable_bytes(static_cast<uint64_t>(at_least) * row_bytes_), MemoryUse::Device);
+/// Memory for at least `at_least` rows of so many bytes; for `rows` of them, and more, if there is
+/// enough. Null if the present memory suffices.
+Result<std::unique_ptr<DeviceBuffer>> RowMemory::larger(uint64_t row_bytes, int64_t rows,
+                                                        int64_t at_least) const {
+  const int64_t capacity = row_bytes == 0 ? 0 : static_cast<int64_t>(bytes() / row_bytes);
+  if (buffer_ && (rows <= capacity || row_bytes == 0)) return std::unique_ptr<DeviceBuffer>();
+  const std::string what =
+      "memory for " + count_of(at_least) + " of the state '" + slot_->name + "'";
+  const auto most =
+      static_cast<int64_t>(std::min<uint64_t>(device_->info().facts.max_buffer_bytes, INT64_MAX) /
+                           std::max<uint64_t>(row_bytes, 1));
+  if (at_least > most)
+    return Status(Code::OutOfMemory, what + ": a buffer of the device can have " + count_of(most));
+  if (rows > most) rows = at_least;  // a reservation for which no device memory suffices
+  const int64_t bound = std::min(most, rows_.limit);
+  int64_t wanted = std::min(std::max(rows, capacity + capacity / 2), bound);
+  wanted += std::min(bound - wanted, (kPage - wanted % kPage) % kPage);
+  const auto allocate = [&](int64_t n) {
+    return device_->allocate_or_free_idle(
+        plan::readable_bytes(static_cast<uint64_t>(n) * row_bytes), MemoryUse::Device);
+  };
+  auto made = allocate(wanted);
+  if (!made.ok() && made.status().code() == Code::OutOfMemory && at_least < wanted) {
+    if (at_least <= capacity && buffer_) return std::unique_ptr<DeviceBuffer>();
+    made = allocate(at_least);
   }
-  if (!larger.ok())
-    return larger.status().with_context("memory for " + count_of(rows) + " of the state '" +
-                                        slot_->name + "'");
-  if (rows_.length > 0) RP_TRY(move_to(**larger));
-  buffer_ = *std::move(larger);
+  if (!made.ok()) return made.status().with_context(what);
+  return made;
+}
+
+Status RowMemory::grow(int64_t rows, int64_t at_least) {
+  RP_ASSIGN(auto made, larger(row_bytes_, rows, at_least));
+  if (!made) return {};
+  if (rows_.length > 0) RP_TRY(move_to(*made));
+  buffer_ = std::move(made);
   rows_.capacity = row_bytes_ == 0 ? 0 : static_cast<int64_t>(bytes() / row_bytes_);
   return {};
 }
@@ -159,22 +172,14 @@ Status RowMemory::move_to(DeviceBuffer& buffer) const {
   return recording->wait(kTimeout);
 }
 
-Status RowMemory::truncate(int64_t length) {
-  RP_TRY(check_truncation(slot_->name, rows_, length));
-  set_length(length);
-  return {};
-}
-
-Status RowMemory::reserve(int64_t rows) {
-  RP_TRY(check_reserve(slot_->name, rows_, rows));
-  if (row_bytes_ > 0) RP_TRY(grow(rows, rows));
-  reserved_ = rows;
-  return {};
-}
-
-Status RowMemory::limit(int64_t rows) {
-  RP_TRY(check_limit(slot_->name, rows_, rows));
-  rows_.limit = rows;
+Status RowMemory::change(RowChange change, int64_t rows) {
+  RP_TRY(check_change(slot_->name, rows_, change, rows));
+  if (change == RowChange::Truncate) set_length(rows);
+  if (change == RowChange::Limit) rows_.limit = rows;
+  if (change == RowChange::Reserve) {
+    if (row_bytes_ > 0) RP_TRY(grow(rows, rows));
+    reserved_ = rows;
+  }
   return {};
 }
 
@@ -189,25 +194,33 @@ Result<HostTensor> RowMemory::read() const {
   return value;
 }
 
-Status RowMemory::write(const HostTensor& value) {
+Result<RowMemory::Rewrite> RowMemory::prepare(const HostTensor& value) const {
   const int64_t length = value.dims()[static_cast<size_t>(slot_->axis)];
-  const StateRows before = rows_;
   RP_TRY(check_reserve(slot_->name, rows_, length));
-  set_dims(value.dims());
-  const Blocks blocks(rows_.dims, slot_->axis, slot_->dtype);
-  HostTensor dense(slot_->dtype, rows_.dims);
-  set_length(0);  // growing keeps no rows
+  const Blocks blocks(value.dims(), slot_->axis, slot_->dtype);
+  Rewrite out;
+  out.dense = HostTensor(slot_->dtype, value.dims());
   blocks.for_each(blocks.rows, [&](uint64_t from, uint64_t, uint64_t to) {
-    std::memcpy(dense.mutable_bytes().data() + to, value.bytes().data() + from, blocks.inner);
+    std::memcpy(out.dense.mutable_bytes().data() + to, value.bytes().data() + from, blocks.inner);
   });
-  Status done = grow(length, length);
-  if (done.ok() && !dense.bytes().empty()) done = device_->upload(*buffer_, 0, dense.bytes());
+  if (length == 0) return out;
+  RP_ASSIGN(out.larger, larger(blocks.outer * blocks.inner, length, length));
+  return out;
+}
+
+Status RowMemory::write(Rewrite rewrite) {
+  const std::vector<int64_t>& dims = rewrite.dense.dims();
+  DeviceBuffer* const to = rewrite.larger ? rewrite.larger.get() : buffer_.get();
+  Status done;
+  if (!rewrite.dense.bytes().empty()) done = device_->upload(*to, 0, rewrite.dense.bytes());
   if (done.ok()) {
+    if (rewrite.larger) buffer_ = std::move(rewrite.larger);
+    const int64_t length = dims[static_cast<size_t>(slot_->axis)];
+    if (length > 0) set_dims(dims);
     set_length(length);
-    return {};
+  } else if (!rewrite.larger) {
+    set_length(0);  // some of the old rows may be gone
   }
-  set_dims(before.dims);
-  set_length(0);  // some of the old rows may be gone
   return done;
 }
 

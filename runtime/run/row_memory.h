@@ -18,8 +18,10 @@ struct StateRows {
   std::vector<int64_t> dims;  // of the value; 0 for a size that no run has decided
 };
 
+enum class RowChange : uint8_t { None, Truncate, Reserve, Limit };
+
 /// The rows lie one after another, so that more memory behind them changes the place of none. The
-/// functions that fail change nothing.
+/// functions that fail change nothing, except write().
 class RowMemory {
  public:
   RowMemory() = default;
@@ -36,14 +38,21 @@ class RowMemory {
   Status begin(std::span<const int64_t> dims, int64_t length);
   /// The run has succeeded.
   void advance() { set_length(next_); }
-  Status truncate(int64_t length);
-  Status reserve(int64_t rows);
-  Status limit(int64_t rows);
+  Status change(RowChange change, int64_t rows);
 
   Result<HostTensor> read() const;
-  Status write(const HostTensor& value);
+  /// A value that is ready to be written, with the memory that it needs beyond the present one.
+  struct Rewrite {
+    HostTensor dense;
+    std::unique_ptr<DeviceBuffer> larger;
+  };
+  Result<Rewrite> prepare(const HostTensor& value) const;
+  /// Without `larger`, a failure of the device leaves no rows.
+  Status write(Rewrite rewrite);
 
  private:
+  Result<std::unique_ptr<DeviceBuffer>> larger(uint64_t row_bytes, int64_t rows,
+                                               int64_t at_least) const;
   Status grow(int64_t rows, int64_t at_least);
   Status move_to(DeviceBuffer& buffer) const;
   void set_dims(std::span<const int64_t> dims);
@@ -58,8 +67,8 @@ class RowMemory {
 };
 
 /// The checks of these functions, which the host shares.
-Status check_truncation(const std::string& name, const StateRows& rows, int64_t length);
-Status check_limit(const std::string& name, const StateRows& rows, int64_t limit);
+Status check_change(const std::string& name, const StateRows& rows, RowChange change,
+                    int64_t wanted);
 Status check_reserve(const std::string& name, const StateRows& rows, int64_t wanted);
 /// Whether a run may find a value with these dims, and leave `length` rows.
 Status check_rows(const plan::StateSlot& slot, const StateRows& rows, std::span<const int64_t> dims,

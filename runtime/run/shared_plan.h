@@ -63,7 +63,8 @@ struct SharedPlan {
   const package::DeviceBody* body = nullptr;  // null for a plan of the model
   const package::SizedPlan* sized = nullptr;  // the same, for some sizes; null for all sizes
   uint32_t number = 0;                        // RunStats::plan
-  bool loaded = false;                        // kernels and weights are on the device
+  std::atomic<bool> loaded = false;           // kernels and weights are on the device
+  std::atomic<bool> refused = false;  // loading it failed, and the plan for all sizes serves
   plan::BlockTable table;
   std::vector<plan::Segment> segments;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;

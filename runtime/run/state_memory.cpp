@@ -123,9 +123,20 @@ std::span<const int64_t> StateMemory::lengths() {
   return lengths_;
 }
 
-Result<RowMemory*> StateMemory::rows(size_t s) {
-  if (states_[s].rows) return states_[s].rows.get();
-  return does_not_grow(io_->states[s].name);
+Result<std::vector<StateRows>> StateMemory::change(std::span<const size_t> which, RowChange change,
+                                                   int64_t rows) {
+  for (const size_t s : which) {
+    const std::string& name = io_->states[s].name;
+    if (!states_[s].rows) return does_not_grow(name);
+    RP_TRY(check_change(name, states_[s].rows->rows(), change, rows));
+  }
+  std::vector<StateRows> out;
+  out.reserve(which.size());
+  for (const size_t s : which) {
+    RP_TRY(states_[s].rows->change(change, rows));
+    out.push_back(states_[s].rows->rows());
+  }
+  return out;
 }
 
 Status StateMemory::begin(std::span<const int64_t> symbols) {
@@ -170,10 +181,15 @@ Result<std::vector<HostTensor>> StateMemory::read(std::span<const size_t> which)
 }
 
 Status StateMemory::write(std::span<const size_t> which, std::span<const HostTensor> values) {
+  std::vector<RowMemory::Rewrite> rewrites(which.size());
+  for (size_t i = 0; i < which.size(); ++i) {
+    if (!states_[which[i]].rows) continue;
+    RP_ASSIGN(rewrites[i], states_[which[i]].rows->prepare(values[i]));
+  }
   for (size_t i = 0; i < which.size(); ++i) {
     State& s = states_[which[i]];
     if (s.rows) {
-      RP_TRY(s.rows->write(values[i]));
+      RP_TRY(s.rows->write(std::move(rewrites[i])));
       continue;
     }
     const Place& to = s.places[s.at];

@@ -38,14 +38,17 @@ class StateMemory {
   bool grows() const { return !lengths_.empty(); }
   /// Of the states, 0 for those that do not grow; empty if none does.
   std::span<const int64_t> lengths();
-  /// Code::Usage if the state does not grow.
-  Result<RowMemory*> rows(size_t s);
+  /// Changes the rows of states. Code::Usage if one does not grow. If it fails, only some may have
+  /// more memory than before.
+  Result<std::vector<StateRows>> change(std::span<const size_t> which, RowChange change,
+                                        int64_t rows);
   /// Before a run with these symbols: makes memory for the rows that it appends.
   Status begin(std::span<const int64_t> symbols);
 
   /// Reads the values of states; an error if a run has damaged them.
   Result<std::vector<HostTensor>> read(std::span<const size_t> which) const;
-  /// `values` are parallel to `which`, with the dtypes and dims of the states.
+  /// `values` are parallel to `which`, with the dtypes and dims of the states. If limits or memory
+  /// forbid one of them, nothing changes.
   Status write(std::span<const size_t> which, std::span<const HostTensor> values);
 
   /// Code::Usage if a state has no defined value.

@@ -232,42 +232,31 @@ Status Session::load_states(const std::string& path) {
 
 Status Session::reset_states() {
   std::vector<HostTensor> values;
-  std::vector<size_t> which;
-  for (size_t s = 0; s < io().states.size(); ++s) {
-    if (io().states[s].grows()) {
-      RP_TRY(change_rows(s, RowChange::Truncate, 0).status());
-      continue;
-    }
-    RP_ASSIGN(HostTensor value, initial_state(package(), io().states[s]));
+  values.reserve(io().states.size());
+  for (const plan::StateSlot& slot : io().states) {
+    RP_ASSIGN(HostTensor value, initial_state(package(), slot));
     values.push_back(std::move(value));
-    which.push_back(s);
   }
-  return write_states(which, values);
+  return write_states(all_of(io().states), values);
 }
 
 Result<StateRows> Session::state_rows(const std::string& name) {
   RP_ASSIGN(const size_t s, find_state(io().states, name));
-  return change_rows(s, RowChange::None, 0);
+  RP_ASSIGN(std::vector<StateRows> rows, change_rows(std::span(&s, 1), RowChange::None, 0));
+  return std::move(rows[0]);
 }
 
 Status Session::change_rows(const std::string& name, RowChange change, int64_t rows) {
+  std::vector<size_t> which;
   if (!name.empty()) {
     RP_ASSIGN(const size_t s, find_state(io().states, name));
-    return change_rows(s, change, rows).status();
+    which.push_back(s);
+  } else {
+    which = all_of(io().states);
+    std::erase_if(which, [&](size_t s) { return !io().states[s].grows(); });
   }
-  bool any = false;
-  for (size_t s = 0; s < io().states.size(); ++s) {  // all of them, or none
-    if (!io().states[s].grows()) continue;
-    any = true;
-    RP_ASSIGN(const StateRows now, change_rows(s, RowChange::None, 0));
-    if (change == RowChange::Truncate) RP_TRY(check_truncation(io().states[s].name, now, rows));
-    if (change == RowChange::Limit) RP_TRY(check_limit(io().states[s].name, now, rows));
-  }
-  for (size_t s = 0; s < io().states.size(); ++s) {
-    if (!io().states[s].grows()) continue;
-    RP_TRY(change_rows(s, change, rows).status());
-  }
-  return any ? Status() : Status(Code::Usage, "the model has no states that grow");
+  if (which.empty()) return {Code::Usage, "the model has no states that grow"};
+  return change_rows(which, change, rows).status();
 }
 
 Result<std::vector<HostTensor>> Session::run_from_start(std::span<const Binding> inputs) {

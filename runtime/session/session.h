@@ -101,7 +101,7 @@ class Session {
   /// Writes the values of all states to a file: a package without kernels.
   Status save_states(const std::string& path);
   /// Reads all states from a file of save_states(), or the initial values from a package. It must
-  /// have the same states, or else nothing changes.
+  /// have the same states. If it does not, or if limits or memory forbid a value, nothing changes.
   Status load_states(const std::string& path);
   /// Gives all states their initial values.
   Status reset_states();
@@ -121,7 +121,8 @@ class Session {
   Status limit_states(const std::string& name, int64_t rows) {
     return change_rows(name, RowChange::Limit, rows);
   }
-  /// Copies all states of another session of the same package. If this fails, nothing changes.
+  /// Copies all states of another session of the same package. If limits or memory forbid a value,
+  /// nothing changes.
   Status copy_states_from(Session& other);
   /// Runs once with the initial values of the states, for comparisons. The results are the outputs,
   /// then the next values of the states. result_name() names them.
@@ -159,9 +160,10 @@ class Session {
   /// `values` are parallel to `which`, and have the dtypes and dims of the states.
   virtual Status write_states(std::span<const size_t> which,
                               std::span<const HostTensor> values) = 0;
-  enum class RowChange : uint8_t { None, Truncate, Reserve, Limit };
-  /// Changes the rows of one state and returns what it has then. Code::Usage if it does not grow.
-  virtual Result<StateRows> change_rows(size_t state, RowChange change, int64_t rows) = 0;
+  /// Changes the rows of states in one turn, and returns what they have then. Code::Usage if one
+  /// does not grow. If it fails, no rows are lost, and all limits are as before.
+  virtual Result<std::vector<StateRows>> change_rows(std::span<const size_t> which,
+                                                     RowChange change, int64_t rows) = 0;
 
  private:
   Status change_rows(const std::string& name, RowChange change, int64_t rows);

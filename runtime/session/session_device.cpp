@@ -71,6 +71,7 @@ std::vector<SharedPlan*> DeviceSession::all_plans() {
 }
 
 Status DeviceSession::load_plan(SharedPlan& plan, Verdict& verdict) {
+  if (plan.loaded) return {};
   const std::lock_guard lock(load_mutex_);
   if (plan.loaded) return {};
   RP_TRY(load_kernels(plan, verdict));
@@ -93,22 +94,38 @@ SharedPlan& DeviceSession::plan_for(const BoundIo& bound) {
     return axis < dims.size() && dims[axis] >= s.min && dims[axis] <= s.max;
   };
   for (const auto& plan : sized_)
-    if (std::ranges::all_of(plan->sized->sizes, holds)) return *plan;
+    if (!plan->refused && std::ranges::all_of(plan->sized->sizes, holds) && !refuses(*plan))
+      return *plan;
   return plan_;
+}
+
+/// Whether a plan for some sizes cannot be loaded, so that another has to serve them. A lack of
+/// memory or a lost device is the run's error.
+bool DeviceSession::refuses(SharedPlan& plan) {
+  Verdict verdict;
+  const Status loaded = load_plan(plan, verdict);
+  if (loaded.ok() || loaded.code() == Code::OutOfMemory || loaded.code() == Code::DeviceLost)
+    return false;
+  if (!plan.refused.exchange(true))
+    log_plan(Severity::Warning, plan, "does not use", loaded.message());
+  return true;
+}
+
+void DeviceSession::log_plan(Severity severity, const SharedPlan& plan, const char* does,
+                             const std::string& why) const {
+  if (!resources_.options.log || sized_.empty()) return;
+  std::string sizes = "all other sizes";
+  if (plan.sized) sizes = package::describe_sizes(plan.sized->sizes, plan.io().symbols);
+  resources_.options.log(severity, resources_.device->info().id + ": '" +
+                                       resources_.package->model_name + "': " + does +
+                                       " the plan for " + sizes + (why.empty() ? "" : ", " + why));
 }
 
 /// A context of a plan, which is loaded if no run has used it before.
 Result<std::unique_ptr<RunContext>> DeviceSession::make_context(SharedPlan& plan) {
   Verdict verdict;
   RP_TRY(load_plan(plan, verdict));
-  if (resources_.options.log && !sized_.empty()) {
-    std::string sizes = "all other sizes";
-    if (plan.sized) sizes = package::describe_sizes(plan.sized->sizes, plan.io().symbols);
-    resources_.options.log(Severity::Info, resources_.device->info().id + ": '" +
-                                               resources_.package->model_name +
-                                               "': prepares the plan for " + sizes +
-                                               (plan.sized ? ", " + plan.sized->why : ""));
-  }
+  log_plan(Severity::Info, plan, "prepares", plan.sized ? plan.sized->why : "");
   return RunContext::create(plan);
 }
 
@@ -588,16 +605,14 @@ Status DeviceSession::write_states(std::span<const size_t> which,
   return written;
 }
 
-Result<StateRows> DeviceSession::change_rows(size_t state, RowChange change, int64_t rows) {
+Result<std::vector<StateRows>> DeviceSession::change_rows(std::span<const size_t> which,
+                                                          RowChange change, int64_t rows) {
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
   lease.complete();
-  RP_ASSIGN(RowMemory* const memory, resources_.states.rows(state));
-  if (change == RowChange::Truncate) RP_TRY(memory->truncate(rows));
-  if (change == RowChange::Limit) RP_TRY(memory->limit(rows));
-  if (change == RowChange::Reserve) RP_TRY(memory->reserve(rows));
+  auto changed = resources_.states.change(which, change, rows);
   resources_.count_states();
-  return memory->rows();
+  return changed;
 }
 
 SessionStats DeviceSession::stats() const {

@@ -28,7 +28,8 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   const package::Package& package() const override { return *resources_.package; }
   Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
-  Result<StateRows> change_rows(size_t state, RowChange change, int64_t rows) override;
+  Result<std::vector<StateRows>> change_rows(std::span<const size_t> which, RowChange change,
+                                             int64_t rows) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   Result<std::unique_ptr<AsyncRun>> make_run() override;
@@ -46,6 +47,9 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Status load_plan(SharedPlan& plan, Verdict& verdict);
   Status load_kernels(SharedPlan& plan, Verdict& verdict);
   SharedPlan& plan_for(const BoundIo& bound);
+  bool refuses(SharedPlan& plan);
+  void log_plan(Severity severity, const SharedPlan& plan, const char* does,
+                const std::string& why) const;
   Result<std::unique_ptr<RunContext>> make_context(SharedPlan& plan);
   SharedArena* take_arena();
   class Lease;

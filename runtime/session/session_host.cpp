@@ -38,7 +38,8 @@ class HostSession final : public Session {
   const package::Package& package() const override { return *package_; }
   Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
-  Result<StateRows> change_rows(size_t state, RowChange change, int64_t rows) override;
+  Result<std::vector<StateRows>> change_rows(std::span<const size_t> which, RowChange change,
+                                             int64_t rows) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override {
     return run_until(nullptr, inputs, outputs, results, stats);
@@ -113,26 +114,28 @@ Status HostSession::write_states(std::span<const size_t> which,
     if (slot.grows())
       RP_TRY(check_reserve(slot.name, rows_[which[i]],
                            values[i].dims()[static_cast<size_t>(slot.axis)]));
-    states_[which[i]] = values[i].detached();
   }
+  for (size_t i = 0; i < which.size(); ++i) states_[which[i]] = values[i].detached();
   return {};
 }
 
-Result<StateRows> HostSession::change_rows(size_t state, RowChange change, int64_t rows) {
-  const plan::StateSlot& slot = package_->io.states[state];
-  if (!slot.grows()) return does_not_grow(slot.name);
+Result<std::vector<StateRows>> HostSession::change_rows(std::span<const size_t> which,
+                                                        RowChange change, int64_t rows) {
   const std::lock_guard lock(states_mutex_);
-  StateRows now = known_rows(state);
-  if (change == RowChange::Truncate) {
-    RP_TRY(check_truncation(slot.name, now, rows));
-    if (rows < now.length) states_[state] = first_rows(states_[state], slot.axis, rows);
+  for (const size_t s : which) {
+    const plan::StateSlot& slot = package_->io.states[s];
+    if (!slot.grows()) return does_not_grow(slot.name);
+    RP_TRY(check_change(slot.name, known_rows(s), change, rows));
   }
-  if (change == RowChange::Reserve) RP_TRY(check_reserve(slot.name, now, rows));
-  if (change == RowChange::Limit) {
-    RP_TRY(check_limit(slot.name, now, rows));
-    rows_[state].limit = rows;
+  std::vector<StateRows> out;
+  out.reserve(which.size());
+  for (const size_t s : which) {
+    if (change == RowChange::Truncate)
+      states_[s] = first_rows(states_[s], package_->io.states[s].axis, rows);
+    if (change == RowChange::Limit) rows_[s].limit = rows;
+    out.push_back(known_rows(s));
   }
-  return known_rows(state);
+  return out;
 }
 
 StateRows HostSession::known_rows(size_t state) const {

@@ -289,6 +289,30 @@ TEST_P(PlansOn, KernelsOfAllPlansAreCheckedAndWarmedUp) {
   EXPECT_EQ(prepared, 3);
 }
 
+TEST_P(PlansOn, APlanThatCannotBeLoadedIsNotUsed) {
+  const auto p = compiled(kMlp, kThree);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  for (package::Variant& v : (*p)->variants)
+    if (!v.plans.empty()) v.plans[0].stored.resize(1);  // code in a file, which there is not
+  std::vector<std::string> warnings;
+  SessionOptions options;
+  options.log = [&](Severity severity, const std::string& line) {
+    if (severity == Severity::Warning) warnings.push_back(line);
+  };
+  const auto host = session(*p, "host"), device = session(*p, GetParam(), options);
+  ASSERT_TRUE(host && device);
+  std::mt19937 rng(17);
+  for (const int64_t seq : {1, 3, 1, 40}) {
+    const HostTensor x = random_tensor({2, seq, 40}, rng);
+    const std::vector<Binding> inputs{{.name = "x", .host = &x}};
+    expect_same_runs(*host, *device, inputs, seq == 1 ? 0 : plan_of(seq),
+                     "seq " + std::to_string(seq));
+  }
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("does not use the plan for seq=1, "), std::string::npos)
+      << warnings[0];
+}
+
 TEST_P(PlansOn, RunObjectsChooseWhenTheyAreBound) {
   const auto p = compiled(kMlp, kThree);
   ASSERT_TRUE(p.ok()) << p.status().message();

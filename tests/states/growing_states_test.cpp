@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "backends/registry.h"
@@ -312,8 +313,35 @@ TEST_F(GrowingStates, HaveALimit) {
     expect_error(session->run(Step(2, 0, 10, rng).bindings()).status(), Code::InvalidInput,
                  "has the value float32[1,2,10,4], but the inputs need float32[2,2,10,4]");
     ASSERT_TRUE(session->truncate_states("past_key.0", 4).ok());
+    expect_error(session->limit_states("", 6), Code::Usage, "'past_value.0' has 10 rows");
+    EXPECT_EQ(session->state_rows("past_key.0")->limit, 10) << "all or none";
     expect_error(session->run(Step(1, 1, 4, rng).bindings()).status(), Code::Usage,
                  "truncate both to the same length");
+  });
+}
+
+/// A device has no memory for these rows, and their size in bytes is more than 64 bits can hold.
+TEST_F(GrowingStates, CannotReserveRowsForWhichNoMemorySuffices) {
+  ASSERT_TRUE(growing);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  on_every_device([&](const std::shared_ptr<Device>& device) {
+    if (!device) return;
+    std::mt19937 rng(5);
+    const auto session = session_of(growing, device);
+    ASSERT_TRUE(session);
+    ASSERT_TRUE(session->reserve_states("", kMost).ok()) << "a run decides the size of a row";
+    ASSERT_TRUE(session->run(Step(1, 8, 0, rng).bindings()).ok());
+    const auto before = session->state_rows("past_key.0");
+    const auto value = session->read_state("past_key.0");
+    ASSERT_TRUE(before.ok() && value.ok());
+    EXPECT_LT(before->capacity, 1024);
+    for (const int64_t rows : {int64_t{1} << 54, int64_t{1} << 59, (int64_t{1} << 59) + 1, kMost}) {
+      expect_error(session->reserve_states("", rows), Code::OutOfMemory,
+                   "memory for " + std::to_string(rows) + " rows of the state 'past_key.0'");
+      EXPECT_EQ(session->state_rows("past_key.0")->capacity, before->capacity);
+    }
+    expect_equal(*session->read_state("past_key.0"), *value, "past_key.0");
+    ASSERT_TRUE(session->run(Step(1, 2, 8, rng).bindings()).ok());
   });
 }
 
@@ -350,6 +378,32 @@ TEST_F(GrowingStates, AreWrittenSavedAndLoaded) {
     EXPECT_EQ(session->state_rows("past_key.0")->length, 0);
     ASSERT_TRUE(session->copy_states_from(*other).ok());
     EXPECT_EQ(session->state_rows("past_key.0")->length, 8);
+  });
+}
+
+/// A file of which one state is too large for a limit changes none of them.
+TEST_F(GrowingStates, AreLoadedAllOrNone) {
+  ASSERT_TRUE(growing);
+  const test::TempDir dir;
+  const std::string path = (dir / "states.rpk").string();
+  on_every_device([&](const std::shared_ptr<Device>& device) {
+    std::mt19937 rng(13);
+    const auto session = session_of(growing, device), other = session_of(growing, device);
+    ASSERT_TRUE(session && other);
+    ASSERT_TRUE(other->run(Step(2, 200, 0, rng).bindings()).ok());
+    ASSERT_TRUE(other->truncate_states("past_key.0", 50).ok());
+    ASSERT_TRUE(other->save_states(path).ok());
+    ASSERT_TRUE(session->run(Step(1, 5, 0, rng).bindings()).ok());
+    ASSERT_TRUE(session->limit_states("", 100).ok());
+    const HostTensor before = *session->read_state("past_key.0");
+    const char* const message = "state 'past_value.0' may have 0 to 100 rows, not 200";
+    expect_error(session->load_states(path), Code::Usage, message);
+    expect_error(session->copy_states_from(*other), Code::Usage, message);
+    expect_error(session->write_state("past_value.0", *other->read_state("past_value.0")),
+                 Code::Usage, message);
+    for (const char* const name : kNames) EXPECT_EQ(session->state_rows(name)->length, 5);
+    expect_equal(*session->read_state("past_key.0"), before, "past_key.0");
+    ASSERT_TRUE(session->run(Step(1, 1, 5, rng).bindings()).ok());
   });
 }
 
@@ -564,6 +618,10 @@ TEST_F(GrowingStates, OfTheCInterface) {
   EXPECT_EQ(read, value);
   EXPECT_EQ(reprise_session_write_state(session, "past_key.0", value.data(), 64, &error),
             REPRISE_OK);
+  EXPECT_EQ(reprise_session_write_state(session, "past_key.0", value.data(), 65, &error),
+            REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(error.message).find("reprise_session_write_state_tensor"),
+            std::string::npos);
   EXPECT_EQ(reprise_session_truncate_states(session, nullptr, 1, &error), REPRISE_USAGE)
       << "the other caches have no rows";
   EXPECT_EQ(reprise_session_truncate_states(session, "past_key.0", 1, &error), REPRISE_OK);
