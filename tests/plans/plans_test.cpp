@@ -390,8 +390,8 @@ TEST(Plans, OptionsThatFitNothingAreRefused) {
   refuses({"length=1"}, "the sizes that its inputs decide are 'batch', 'seq'");
   refuses({"seq=1..4", "seq=2"}, "no size is left for it after --plan seq=1..4");
   refuses({"auto", "seq=1"}, "stands alone");
-  refuses({"seq=17..", "seq=2..64"}, "--plan seq=17.. serves some of these sizes");
-  refuses({"seq=17..", "batch=1"}, "--plan seq=17.. serves some of these sizes");
+  refuses({"seq=17..", "seq=2..64"}, "serves some of these sizes, and sessions try it last");
+  refuses({"seq=17..", "batch=1"}, "serves some of these sizes, and sessions try it last");
   std::vector<std::string> many;
   for (size_t i = 0; i <= package::kMostPlans; ++i) many.push_back("seq=" + std::to_string(i + 1));
   refuses(many, "at most 64");
