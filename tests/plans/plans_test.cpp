@@ -393,6 +393,7 @@ TEST(Plans, OptionsThatFitNothingAreRefused) {
   refuses({"seq=17..", "seq=2..64"}, "serves some of these sizes, and sessions try it last");
   refuses({"seq=17..", "batch=1"}, "serves some of these sizes, and sessions try it last");
   std::vector<std::string> many;
+  many.reserve(package::kMostPlans + 1);
   for (size_t i = 0; i <= package::kMostPlans; ++i) many.push_back("seq=" + std::to_string(i + 1));
   refuses(many, "at most 64");
   CompileOptions chosen;
