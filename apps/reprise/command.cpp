@@ -126,35 +126,10 @@ bool is_tuned(const CommonOptions& options) {
 
 }  // namespace
 
-/// What changes the inputs and outputs of the package.
-void add_interface(CLI::App& command, CommonOptions& o) {
-  command
-      .add_option("--shape", o.shapes,
-                  "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
-                  "sizes only; a compiled .rpk keeps its dynamic dims")
-      ->allow_extra_args(false);
-  command
-      .add_option("--range", o.ranges,
-                  "NAME=MIN..MAX: limits the size of the dynamic dims of this name, as in "
-                  "batch=1..64. Runs with other sizes are refused")
-      ->allow_extra_args(false);
-  command
-      .add_option("--plan", o.plans,
-                  "NAME=SIZE or NAME=MIN..MAX, several with commas between them: a plan with "
-                  "kernels for these sizes, as in sequence=1, sequence=2..16 and sequence=17... A "
-                  "run uses the first that serves its sizes, or else the plan for all sizes. auto: "
-                  "the compiler decides; none: one plan for all sizes")
-      ->allow_extra_args(false);
-  command
-      .add_option("--optional-input", o.optional_inputs,
-                  "An input to which the file gives a value and that runs may give or leave out. "
-                  "Other inputs with values are constants")
-      ->allow_extra_args(false);
-  command
-      .add_option("--value", o.values,
-                  "NAME=2,-1,3: the elements of a small input of integers in every run. They may "
-                  "decide the ranks of results; runs with others are refused")
-      ->allow_extra_args(false);
+namespace {
+
+/// What sessions keep, and which part of the outputs is wanted.
+void add_states(CLI::App& command, CommonOptions& o) {
   command
       .add_option("--state", o.states,
                   "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
@@ -190,6 +165,40 @@ void add_interface(CLI::App& command, CommonOptions& o) {
                   "input, NAME.crop, has the rectangle), size=WIDTHxHEIGHT (by default each run "
                   "has its own), and for nv12 matrix=bt601 or bt709 and range=limited or full")
       ->allow_extra_args(false);
+}
+
+}  // namespace
+
+/// What changes the inputs and outputs of the package.
+void add_interface(CLI::App& command, CommonOptions& o) {
+  command
+      .add_option("--shape", o.shapes,
+                  "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
+                  "sizes only; a compiled .rpk keeps its dynamic dims")
+      ->allow_extra_args(false);
+  command
+      .add_option("--range", o.ranges,
+                  "NAME=MIN..MAX: limits the size of the dynamic dims of this name, as in "
+                  "batch=1..64. Runs with other sizes are refused")
+      ->allow_extra_args(false);
+  command
+      .add_option("--plan", o.plans,
+                  "NAME=SIZE or NAME=MIN..MAX, several with commas between them: a plan with "
+                  "kernels for these sizes, as in sequence=1, sequence=2..16 and sequence=17... A "
+                  "run uses the first that serves its sizes, or else the plan for all sizes. auto: "
+                  "the compiler decides; none: one plan for all sizes")
+      ->allow_extra_args(false);
+  command
+      .add_option("--optional-input", o.optional_inputs,
+                  "An input to which the file gives a value and that runs may give or leave out. "
+                  "Other inputs with values are constants")
+      ->allow_extra_args(false);
+  command
+      .add_option("--value", o.values,
+                  "NAME=2,-1,3: the elements of a small input of integers in every run. They may "
+                  "decide the ranks of results; runs with others are refused")
+      ->allow_extra_args(false);
+  add_states(command, o);
 }
 
 void add_compile(CLI::App& command, CommonOptions& o) {

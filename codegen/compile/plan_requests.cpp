@@ -36,10 +36,10 @@ Result<SymbolValues> values_of(const graph::Graph& g, const std::string& name,
   const Symbol& s = g.symbols[static_cast<size_t>(id)];
   // A model rarely runs without rows, and then any plan is fast.
   const int64_t least = std::max<int64_t>({range.min, s.min, 1});
-  const int64_t min = (least + s.divisor - 1) / s.divisor * s.divisor;
   const int64_t max = std::min(range.max, s.max) / s.divisor * s.divisor;
-  if (min > max) return refused(name, range, "the model takes no size of 1 or more between them");
-  return SymbolValues{id, min, max};
+  if (least > max) return refused(name, range, "the model takes no size of 1 or more between them");
+  const int64_t excess = least % s.divisor;  // `max` is a multiple, so the sum is at most `max`
+  return SymbolValues{id, excess == 0 ? least : least + (s.divisor - excess), max};
 }
 
 const SymbolValues* find(const PlanRequest& in, SymbolId id) {
@@ -55,6 +55,14 @@ bool contains(const PlanRequest& outer, const PlanRequest& inner) {
   });
 }
 
+/// Whether both plans serve some sizes.
+bool overlap(const PlanRequest& a, const PlanRequest& b) {
+  return std::ranges::all_of(a.sizes, [&](const SymbolValues& x) {
+    const SymbolValues* y = find(b, x.symbol);
+    return y == nullptr || (x.min <= y->max && y->min <= x.max);
+  });
+}
+
 /// Whether no size of the plan has an upper end but the model's.
 bool is_open(const graph::Graph& g, const PlanRequest& request) {
   return std::ranges::all_of(request.sizes, [&](const SymbolValues& v) {
@@ -67,6 +75,10 @@ bool is_open(const graph::Graph& g, const PlanRequest& request) {
 
 Result<PlanRequests> requested_plans(const graph::Graph& g, const PlanChoice& choice) {
   PlanRequests out;
+  if (choice.plans.size() > package::kMostPlans)
+    return Status(Code::Usage, "--plan: there are " + std::to_string(choice.plans.size()) +
+                                   " plans; a package has at most " +
+                                   std::to_string(package::kMostPlans));
   for (const SizeRanges& ranges : choice.plans) {
     PlanRequest request{{}, "asked for"};
     for (const auto& [name, range] : ranges) {
@@ -84,6 +96,14 @@ Result<PlanRequests> requested_plans(const graph::Graph& g, const PlanChoice& ch
   const auto open = std::find_if(out.plans.rbegin(), out.plans.rend(),
                                  [&](const PlanRequest& r) { return is_open(g, r); });
   if (open == out.plans.rend()) return out;
+  // Sessions try that plan last, so a plan after it would take sizes from it.
+  for (auto later = open.base(); later != out.plans.end(); ++later)
+    if (overlap(*open, *later))
+      return Status(Code::Usage,
+                    "--plan " + package::describe_sizes(later->sizes, g.symbols) + ": --plan " +
+                        package::describe_sizes(open->sizes, g.symbols) +
+                        " serves some of these sizes, and sessions try it last, because it has no "
+                        "upper end; put it after this option, or limit the sizes of this one");
   out.others.resize(g.symbols.size());
   for (const SymbolValues& v : open->sizes)
     out.others[static_cast<size_t>(v.symbol)] = {v.min, v.max};
@@ -107,13 +127,28 @@ bool is_length(const graph::Graph& g, size_t symbol) {
   return source.axis > 0 || rank == 1;
 }
 
-/// Whether a result has as many rows as an input has and `length` more: a cache with new rows.
+/// Whether `result` has the shape of `cache`, with `length` more elements along one axis.
+bool is_longer(const Shape& result, const Shape& cache, const Expr& length) {
+  if (result.size() != cache.size()) return false;
+  bool longer = false;
+  for (size_t a = 0; a < cache.size(); ++a) {
+    // A size of the cache itself is not that of its new rows.
+    if (cache[a] == length) return false;
+    if (cache[a].as_symbol() && result[a] - cache[a] == length) {
+      longer = true;
+    } else if (result[a] != cache[a] && (result[a].is_const() || cache[a].is_const())) {
+      return false;
+    }
+  }
+  return longer;
+}
+
+/// Whether a result is an input with `length` more rows: a cache with new rows. The sum of the two
+/// sizes does not say which of them is the length, but the shape of the input does.
 bool extends_cache(const graph::Graph& g, const Expr& length) {
-  return std::ranges::any_of(g.outputs, [&](graph::ValueId v) {
-    return std::ranges::any_of(g.value(v).shape, [&](const Expr& dim) {
-      const auto rest = (dim - length).as_symbol();
-      return rest && Expr::symbol(*rest) != length &&
-             g.symbol_sources[static_cast<size_t>(*rest)].kind == SymbolSource::Kind::InputDim;
+  return std::ranges::any_of(g.outputs, [&](graph::ValueId result) {
+    return std::ranges::any_of(g.inputs, [&](graph::ValueId cache) {
+      return is_longer(g.value(result).shape, g.value(cache).shape, length);
     });
   });
 }

@@ -25,8 +25,9 @@ struct PlanRequests {
   std::vector<Interval> others;
 };
 
-/// The plans that the options ask for. Code::Usage if a range names no size of the model's inputs,
-/// or leaves no size for its plan.
+/// The plans that the options ask for. Code::Usage if a range names no size of the model's inputs
+/// or leaves no size for its plan, if there are more than package::kMostPlans, or if a plan shares
+/// sizes with one before it that becomes the plan for all other sizes.
 Result<PlanRequests> requested_plans(const graph::Graph& g, const PlanChoice& choice);
 
 /// The plans that the compiler would like: those for one row and for few rows of a model that

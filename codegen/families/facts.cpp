@@ -120,6 +120,14 @@ Status check_facts(const DecoderFacts& f, const std::string& path) {
     return {Code::InvalidModel, path + ": " + std::to_string(f.kv_heads) +
                                     " heads of keys do not divide the " + std::to_string(f.heads) +
                                     " heads"};
+  const auto is_finite = [](float v) { return std::isfinite(v); };
+  for (const Rotary* r : {&f.rotary, &f.windowed_rotary}) {
+    if (std::ranges::all_of(r->frequencies, is_finite) && is_finite(r->magnitude)) continue;
+    return {Code::InvalidModel,
+            path +
+                ": a frequency or the magnitude of the rotary positions is infinite or not a "
+                "number; check the base, the factors and the contexts of their scaling"};
+  }
   if (!(f.epsilon >= 0) || !std::isfinite(f.score_scale) || f.window < 0)
     return {Code::InvalidModel, path +
                                     ": the epsilon of norms, the scale of scores or the window "

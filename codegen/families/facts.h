@@ -27,7 +27,8 @@ void scale_bands(std::vector<float>& frequencies, const BandScaling& scaling);
 
 /// Whether the layer has a window in models that do not say it themselves.
 bool has_window(Windows windows, int64_t layer);
-/// Checks that sizes are positive and fit each other, and bounds them.
+/// Checks that sizes are positive and fit each other, bounds them, and checks that what rotary
+/// positions are computed from is finite.
 Status check_facts(const DecoderFacts& facts, const std::string& path);
 
 }  // namespace reprise::families

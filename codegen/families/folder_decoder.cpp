@@ -101,6 +101,8 @@ Result<Rotary> rotary_of(const std::optional<Json>& scaling, double base, int64_
     RP_ASSIGN(bands.low, scaling->number_or("low_freq_factor", 1));
     RP_ASSIGN(bands.high, scaling->number_or("high_freq_factor", 4));
     RP_ASSIGN(bands.context, scaling->number_or("original_max_position_embeddings", 8192));
+    if (!(bands.high > bands.low))
+      return scaling->error("must have a high_freq_factor above its low_freq_factor");
     Rotary out{frequencies(given, size), 1};
     scale_bands(out.frequencies, bands);
     return out;

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "codegen/formats/aligned.h"
+
 namespace reprise::families {
 
 using builder::kOmitted;
@@ -109,8 +111,9 @@ Matrices::Value Matrices::float_columns_of(const StoredTensor& t, const StoredRo
       n_.fail(fits.with_context(d_.path + ": tensor '" + t.name + "'"));
       return kOmitted;
     }
-    v = n_.constant(name, HostTensor::borrow(float_dtype(t.type), {stored.rows, stored.columns},
-                                             stored.bytes, t.owner));
+    v = n_.constant(name,
+                    formats::aligned_tensor(float_dtype(t.type), {stored.rows, stored.columns},
+                                            stored.bytes, t.owner));
   } else {
     auto floats = formats::dequantized(stored);
     if (!floats.ok()) {

@@ -95,7 +95,8 @@ class GgufValue {
   size_t size() const { return count_; }
 
   /// Item `index` of an array, or the value itself with index 0. Nothing if the index or the kind
-  /// is wrong; integers of every width and sign are integers, and all but texts are numbers.
+  /// is wrong; integers of every width and sign are integers, and integers and floats are
+  /// numbers.
   std::optional<std::string_view> text(size_t index = 0) const;
   std::optional<int64_t> integer(size_t index = 0) const;
   std::optional<double> number(size_t index = 0) const;

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "codegen/formats/aligned.h"
 #include "codegen/formats/json.h"
 #include "runtime/platform/file.h"
 #include "runtime/platform/path.h"
@@ -94,8 +95,8 @@ Result<HostTensor> tensor_of(const Json& member, std::span<const std::byte> data
                          describe(known->second, dims));
   place.begin = static_cast<uint64_t>(ends[0]);
   place.end = static_cast<uint64_t>(ends[1]);
-  return HostTensor::borrow(known->second, std::move(dims),
-                            data.subspan(static_cast<size_t>(ends[0]), bytes), owner);
+  return aligned_tensor(known->second, std::move(dims),
+                        data.subspan(static_cast<size_t>(ends[0]), bytes), owner);
 }
 
 }  // namespace

@@ -38,6 +38,8 @@ class Sampling {
   Status refuse(const std::string& why) const {
     return {Code::Usage, "--sample " + o_.output + ": " + why};
   }
+  /// Code::Usage if the model has an input or output of that name.
+  Status check_free(const std::string& name) const;
   Result<ValueId> add_node(graph::NodeSpec n, const std::string& result);
   Result<ValueId> logits(size_t output);
   /// An input of the package. With a fixed shape, runs may leave it out.
@@ -47,9 +49,11 @@ class Sampling {
   Result<ValueId> state(const std::string& name, std::vector<int64_t> dims, double first);
   Status add_next_step();
   Status add_next_recent(ValueId ids);
-  void add_output(ValueId v, const std::string& name) {
+  Status add_output(ValueId v, const std::string& name) {
+    RP_TRY(check_free(name));
     g_.add_output(v);
     g_.output_names.push_back(name);
+    return {};
   }
 
   Graph& g_;
@@ -58,6 +62,14 @@ class Sampling {
   std::vector<ValueId> inputs_;  // of SampleTokens
   Expr rows_, tokens_;
 };
+
+Status Sampling::check_free(const std::string& name) const {
+  if (std::ranges::any_of(g_.inputs, [&](ValueId v) { return g_.value(v).name == name; }))
+    return refuse("the model has an input '" + name + "'");
+  if (std::ranges::find(g_.output_names, name) != g_.output_names.end())
+    return refuse("the model has an output '" + name + "'");
+  return {};
+}
 
 Result<ValueId> Sampling::add_node(graph::NodeSpec n, const std::string& result) {
   const ValueId v = g_.add_unknown(result);
@@ -88,8 +100,7 @@ Result<ValueId> Sampling::logits(size_t output) {
 }
 
 Result<ValueId> Sampling::input(const std::string& name, DType t, Shape shape, double fallback) {
-  const auto taken = [&](ValueId v) { return g_.value(v).name == name; };
-  if (std::ranges::any_of(g_.inputs, taken)) return refuse("the model has an input '" + name + "'");
+  RP_TRY(check_free(name));
   const ValueId v = g_.add_value(name, t, shape);
   g_.inputs.push_back(v);
   if (is_static(shape))
@@ -128,6 +139,7 @@ Status Sampling::add_vectors() {
 }
 
 Result<ValueId> Sampling::state(const std::string& name, std::vector<int64_t> dims, double first) {
+  RP_TRY(check_free(name));
   const ValueId v = g_.add_value(name, DType::I32, ops::shape_of(dims));
   g_.inputs.push_back(v);
   options_.states.push_back({name, name + ".next", filled(DType::I32, std::move(dims), first)});
@@ -138,8 +150,7 @@ Status Sampling::add_next_step() {
   graph::NodeSpec next = ops::sum_node();
   next.inputs = {inputs_[ops::kStep], g_.add_constant("sampling.one", filled(DType::I32, {1}, 1))};
   RP_ASSIGN(const ValueId v, add_node(std::move(next), std::string(kStep) + ".next"));
-  add_output(v, std::string(kStep) + ".next");
-  return {};
+  return add_output(v, std::string(kStep) + ".next");
 }
 
 /// Without the oldest ids, and with the new ones.
@@ -152,8 +163,7 @@ Status Sampling::add_next_recent(ValueId ids) {
   kept.name = "sampling.kept";
   g_.add_node(std::move(kept));
   RP_ASSIGN(const ValueId v, add_node(std::move(next), std::string(kRecent) + ".next"));
-  add_output(v, std::string(kRecent) + ".next");
-  return {};
+  return add_output(v, std::string(kRecent) + ".next");
 }
 
 Status Sampling::add() {
@@ -184,8 +194,9 @@ Status Sampling::add() {
     RP_ASSIGN(result, add_node(std::move(wide), kIds));
   }
   if (o_.keeps_logits) {
-    add_output(result, kIds);
+    RP_TRY(add_output(result, kIds));
   } else {
+    if (o_.output != kIds) RP_TRY(check_free(kIds));
     std::vector<ValueId> outputs = g_.outputs.list();
     outputs[output] = result;
     g_.set_outputs(std::move(outputs));

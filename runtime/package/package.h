@@ -66,6 +66,9 @@ struct SizedPlan : CompiledPlan {
   std::string why;                  // there is this plan, for people
 };
 
+/// The most plans for some sizes that a variant has. Readers refuse more.
+inline constexpr size_t kMostPlans = 64;
+
 /// "sequence=2..16"
 std::string describe_sizes(const std::string& name, int64_t min, int64_t max);
 /// "batch=1, sequence=2..16"

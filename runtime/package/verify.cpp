@@ -216,8 +216,6 @@ Status check_probes(const CompiledPlan& v) {
   return {};
 }
 
-constexpr size_t kMostPlans = 64;
-
 /// Checks the sizes that a plan serves: each symbol is that of an input's dim, so that it has its
 /// value before a run chooses its plan.
 Status check_sizes(const SizedPlan& s, const plan::Interface& io) {

@@ -14,6 +14,7 @@
 #include "codegen/compile/compiler.h"
 #include "codegen/families/decoder_graph.h"
 #include "codegen/formats/safetensors.h"
+#include "tests/support/gguf_writer.h"
 #include "tests/support/paths.h"
 
 namespace reprise {
@@ -186,6 +187,48 @@ TEST(Decoders, GoOnFromPositionsThatAreKept) {
   ASSERT_TRUE(session.restart().ok());
   EXPECT_EQ(session.length(), 0);
   EXPECT_EQ(logits({3, 17, 5, 9}), first);
+}
+
+TEST(Decoders, RotaryPositionsThatAreNotFiniteAreErrors) {
+  const test::TempDir dir;
+  fs::copy_file(data_dir() / "llama/model.safetensors", dir / "model.safetensors");
+  const std::string config = test::read_file(data_dir() / "llama/config.json");
+  const std::string standard = R"("rope_type": "default")";
+  const auto error_of = [&](const std::string& scaling) {
+    std::string changed = config;
+    const size_t at = changed.find(standard);
+    test::write_file(dir / "config.json", changed.replace(at, standard.size(), scaling));
+    return families::open_decoder(dir.path().string()).status().message();
+  };
+  const std::string longrope = R"("rope_type": "longrope", "short_factor": )";
+  const std::string bands = R"("rope_type": "llama3", "factor": 8, "low_freq_factor": )";
+  EXPECT_EQ(error_of(longrope + "[1, 1, 1, 2]"), "");
+  EXPECT_EQ(error_of(bands + "1"), "");
+  const std::string why = "infinite or not a number";
+  EXPECT_NE(error_of(longrope + "[0, 1, 1, 1]").find(why), std::string::npos);
+  EXPECT_NE(error_of(longrope + R"([1, 1, 1, 1], "original_max_position_embeddings": 1)").find(why),
+            std::string::npos);
+  EXPECT_NE(error_of(R"("rope_type": "linear", "factor": 0)").find(why), std::string::npos);
+  EXPECT_NE(error_of(R"("rope_type": "llama3", "factor": 0)").find(why), std::string::npos);
+  EXPECT_NE(error_of(bands + "4").find("high_freq_factor"), std::string::npos);
+}
+
+TEST(Decoders, FactorsOfGgufThatAreZeroAreErrors) {
+  const test::TempDir dir;
+  const auto error_of = [&](float factor) {
+    test::GgufWriter w;
+    w.text("general.architecture", "llama").u32("llama.block_count", 1);
+    w.u32("llama.embedding_length", 4).u32("llama.feed_forward_length", 4);
+    w.u32("llama.context_length", 8).u32("llama.attention.head_count", 1);
+    w.f32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    w.tensor("token_embd.weight", {4, 2}, 0, std::string(32, '\0'));
+    const auto raw = [](float v) { return test::GgufWriter::raw(v); };
+    w.tensor("rope_freqs.weight", {2}, 0, raw(1) + raw(factor));
+    test::write_file(dir / "m.gguf", w.bytes());
+    return families::open_decoder((dir / "m.gguf").string()).status().message();
+  };
+  EXPECT_EQ(error_of(2), "");
+  EXPECT_NE(error_of(0).find("infinite or not a number"), std::string::npos);
 }
 
 TEST(Decoders, FoldersWithoutWhatTheyNeedAreErrors) {

@@ -1,6 +1,8 @@
 // Files in the format safetensors: what is read, and how each kind of damage is refused.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "codegen/formats/safetensors.h"
 #include "tests/support/paths.h"
 
@@ -33,6 +35,23 @@ TEST(SafetensorsFile, HasItsTensors) {
   EXPECT_EQ(f->tensors()[1].tensor.dtype(), DType::BF16);
   EXPECT_EQ(static_cast<char>(f->tensors()[1].tensor.bytes().back()), 'f');
   EXPECT_EQ(f->tensors()[2].tensor.count(), 0);
+}
+
+TEST(SafetensorsFile, TensorsAtOddBytesAreCopied) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                             R"("b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]},)"
+                             R"("c":{"dtype":"F32","shape":[1],"data_offsets":[6,10]}})";
+  const float one = 1.5F;
+  std::string data(10, '\0');
+  std::memcpy(&data[1], &one, sizeof one);
+  std::memcpy(&data[6], &one, sizeof one);
+  const auto f = parse_file(file_of(header, data));
+  ASSERT_TRUE(f.ok()) << f.status().message();
+  for (const size_t i : {1, 2}) {
+    const HostTensor& t = f->tensors()[i].tensor;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(t.bytes().data()) % sizeof(float), 0U);
+    EXPECT_EQ(*t.data<float>(), one);
+  }
 }
 
 TEST(SafetensorsFile, EveryPrefixIsAnError) {

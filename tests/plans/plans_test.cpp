@@ -8,6 +8,7 @@
 
 #include "backends/registry.h"
 #include "codegen/compile/compiler.h"
+#include "codegen/compile/plan_requests.h"
 #include "runtime/session/session.h"
 #include "tests/support/paths.h"
 #include "tests/support/tensors.h"
@@ -413,6 +414,12 @@ TEST(Plans, OptionsThatFitNothingAreRefused) {
   refuses({"length=1"}, "the sizes that its inputs decide are 'batch', 'seq'");
   refuses({"seq=1..4", "seq=2"}, "no size is left for it after --plan seq=1..4");
   refuses({"auto", "seq=1"}, "stands alone");
+  refuses({"seq=17..", "seq=2..64"}, "serves some of these sizes, and sessions try it last");
+  refuses({"seq=17..", "batch=1"}, "serves some of these sizes, and sessions try it last");
+  std::vector<std::string> many;
+  many.reserve(package::kMostPlans + 1);
+  for (size_t i = 0; i <= package::kMostPlans; ++i) many.push_back("seq=" + std::to_string(i + 1));
+  refuses(many, "at most 64");
   CompileOptions chosen;
   chosen.choose_schedule = [](const ScheduleSite&) { return size_t{0}; };
   EXPECT_EQ(compiled(kMlp, {"seq=1"}, chosen).status().code(), Code::Usage);
@@ -456,6 +463,33 @@ TEST(Plans, OnlyModelsThatGenerateGetThemByThemselves) {
     EXPECT_NE(plan.why.find("times faster there than plan 0"), std::string::npos) << plan.why;
   EXPECT_TRUE(plans_of(**mlp).empty());
   EXPECT_TRUE(plans_of(**none).empty());
+}
+
+TEST(Plans, TheLengthIsThatOfNewRowsWhereverTheCacheIs) {
+  std::string text = wide_layer();
+  const size_t at = text.find("input x"), end = text.find('\n', at) + 1;
+  const std::string x = text.substr(at, end - at);
+  text.erase(at, x.size()).insert(text.find("input w"), x);
+  const auto layer = compiled(text.c_str(), {});
+  ASSERT_TRUE(layer.ok()) << layer.status().message();
+  ASSERT_FALSE(plans_of(**layer).empty());
+  EXPECT_EQ(plans_of(**layer).front(), "seq=1");
+}
+
+TEST(Plans, PlansOfOtherSizesMayFollowAnOpenOne) {
+  const auto p = compiled(kMlp, {"seq=17..", "seq=2..16"});
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  EXPECT_EQ(plans_of(**p), std::vector<std::string>{"seq=2..16"});
+}
+
+TEST(Plans, SizesAtTheEndOfTheIntegersDoNotOverflow) {
+  auto g = model(kMlp);
+  for (Symbol& s : g->symbols) s.divisor = 8;
+  const auto choice = parse_plans({"seq=9223372036854775807"});
+  ASSERT_TRUE(choice.ok());
+  const auto plans = requested_plans(*g, *choice);
+  ASSERT_FALSE(plans.ok());
+  EXPECT_NE(plans.status().message().find("takes no size"), std::string::npos);
 }
 
 TEST(Plans, LimitsOfSizesEndThem) {

@@ -230,6 +230,22 @@ TEST(SampleOption, Refusals) {
   EXPECT_NE(compiled(options).status().message().find("it has logits"), std::string::npos);
 }
 
+TEST(SampleOption, NamesOfTheModelAreRefused) {
+  const auto refusal = [](const std::string& lines, const std::string& option) {
+    auto g = graph::parse("graph names\ninput logits0: float32[1,8]\n" + lines +
+                          "logits = Relu(logits0) @14\noutput logits\n");
+    EXPECT_TRUE(g.ok()) << g.status().message();
+    return g.ok() ? compile(*std::move(g), sampling(option)).status().message() : "";
+  };
+  const std::string ids = "sampled_ids = Relu(logits0) @14\noutput sampled_ids\n";
+  EXPECT_EQ(refusal("", "logits,only"), "");
+  for (const char* option : {"logits", "logits,only"})
+    EXPECT_NE(refusal(ids, option).find("has an output 'sampled_ids'"), std::string::npos);
+  EXPECT_EQ(refusal(ids, "sampled_ids,only").find("an output 'sampled_ids'"), std::string::npos);
+  const std::string step = "input sampling.step: int32[1]\n";
+  EXPECT_NE(refusal(step, "logits").find("has an input 'sampling.step'"), std::string::npos);
+}
+
 /// 50 steps, of which each reads the id that the one before it has left on the device. The host
 /// reads nothing before the end, and each step is one submission.
 TEST(SampleOption, IdsStayOnTheDevice) {
