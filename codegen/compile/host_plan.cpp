@@ -78,8 +78,7 @@ Shape shape_of(const plan::StateSlot& state, plan::BufferKind kind, bool rows_fi
   const Expr& length = state.shape[axis];
   if (kind == plan::BufferKind::NewRows) return state.rows_first(state.length_after - length);
   if (kind == plan::BufferKind::AllRows) return state.rows_first(state.length_after);
-  if (kind == plan::BufferKind::State)
-    return rows_first ? state.rows_first(length) : state.shape;
+  if (kind == plan::BufferKind::State) return rows_first ? state.rows_first(length) : state.shape;
   Shape next = state.shape;
   next[axis] = state.length_after;
   return next;
@@ -89,8 +88,8 @@ Shape shape_of(const plan::StateSlot& state, plan::BufferKind kind, bool rows_fi
 
 void adopt_interface(const plan::Interface& io, plan::Plan& p) {
   using Kind = plan::BufferKind;
-  const bool rows_first = std::ranges::any_of(
-      p.buffers, [](const plan::Buffer& b) { return b.kind == Kind::NewRows; });
+  const bool rows_first =
+      std::ranges::any_of(p.buffers, [](const plan::Buffer& b) { return b.kind == Kind::NewRows; });
   for (plan::Buffer& b : p.buffers) {
     const auto index = static_cast<size_t>(b.index);
     if (b.kind == Kind::Input) b.shape = io.inputs[index].shape;
