@@ -124,10 +124,6 @@ bool is_tuned(const CommonOptions& options) {
   return options.mode.starts_with("max-autotune");
 }
 
-}  // namespace
-
-namespace {
-
 /// What sessions keep, and which part of the outputs is wanted.
 void add_states(CLI::App& command, CommonOptions& o) {
   command

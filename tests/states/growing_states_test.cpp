@@ -573,6 +573,8 @@ TEST_F(GrowingStates, MustBeRecognised) {
 input x: float32[n,3]
 input past: float32[p,3]
 present: float32[p + n,3] = Concat<axis=0>(past, x) @13
+y: float32[p + n,3] = Neg(present) @13
+output y
 output present
 )");
   ASSERT_TRUE(g.ok());
