@@ -99,13 +99,6 @@ GemmSize convolution(double pixels, double channels) {
   return s;
 }
 
-/// The same in fp16 with a constant weight, which is copied.
-GemmSize half_convolution(double pixels, double channels) {
-  GemmSize s = constant(half(convolution(pixels, channels)));
-  s.b_copies = {false, 8};
-  return s;
-}
-
 GemmSize dynamic(GemmSize size) {
   size.dynamic = true;
   return size;
@@ -145,10 +138,6 @@ TEST(Schedules, Choice) {
        "shared tile 16x32 in 4 slices"},
       {"few tiles, long sum, constant size, GPU", constant(size_of(16, 64, 4096)), Predicate{},
        "shared tile 16x32 in 4 slices, K split in 8"},
-      {"convolution, few pixels, long sum", half_convolution(49, 512), ampere(),
-       "cooperative matrix tile 64x64x16, K split in 4"},
-      {"convolution, many pixels", half_convolution(3136, 64), ampere(),
-       "cooperative matrix tile 64x64x16"},
       {"few rows, GPU", size_of(16, 8192, 1024), Predicate{}, "shared tile 16x64 in 2 slices"},
       {"matrix units", half(size_of(512, 512, 512)), matrices(32, {16, 16, 16}),
        "cooperative matrix tile 128x64x16"},
