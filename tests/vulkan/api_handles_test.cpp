@@ -54,9 +54,60 @@ class SlowSession final : public Session {
     return std::vector<HostTensor>{};
   }
   Status write_states(std::span<const size_t>, std::span<const HostTensor>) override { return {}; }
-  Result<std::vector<StateRows>> change_rows(std::span<const size_t> /*which*/,
-                                             RowChange /*change*/, int64_t /*rows*/) override {
+  Result<std::vector<StateRows>> change_rows(std::span<const size_t>, RowChange, int64_t) override {
     return std::vector<StateRows>();
+  }
+
+ private:
+  Gate& gate_;
+  package::Package package_;
+  plan::Interface io_;
+  plan::Plan plan_;
+  std::string name_ = "slow";
+  std::vector<std::string> notes_;
+};
+
+TEST(ApiHandles, ASessionMayBeFreedWhileItRuns) {
+  SlowSession::Gate gate;
+  auto slow =
+      std::make_shared<reprise_session>(std::make_shared<package::Package>(), SessionOptions());
+  slow->put(std::make_shared<SlowSession>(gate));
+  auto* session = capi::make_handle(std::move(slow));
+  reprise_results* results = nullptr;
+  reprise_status status = REPRISE_INTERNAL;
+  std::thread runner([&] {
+    status = reprise_session_run(session, nullptr, 0, nullptr, 0, &results, nullptr, nullptr);
+  });
+  gate.wait(&SlowSession::Gate::running);
+  reprise_session_free(session);
+  EXPECT_FALSE(gate.destroyed);
+  gate.set(&SlowSession::Gate::released);
+  runner.join();
+  EXPECT_EQ(status, REPRISE_OK);
+  EXPECT_TRUE(gate.destroyed);
+  reprise_tensor t = REPRISE_TENSOR_INIT;
+  EXPECT_EQ(reprise_results_get(results, 0, &t, nullptr), REPRISE_OK);
+  EXPECT_EQ(*static_cast<const float*>(t.data), 7.0F);
+  reprise_results_free(results);
+}
+
+TEST(ApiHandles, StructsOfOtherVersions) {
+  // A struct that grew twice, from 16 and 24 bytes to 32.
+  const std::array<size_t, 2> ends{16, 24};
+  const auto check = [&](const std::array<uint64_t, 6>& given) {
+    return capi::check_struct(given.data(), given[0], 32, ends, "reprise_thing");
+  };
+  for (const uint64_t size : {16, 24, 32, 40, 48})
+    EXPECT_TRUE(check({size, 1, 1, 1, 0, 0}).ok()) << size;
+  for (const auto& [size, message] :
+       std::vector<std::pair<uint64_t, std::string>>{{0, "REPRISE_..._INIT"},
+                                                     {8, "not that of any version"},
+                                                     {20, "not that of any version"},
+                                                     {33, "implausible"},
+                                                     {uint64_t{1} << 40, "implausible"}}) {
+    const Status s = check({size, 0, 0, 0, 0, 0});
+    EXPECT_EQ(s.code(), Code::Usage) << size;
+    EXPECT_NE(s.message().find(message), std::string::npos) << s.message();
   }
   const Status unknown = check({40, 0, 0, 0, 7, 0});
   EXPECT_NE(unknown.message().find("later version"), std::string::npos) << unknown.message();
