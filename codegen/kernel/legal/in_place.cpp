@@ -27,8 +27,9 @@ bool is_index_op(const Inst& inst) {
       return true;
     case Op::Scalar: {
       // Others, such as min, may give the index of one element to several invocations.
-      static constexpr ScalarOp kExact[] = {ScalarOp::Add, ScalarOp::Sub,  ScalarOp::Mul,
-                                            ScalarOp::Rem, ScalarOp::IDiv, ScalarOp::IRem};
+      static constexpr ScalarOp kExact[] = {ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul,
+                                            ScalarOp::Div, ScalarOp::Rem, ScalarOp::IDiv,
+                                            ScalarOp::IRem};
       return std::ranges::find(kExact, static_cast<ScalarOp>(inst.imm)) != std::end(kExact);
     }
     default:
@@ -60,6 +61,7 @@ std::optional<Interval> range_of(const Kernel& k, Val v) {
     case ScalarOp::Mul:
       r = {a->min * b->min, a->max * b->max};
       break;
+    case ScalarOp::Div:
     case ScalarOp::IDiv:
       if (b->min == 0) return std::nullopt;
       r = {a->min / b->max, a->max / b->min};
