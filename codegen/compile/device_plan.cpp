@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <ranges>
 
 #include "codegen/compile/host_plan.h"
 #include "codegen/compile/kernel_table.h"
@@ -207,10 +206,10 @@ class DevicePlanBuilder {
   /// Notes the forms of the weights for the plans for other sizes.
   void keep_forms() {
     auto& forms = (*context_.forms)[target_.name];
-    for (const auto& [value, packing] : buffers_.packings()) {
-      const auto [first, last] = forms.equal_range(value);
-      const auto known = std::ranges::subrange(first, last) | std::views::values;
-      if (std::ranges::find(known, packing) == known.end()) forms.emplace(value, packing);
+    for (const auto& made : buffers_.packings()) {
+      const auto [first, last] = forms.equal_range(made.first);
+      if (std::none_of(first, last, [&](const auto& f) { return f.second == made.second; }))
+        forms.insert(made);
     }
   }
 
