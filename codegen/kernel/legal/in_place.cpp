@@ -11,6 +11,7 @@
 #include <set>
 
 #include "codegen/kernel/ir/scalar_eval.h"
+#include "runtime/expr/expr.h"
 
 namespace reprise::kernel {
 
