@@ -22,13 +22,17 @@ struct KeptPackage {
   reprise::Result<reprise::Package> open(const Compile& compile) const {
     reprise::Result<reprise::Package> kept = open_kept();
     if (kept || !can_compile(kept.error())) return kept;
-    const Options options(*this);
+    Options options(*this);
     reprise::Result<reprise::Package> compiled = compile(model, &options.raw);
     if (compiled) keep(*compiled);
     return compiled;
   }
   /// Does that with a model in a file of ONNX.
-  reprise::Result<reprise::Package> open() const { return open(reprise::compile_file); }
+  reprise::Result<reprise::Package> open() const {
+    return open([](const std::string& path, const reprise_compile_options* options) {
+      return reprise::compile_file(path, options);
+    });
+  }
 
  private:
   struct Options {
