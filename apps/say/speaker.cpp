@@ -1,6 +1,5 @@
 #include "apps/say/speaker.h"
 
-#include <algorithm>
 #include <array>
 #include <string>
 

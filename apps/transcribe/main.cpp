@@ -1,5 +1,6 @@
 // reprise-transcribe: writes down what is said in a recording, with Whisper. It is a sample of a
 // model that is built without an ONNX file, and of caches that stay on the device.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>

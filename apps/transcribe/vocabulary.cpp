@@ -67,6 +67,8 @@ Result<Vocabulary> Vocabulary::read(const std::string& tokens, const std::string
       return Error{REPRISE_INVALID_INPUT, tokens + " is not Whisper's: it lacks " + name};
     *id = found->second;
   }
+  if (v.no_timestamps < 1 || v.first_time <= v.no_timestamps)
+    return Error{REPRISE_INVALID_INPUT, tokens + " is not Whisper's: times come last"};
   v.no_speech = v.no_timestamps - 1;  // <|nocaptions|> or <|nospeech|>
   const bool knows_languages =
       static_cast<int64_t>(v.tokens_.size()) - v.first_time == 1501 && v.end == 50257;

@@ -147,6 +147,10 @@ Vocabulary small_vocabulary() {
   EXPECT_TRUE(v) << v.error().message;
   test::write_file(dir / "config.json", R"({"suppress_ids": [400]})");
   EXPECT_FALSE(Vocabulary::read(dir / "vocabulary.txt", dir / "config.json"));
+  test::write_file(dir / "config.json", "{}");
+  test::write_file(dir / "vocabulary.txt",
+                   "<|notimestamps|>\n<|0.00|>\n<|endoftext|>\n<|startoftranscript|>\n");
+  EXPECT_FALSE(Vocabulary::read(dir / "vocabulary.txt", dir / "config.json")) << "wrong order";
   test::write_file(dir / "vocabulary.txt", "a\nb\n");
   EXPECT_FALSE(Vocabulary::read(dir / "vocabulary.txt", dir / "config.json"));
   return *v;
