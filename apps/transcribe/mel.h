@@ -1,6 +1,7 @@
 // The constants of log-mel spectrograms, which kernels of the model compute.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
