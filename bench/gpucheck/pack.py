@@ -19,8 +19,10 @@ BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
 # Libraries that stand for a driver or a compiler in the tests.
 STAND_INS = ("lib/cuda-partial", "lib/fake-nvrtc")
 SCRIPTS = ("tools/gpu-check", "tools/common.sh", "bench/gpucheck", "bench/peerbench", "bench/gpu")
-# The folder of compiled kernels in a pack.
+# The folder of compiled kernels in a pack, and that of a build, from which the next pack takes them.
 CACHE = "cache"
+KEPT = "gpu-check-kernels"
+IMAGE = ".cudaimage"
 # Small models first. The names are those that the benches use.
 WANTED = ("linear_ln_gelu", "mnist", "vit", "bert", "resnet18")
 
@@ -140,16 +142,27 @@ class Cases:
     quick: bool = False  # the small ones
 
 
-def compile_cases(target: Path, models: Path, cases: Cases) -> None:
-    """Compiles the kernels of all cases into the packed folder."""
-    environment = {**cases.environment, "XDG_CACHE_HOME": str(target / CACHE)}
+def compile_cases(build: Path, target: Path, models: Path, cases: Cases) -> None:
+    """Compiles the kernels of all cases and of the schedules that a run tries, and packs them.
+
+    The build folder keeps them, so the next pack compiles only those that have changed.
+    """
+    kept = build / KEPT
+    kept.mkdir(exist_ok=True)
+    start = kept / "started"
+    start.touch()
+    environment = {**cases.environment, "XDG_CACHE_HOME": str(kept)}
     bench = [target / "bin" / "reprise_gpubench", "--models", models, "--compile-only", cases.arch]
-    for more in ([], ["--tune", "--group", "matmul,attention,conv,softmax"]):
+    for more in ([], ["--tune"]):
         command = [str(word) for word in [*bench, *more, *(["--quick"] if cases.quick else [])]]
         done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             said = done.stderr.strip()[-600:]
             raise PackError(f"the cases do not compile for {cases.arch}: {said}")
+    # An image that was found or made has a new time. Texts are for profilers; a run writes them again.
+    for image in kept.rglob("*" + IMAGE):
+        if image.stat().st_mtime >= start.stat().st_mtime:
+            copy(image, target / CACHE / image.relative_to(kept))
 
 
 def pack(
@@ -188,7 +201,7 @@ def pack(
     start.chmod(0o755)
     (target / "commit.json").write_text(json.dumps(facts.git_commit(root)) + "\n")
     if cases:
-        compile_cases(target, models, cases)
+        compile_cases(build, target, models, cases)
         record_primitives(build, target, cases.arch, cases.environment)
     size = size_of(target)
     if size > limit:
@@ -196,6 +209,7 @@ def pack(
             f"{target} is {mib(size)} without tests and models, more than the limit of {mib(limit)}: "
             "raise --pack-limit, or pack fewer compiled kernels (--quick, --pack-arch none)"
         )
-    left_out = pack_tests(build, target, limit - size, tests)
-    left_out += pack_models(models, target / "models", limit - size_of(target), names)
+    # In the order of a check: models are measured before tests run.
+    left_out = pack_models(models, target / "models", limit - size, names)
+    left_out += pack_tests(build, target, limit - size_of(target), tests)
     return {"bytes": size_of(target), "left_out": left_out}
