@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <ranges>
 
 #include "codegen/compile/host_plan.h"
 #include "codegen/compile/kernel_table.h"
@@ -208,8 +209,8 @@ class DevicePlanBuilder {
     auto& forms = (*context_.forms)[target_.name];
     for (const auto& [value, packing] : buffers_.packings()) {
       const auto [first, last] = forms.equal_range(value);
-      if (std::none_of(first, last, [&](const auto& f) { return f.second == packing; }))
-        forms.emplace(value, packing);
+      const auto known = std::ranges::subrange(first, last) | std::views::values;
+      if (std::ranges::find(known, packing) == known.end()) forms.emplace(value, packing);
     }
   }
 
