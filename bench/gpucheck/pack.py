@@ -1,5 +1,6 @@
 """Packs everything for a machine without our dependencies: programs, their libraries, test data."""
 
+import gzip
 import json
 import re
 import shutil
@@ -16,6 +17,8 @@ RECORDER = "reprise_record_primitives"
 TESTS = ("test_backends", "test_cuda", "reprise_fuzz", "test_nvrtc")
 # Every system that can run our programs has these libraries in the same or a newer version.
 BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
+# A larger library, such as ICU's data, is packed compressed; the first run unpacks it.
+LARGE_LIBRARY = 8 << 20
 # Libraries that stand for a driver or a compiler in the tests.
 STAND_INS = ("lib/cuda-partial", "lib/fake-nvrtc")
 SCRIPTS = ("tools/gpu-check", "tools/common.sh", "bench/gpucheck", "bench/peerbench", "bench/gpu")
@@ -83,6 +86,18 @@ def pack_program(source: Path, target: Path) -> list[Path]:
     return libraries(source)
 
 
+def compressed(library: Path) -> Path:
+    return library.with_name(library.name + ".gz")
+
+
+def copy_library(source: Path, target: Path) -> None:
+    if source.resolve().stat().st_size <= LARGE_LIBRARY:
+        copy(source, target)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        compressed(target).write_bytes(gzip.compress(source.read_bytes()))
+
+
 def mib(size: int) -> str:
     return f"{size / (1 << 20):.1f} MiB"
 
@@ -95,14 +110,19 @@ def pack_tests(build: Path, target: Path, room: int, names: tuple[str, ...]) -> 
         if not source.is_file():
             left_out.append(f"{name}: it was not built")
             continue
-        new = {path for path in pack_program(source, packed) if not (target / "lib" / path.name).exists()}
+        new = {
+            path
+            for path in pack_program(source, packed)
+            for there in (target / "lib" / path.name,)
+            if not there.exists() and not compressed(there).exists()
+        }
         size = size_of(packed) + sum(size_of(path.resolve()) for path in new)
         if size > room:
             packed.unlink()
             left_out.append(f"{name}: {mib(size)}, {mib(room)} are left")
             continue
         for library in sorted(new):
-            copy(library, target / "lib" / library.name)
+            copy_library(library, target / "lib" / library.name)
         room -= size
     return left_out
 
@@ -187,7 +207,7 @@ def pack(
         needed.update(pack_program(build / "bin" / name, target / "bin" / name))
     loader = vulkan_loader()
     for library in sorted(needed | ({loader} if loader else set())):
-        copy(library, target / "lib" / library.name)
+        copy_library(library, target / "lib" / library.name)
     for name in STAND_INS if tests else ():
         if (build / name).is_dir():
             copy(build / name, target / name)
@@ -196,6 +216,7 @@ def pack(
     start = target / "gpu-check"
     start.write_text(
         '#!/usr/bin/env bash\nhere=$(cd "$(dirname "$0")" && pwd)\n'
+        'for library in "$here"/lib/*.gz; do [ ! -f "$library" ] || gzip -d "$library" || exit 4; done\n'
         'exec "$here/tools/gpu-check" --build "$here" --models "$here/models" "$@"\n'
     )
     start.chmod(0o755)

@@ -419,6 +419,10 @@ class Packing(unittest.TestCase):
 
     def test_the_packed_folder_runs(self):
         self.pack(1 << 30, [])
+        large = self.at / "large.so"
+        large.write_bytes(b"x" * (pack.LARGE_LIBRARY + 1))
+        pack.copy_library(large, self.at / "out/lib/large.so")
+        self.assertLess((self.at / "out/lib/large.so.gz").stat().st_size, 1 << 20)
         done = subprocess.run(
             [self.at / "out/gpu-check", "--help"],
             check=False,
@@ -428,6 +432,7 @@ class Packing(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("--time-limit", done.stdout)
+        self.assertEqual((self.at / "out/lib/large.so").read_bytes(), large.read_bytes())
         commit = json.loads((self.at / "out/commit.json").read_text())
         self.assertEqual(facts.commit(ROOT, self.at / "out"), commit)
 
