@@ -55,9 +55,8 @@ Status Chat::fork() {
 
 Status Chat::select(size_t number) {
   if (number >= conversations_.size())
-    return {Code::Usage, "there are " + std::to_string(conversations_.size()) +
-                             " conversations, and " + std::to_string(number + 1) +
-                             " is none of them; /list shows them"};
+    return {Code::Usage,
+            "there is no conversation " + std::to_string(number + 1) + "; /list shows them"};
   selected_ = number;
   return {};
 }

@@ -10,7 +10,6 @@
 #include "apps/generate/text_file.h"
 #include "apps/reprise/command.h"
 #include "runtime/base/timing.h"
-#include "runtime/platform/path.h"
 
 namespace reprise::app {
 

@@ -144,12 +144,12 @@ TEST_F(ChatProgram, RetriesAndListensToTheSystem) {
 
 TEST_F(ChatProgram, SavesAndLoads) {
   const std::string file = path("talk.json");
-  const ProcessResult r = chat("/system be kind\nhello\nand more\n/save " + file + "\nyes\n");
+  const ProcessResult r = chat("hello\nand more\n/save " + file + "\nyes\n");
   ASSERT_EQ(r.status, 0) << r.err;
   const auto json = nlohmann::json::parse(test::read_file(file));
-  ASSERT_EQ(json["turns"].size(), 5U);
-  EXPECT_EQ(json["turns"][0]["role"], "system");
-  EXPECT_EQ(json["turns"][3]["content"], "and more");
+  ASSERT_EQ(json["turns"].size(), 4U);
+  EXPECT_EQ(json["turns"][1]["role"], "assistant");
+  EXPECT_EQ(json["turns"][2]["content"], "and more");
   const ProcessResult again = chat("/load " + file + "\nyes\n");
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(lines_of(again.out).back(), lines_of(r.out).back());
