@@ -116,6 +116,13 @@ except ImportError:
 
 @unittest.skipIf(uvicorn is None, "uvicorn is missing: tools/python installs it")
 class Server(unittest.TestCase):
+    folder: tempfile.TemporaryDirectory[str]
+    model: str
+    engine: Any
+    server: Any
+    port: int
+    thread: threading.Thread
+
     @classmethod
     def setUpClass(cls) -> None:
         from serving.api import Api
@@ -342,7 +349,7 @@ class Server(unittest.TestCase):
     def test_the_bench_prints_throughput_and_latency(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [sys.executable, APPS / "serve.py", "--bench", "--url"]
+                [sys.executable, str(APPS / "serve.py"), "--bench", "--url"]
                 + [f"http://127.0.0.1:{self.port}", "--clients", "32", "--requests", "40"]
                 + ["--tokens", "5", "--json", f"{folder}/bench.json"],
                 capture_output=True, text=True, check=False,
