@@ -54,7 +54,7 @@ def main() -> None:
         with torch.no_grad():
             for _ in range(given.rounds):
                 for way, run in runs.items():
-                    times[way].append(seconds(lambda run=run: run(x)))
+                    times[way].append(seconds(lambda run=run, x=x: run(x)))
         size = sum(p.nbytes for p in model.parameters()) / 1e6
         found = ", ".join(
             f"{w} {statistics.median(t) * 1e3:.2f} ms" for w, t in times.items()

@@ -133,7 +133,12 @@ template <>
 inline constexpr std::array kStructEnds<reprise_slot>{offsetof(reprise_slot, has_value)};
 template <>
 inline constexpr std::array kStructEnds<reprise_session_options>{
-    offsetof(reprise_session_options, arena)};
+    offsetof(reprise_session_options, arena), offsetof(reprise_session_options, max_recorded)};
+template <>
+inline constexpr std::array kStructEnds<reprise_run_stats>{offsetof(reprise_run_stats, plan)};
+template <>
+inline constexpr std::array kStructEnds<reprise_session_info>{
+    offsetof(reprise_session_info, plan_count)};
 
 inline Status missing(const char* what) {
   return {Code::Usage, std::string(what) + " is null"};

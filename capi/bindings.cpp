@@ -161,6 +161,7 @@ Status write_stats(const RunStats& measured, reprise_run_stats* stats) {
   out.total_us = measured.total_us;
   out.bytes_copied = measured.bytes_copied;
   out.longest_slice_us = measured.longest_slice_us;
+  out.plan = measured.plan;
   write_struct(out, stats);
   return {};
 }

@@ -72,6 +72,11 @@ constexpr reprise_functions kTable{
     reprise_package_metadata,
     reprise_vulkan_wanted_features,
     reprise_error_node,
+    reprise_session_state_rows,
+    reprise_session_truncate_states,
+    reprise_session_reserve_states,
+    reprise_session_limit_states,
+    reprise_session_write_state_tensor,
 };
 
 }  // namespace

@@ -12,6 +12,7 @@ Result<SessionOptions> to_options(const reprise_session_options* given,
                                       "reprise_session_options"));
   SessionOptions out;
   if (o.max_in_flight != 0) out.max_in_flight = o.max_in_flight;
+  if (o.max_recorded != 0) out.max_recorded = o.max_recorded;
   if (o.timeout_ms != 0) out.timeout_ns = std::min<uint64_t>(o.timeout_ms, 1U << 30) * 1'000'000;
   out.slice_ns = std::min<uint64_t>(o.slice_us, 1U << 30) * 1000;
   out.fullgraph = o.fullgraph != 0;
@@ -120,6 +121,7 @@ reprise_status reprise_session_get_info(const reprise_session* session, reprise_
     reprise_session_info out = REPRISE_SESSION_INFO_INIT;
     out.variant = opened.variant;
     out.notes = opened.notes;
+    if (const package::Variant* v = opened.session->compiled()) out.plan_count = v->plans.size();
     out.runs = stats.runs;
     out.recordings = stats.recordings;
     out.submits = stats.submits;

@@ -9,7 +9,10 @@ set(requirements
   libzstd-dev          header  zstd.h)
 if(REPRISE_TOOLS)
   list(APPEND requirements
-    libcli11-dev         header  CLI/CLI.hpp
+    libcli11-dev         header  CLI/CLI.hpp)
+endif()
+if(REPRISE_TOOLS OR REPRISE_COMPILER)
+  list(APPEND requirements
     nlohmann-json3-dev   header  nlohmann/json.hpp)
 endif()
 if(REPRISE_VULKAN)

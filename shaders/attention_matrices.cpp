@@ -67,33 +67,25 @@ class MatricesWriter {
     RP_ASSIGN(CopiedOperand values,
               copied(of.values(), {stages_, t_.keys * query_line_, value_line_, t_.keys, false}));
     const Value end = of.key_count();
+    StageRing ring(b_, t_.stages, stage_);
     const auto copy = [&](Value first, Value to) {
       keys.copy(first, end, to);
       values.copy(first, end, to);
       b_.copy_commit();
     };
     RP_TRY(begin_queries());
-    const int ahead = t_.stages - 1;
-    for (int i = 0; i < ahead; ++i) copy(b_.i32(i * t_.keys), b_.i32(i * stage_));
-    // Where the stage lies that is multiplied, and the one that is filled: the stage before it.
-    const int oldest = b_.local("oldest", {Ty::I32, 1}), newest = b_.local("newest", {Ty::I32, 1});
-    b_.local_store(oldest, b_.i32(0));
-    b_.local_store(newest, b_.i32(ahead * stage_));
-    b_.copy_wait(static_cast<uint32_t>(ahead));
+    ring.fill([&](int i, Value to) { copy(b_.i32(i * t_.keys), to); });
+    b_.copy_wait(static_cast<uint32_t>(ring.ahead()));
     b_.barrier();
     if (holds_queries())
       for (int d = 0; d < depth_ / kSide; ++d) load_queries(d);
     RP_TRY(of.blocks(t_.keys, [&](Value first) -> Status {
-      b_.copy_wait(static_cast<uint32_t>(t_.stages - 2));
-      b_.barrier();
-      const Value from = b_.local_load(oldest), to = b_.local_load(newest);
-      copy(first + ahead * t_.keys, to);
-      multiply_keys(from);
+      const StageRing::Places at = ring.await();
+      copy(first + ring.ahead() * t_.keys, at.newest);
+      multiply_keys(at.oldest);
       RP_TRY(scores_to_weights(first));
-      add_values(from + t_.keys * query_line_);
-      b_.local_store(newest, from);
-      const Value next = from + stage_;
-      b_.local_store(oldest, b_.select(next < b_.i32(t_.stages * stage_), next, b_.i32(0)));
+      add_values(at.oldest + t_.keys * query_line_);
+      ring.advance(at);
       return {};
     }));
     b_.copy_wait(0);

@@ -36,6 +36,7 @@ struct Column {
 struct BlockScale {
   Val scale;
   Val zero;
+  Val minimum;
 };
 
 /// The sizes of a GEMM, for schedules that know which rows, columns and values of k exist.
@@ -78,7 +79,8 @@ class Gemm {
   /// How many values of k share a scale, if B is a weight of 4-bit integers with a scale for each
   /// block of K, and K is a multiple of it. 0: any other B.
   virtual int64_t b_block() const { return 0; }
-  /// The scales of four columns and their zero points (I32; null: 0) for the values of k from
+  /// The scales of four columns, their zero points (I32; null: 0), and what is added to integers
+  /// less zero points, times the scale (F32; null: 0), for the values of k from
   /// step * length, of which there are `length` in one block.
   virtual Result<BlockScale> load_b_scale(const Column& column, Value step, int64_t length);
   /// The integers of four columns less their zero points, as F32 vectors, at the eight k from
@@ -104,7 +106,8 @@ class Gemm {
   virtual GemmExtent extent() = 0;
   /// Whether B has all columns of each tile.
   virtual bool whole_columns() const { return false; }
-  /// The first block of Tile::step values of K that this unit sums, and the number of its blocks.
+  /// The first block of Tile::step values of K that this unit (or workgroup of a cluster) sums, and
+  /// the number of its blocks.
   virtual Value first_k_block() = 0;
   virtual Value k_block_count() = 0;
   /// Writes a branch whose bodies load elements. The condition is the same in the whole workgroup.
@@ -119,6 +122,7 @@ class Gemm {
 struct GemmSize {
   double m = 1, n = 1, k = 1, batch = 1;
   double a_loads = 1;     // loads of a row for 4 values of k: 1 if they are consecutive, else 4
+  double b_loads = 1;     // the same of B, for 4 columns, or for 4 values of k if b_along_k()
   double a_prologue = 0;  // instructions of A's prologue for a row and 4 values of k
   double b_prologue = 0;  // instructions of B's prologue for 4 columns
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop

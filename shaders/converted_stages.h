@@ -13,23 +13,44 @@
 
 namespace reprise::shaders {
 
+/// How an operand of 16-bit elements lies in the stages from which teams multiply: in groups of 64
+/// rows or columns, each of lines of 128 bytes.
+namespace team_stages {
+
+inline constexpr int kTeam = 32 * static_cast<int>(kernel::kTeamSubgroups);  // invocations
+inline constexpr int kLine = 64;                                             // elements
+inline constexpr int kStep = kLine;           // values of k of a stage
+inline constexpr int kGroup = kLine * kStep;  // elements of 64 rows or columns
+
+/// An operand in a shared array.
+inline kernel::TeamOperand form(int shared, bool along_k) {
+  constexpr int kGroupUnits = 2 * kGroup / 1024;  // TeamOperand::group
+  return {static_cast<uint16_t>(shared), along_k, kGroupUnits};
+}
+/// The index in the shared array, with so many elements of rows or columns in a stage, of the
+/// element of a row or column, a multiple of 64, at a k within the step.
+inline Value at(Value stage, int elements, Value element, int k, bool along_k) {
+  return stage * (elements * kStep) + element * kStep + (along_k ? k : k * kLine);
+}
+
+}  // namespace team_stages
+
 class ConvertedStages {
  public:
-  static constexpr int kTeam = 32 * static_cast<int>(kernel::kTeamSubgroups);  // invocations
-
   /// `elements`: rows of A, or columns of B, of a tile: a multiple of 64. `type`: F16 or BF16.
   ConvertedStages(const TileWork& work, const std::string& name, OperandVectors::Side side,
                   kernel::Ty type, int elements);
 
   /// Loads a step of the tile whose first row or column is `first`.
   Status load(Value first, Value step);
-  /// Stores what was loaded.
+  /// Stores what was loaded, in the same block.
   void store(Value stage);
 
-  kernel::TeamOperand form() const;
-  /// The index in the shared array of the element of a row or column, a multiple of 64, at a k
-  /// within the step.
-  Value at(Value stage, Value element, int k) const;
+  kernel::TeamOperand form() const { return team_stages::form(shared_, source_.along_k()); }
+  /// See team_stages::at().
+  Value at(Value stage, Value element, int k) const {
+    return team_stages::at(stage, elements_, element, k, source_.along_k());
+  }
 
  private:
   /// Of 16 bytes: eight values of k of a row or column, or eight columns at one k.
@@ -37,7 +58,7 @@ class ConvertedStages {
     Value element, k, offset;  // the first ones within the tile and the step; the place in a stage
     std::array<int, 2> loaded = {};  // the locals that hold them, four each
   };
-  Part part(Value number) const;
+  void locate_parts();
   Status load_parts(Value first, Value step, bool whole);
 
   const TileWork& w_;

@@ -13,6 +13,31 @@ double copy_work(double count, int elements, int bytes) {
   return price * count / elements;
 }
 
+StageRing::StageRing(kernel::Builder& b, int stages, int size)
+    : b_(b),
+      stages_(stages),
+      size_(size),
+      oldest_(b.local("oldest", kernel::kI32)),
+      newest_(b.local("newest", kernel::kI32)) {}
+
+void StageRing::fill(const std::function<void(int number, Value place)>& copy) {
+  for (int i = 0; i < ahead(); ++i) copy(i, {b_, b_.i32(int64_t{i} * size_)});
+  b_.local_store(oldest_, b_.i32(0));
+  b_.local_store(newest_, b_.i32(int64_t{ahead()} * size_));
+}
+
+StageRing::Places StageRing::await() {
+  b_.copy_wait(static_cast<uint32_t>(ahead() - 1));
+  b_.barrier();
+  return {b_.local_load(oldest_), b_.local_load(newest_)};
+}
+
+void StageRing::advance(const Places& places) {
+  b_.local_store(newest_, places.oldest);
+  const Value next = places.oldest + size_;
+  b_.local_store(oldest_, b_.select(next < b_.i32(int64_t{stages_} * size_), next, b_.i32(0)));
+}
+
 CopiedOperand::CopiedOperand(kernel::Builder& b, const Stage& stage, const Operand& operand,
                              const Side& side)
     : b_(b),

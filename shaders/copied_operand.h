@@ -3,11 +3,39 @@
 // the lines of the operand are aligned to no more.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "shaders/block_operands.h"
 
 namespace reprise::shaders {
+
+/// A ring of stages in shared memory. While invocations read the oldest stage, copies to all others
+/// are under way.
+class StageRing {
+ public:
+  /// `size`: elements of a stage.
+  StageRing(kernel::Builder& b, int stages, int size);
+
+  /// Stages whose copies are under way.
+  int ahead() const { return stages_ - 1; }
+  /// Before the loop: calls `copy` for each of them, with its number and place.
+  void fill(const std::function<void(int number, Value place)>& copy);
+
+  /// The places of the stage that is read, and of the one to copy to: it was read before.
+  struct Places {
+    Value oldest, newest;
+  };
+  /// At the begin of an iteration: waits for the oldest copies and the other invocations. Then
+  /// copies to the newest stage must begin.
+  Places await();
+  /// At the end of an iteration.
+  void advance(const Places& places);
+
+ private:
+  kernel::Builder& b_;
+  int stages_, size_, oldest_, newest_;
+};
 
 /// The price of copies of so many elements, `elements` of so many bytes in all at a time, for
 /// gpu_time().

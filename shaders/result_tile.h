@@ -39,9 +39,13 @@ struct TileShape {
   /// The index of the batch is a symbol of its own, so that operands may have views in which it
   /// counts a dimension.
   bool batch_is_symbol = false;
-  /// The most workgroups of a persistent kernel, each of which computes several tiles one after
-  /// another (Gemm::each_tile); 0: one tile for each unit.
+  /// The most workgroups (or clusters) of a persistent kernel, each of which computes several tiles
+  /// one after another (Gemm::each_tile); 0: one tile for each unit.
   int groups = 0;
+  /// The workgroups of a cluster compute a tile together: each has some of its rows, or sums a part
+  /// of K. At most one of these is not 1. Of persistent kernels.
+  int cluster_rows = 1, cluster_parts = 1;
+  int cluster() const { return cluster_rows * cluster_parts; }
   /// Rows of tiles that are computed together, column after column, so that the tiles of a moment
   /// share operands in the cache. Of persistent kernels.
   int band = 1;

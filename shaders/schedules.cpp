@@ -146,6 +146,8 @@ std::string Tile::describe() const {
   if (stages > 0) s += ", " + std::to_string(stages) + " stages";
   if (slices > 1) s += " in " + std::to_string(slices) + " slices";
   if (splits > 1) s += ", K split in " + std::to_string(splits);
+  if (cluster_rows > 1) s += ", rows over a cluster of " + std::to_string(cluster_rows);
+  if (cluster_parts > 1) s += ", K split over a cluster of " + std::to_string(cluster_parts);
   return s;
 }
 

@@ -298,6 +298,8 @@ Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sour
                              std::vector<std::string>& notes) {
   RP_TRY(check_given_shapes(io, sources));
   std::vector<int64_t> symbols(io.symbols.size(), kUnbound);
+  for (size_t s = 0; s < symbols.size(); ++s)  // states that grow begin without rows
+    if (io.sources[s].kind == SymbolSource::Kind::StateLength) symbols[s] = 0;
   for (const plan::Slot& slot : io.inputs) {
     const auto given = sources.given.find(slot.name);
     if (given != sources.given.end()) bind_symbols(slot, given->second.dims(), symbols);

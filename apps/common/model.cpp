@@ -4,6 +4,10 @@
 
 #include "apps/common/status.h"
 #include "apps/common/waiting.h"
+#include "codegen/builder/graph_builder.h"
+#include "codegen/compile/compile_model.h"
+#include "codegen/families/decoder.h"
+#include "codegen/families/model_graph.h"
 #include "runtime/base/timing.h"
 #include "runtime/platform/path.h"
 
@@ -34,7 +38,48 @@ void show_notes(const package::Package& package) {
   for (const std::string& text : package.explanation.notes) note(text);
 }
 
+Result<package::Package> compile_language_model(const std::string& path,
+                                                const CompileOptions& options,
+                                                CompileReport* report) {
+  RP_ASSIGN(const builder::BuiltGraph built, families::build_model(path));
+  CompileOptions own = generating_options(options);
+  if (own.plans.kind == PlanChoice::Kind::Automatic) {
+    constexpr int64_t kFew = 16;
+    own.plans.kind = PlanChoice::Kind::Given;
+    own.plans.plans = {{{"sequence", {1, 1}}}, {{"sequence", {2, kFew}}}};
+  }
+  auto compiled = compile_built(built, own, report);
+  if (!compiled.ok()) return compiled.status().with_context(path);
+  return compiled;
+}
+
+namespace {
+
+/// A .gguf or a folder. Its package is one that generates.
+Result<Model> compile_decoder(const std::string& path, const CompileOptions& options) {
+  Model m;
+  m.path = path;
+  const double start = now_ms();
+  const Waiting waiting("the compiler, for '" + path + "'");
+  RP_ASSIGN(package::Package compiled, compile_language_model(path, options, &m.report));
+  m.package = std::make_shared<package::Package>(std::move(compiled));
+  m.compiled = true;
+  m.compile_ms = now_ms() - start;
+  show_notes(*m.package);
+  return m;
+}
+
+}  // namespace
+
+CompileOptions generating_options(CompileOptions options) {
+  if (options.grow_states == "none") options.grow_states = "auto";
+  if (options.last.empty()) options.last = {{.output = "logits"}};
+  if (!options.sample) options.sample = {.output = "logits", .keeps_logits = false};
+  return options;
+}
+
 Result<Model> load_model(const std::string& path, const CompileOptions& options) {
+  if (families::is_decoder(path)) return compile_decoder(path, options);
   Model m;
   m.path = path;
   RP_TRY(check_model_file(path));

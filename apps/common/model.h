@@ -1,4 +1,5 @@
-// A model that is named on a command line: an .onnx, which is compiled, or an .rpk.
+// A model that is named on a command line: an .onnx, a .gguf or a folder of Hugging Face, which are
+// compiled, or an .rpk.
 #pragma once
 
 #include <map>
@@ -29,7 +30,15 @@ struct Model {
 Status check_model_file(const std::string& path);
 /// Shows the notes of the importer.
 void show_notes(const package::Package& package);
-/// A path with the suffix .rpk is a package; every other file is read as ONNX.
+/// The options with which a language model keeps its caches as states that grow and returns a token
+/// instead of logits, where they do not say otherwise.
+CompileOptions generating_options(CompileOptions options);
+/// Compiles a .gguf, or a folder with config.json, with generating_options().
+Result<package::Package> compile_language_model(const std::string& path,
+                                                const CompileOptions& options,
+                                                CompileReport* report);
+/// A path with the suffix .rpk is a package. A .gguf, or a folder with config.json, is a language
+/// model, which is compiled with generating_options(). Every other file is read as ONNX.
 Result<Model> load_model(const std::string& path, const CompileOptions& options);
 /// Compiles what is supported of an ONNX file (compile_supported).
 Result<Model> load_supported(const std::string& path, const CompileOptions& options);

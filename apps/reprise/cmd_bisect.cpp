@@ -286,6 +286,7 @@ Result<int> run_bisect(const BisectCommand& o) {
   RP_ASSIGN(options.compile, o.common.compile_options());
   options.compile.shapes.clear();  // the importer has applied them and the ranges
   options.compile.ranges.clear();
+  options.compile.plans = {PlanChoice::Kind::None, {}};  // its kernels are those of one plan
   options.compile.targets = targets_for(device);
   compile_for(device.info, options.compile);
   options.session.replay = o.common.mode != "default";

@@ -129,10 +129,13 @@ class Check {
   Result<std::vector<KernelCheck>> run_probes(const package::Package& p, const package::Variant& v,
                                               const OpenedDevice& device) const {
     RP_ASSIGN(std::vector<KernelCheck> all, run_own_probes(p, v, device));
-    for (const package::DeviceBody& body : v.bodies) {
-      RP_ASSIGN(const auto checks, run_own_probes(p, body, device));
+    const auto add = [&](const package::CompiledPlan& other) {
+      RP_ASSIGN(const auto checks, run_own_probes(p, other, device));
       all.insert(all.end(), checks.begin(), checks.end());
-    }
+      return Status();
+    };
+    for (const package::SizedPlan& plan : v.plans) RP_TRY(add(plan));
+    for (const package::DeviceBody& body : v.bodies) RP_TRY(add(body));
     return all;
   }
 

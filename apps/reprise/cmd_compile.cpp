@@ -90,7 +90,8 @@ Status compile_model(const CompileCommand& o) {
 void register_compile(CLI::App& root, int& status) {
   auto o = std::make_shared<CompileCommand>();
   CLI::App* command = root.add_subcommand("compile", "Compile a model to a package");
-  command->add_option("MODEL", o->model, "An .onnx file")->required();
+  command->add_option("MODEL", o->model, "An .onnx or .gguf file, or a folder of Hugging Face")
+      ->required();
   command->add_option("-o,--output", o->output, "The .rpk to write")
       ->required()
       ->check(no_stream());

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "apps/common/launch_bytes.h"
 #include "apps/reprise/command.h"
@@ -143,6 +145,8 @@ Json kernels_json(const package::Package& p, Table& table, MachineCodeReader& re
   };
   for (const package::Variant& v : p.variants) {
     add(v.name, {}, v);
+    for (const package::SizedPlan& plan : v.plans)
+      add(v.name, package::describe_sizes(plan.sizes, p.io.symbols), plan);
     for (const package::DeviceBody& body : v.bodies) add(v.name, body.name, body);
   }
   return out;
@@ -290,6 +294,57 @@ std::vector<BodySections> describe_bodies(const Model& model, const ChosenPlan& 
   return out;
 }
 
+/// The bytes of the weights that a plan reads in forms which no plan before it has.
+uint64_t own_weight_bytes(const package::Package& p, const package::Variant& v, size_t number) {
+  std::set<std::pair<uint32_t, std::string>> known;
+  const auto add = [&](const plan::Plan& plan) {
+    uint64_t bytes = 0;
+    for (const plan::Weight& w : plan.weights)
+      if (known.emplace(w.segment, w.packing.str()).second)
+        bytes += package::weight_bytes(p.weights[w.segment]);
+    return bytes;
+  };
+  uint64_t bytes = add(v.plan);
+  for (size_t i = 0; i < number; ++i) bytes = add(v.plans[i].plan);
+  return bytes;
+}
+
+/// The plans of the variant for some sizes, in the order in which a run tries them, and the one for
+/// all other sizes.
+Json describe_plans(const Output& out, const Model& model, const ChosenPlan& chosen) {
+  Json list = Json::array();
+  if (chosen.compiled == nullptr || chosen.compiled->plans.empty()) return list;
+  const package::Variant& v = *chosen.compiled;
+  const std::vector<Symbol>& symbols = model.package->io.symbols;
+  Table table({"plan", "sizes", "launches", "weights of its own", "because"});
+  const auto add = [&](size_t number, const std::string& sizes, Json ranges, const plan::Plan& plan,
+                       uint64_t bytes, const std::string& why) {
+    const StepCounts counts = count_steps(plan);
+    table.add(
+        {std::to_string(number), sizes, std::to_string(counts.launches), format_bytes(bytes), why});
+    list.push_back({{"plan", number},
+                    {"sizes", std::move(ranges)},
+                    {"launches", counts.launches},
+                    {"host_calls", counts.host_calls},
+                    {"weight_bytes", bytes},
+                    {"why", why}});
+  };
+  for (size_t i = 0; i < v.plans.size(); ++i) {
+    Json ranges = Json::array();
+    for (const package::SymbolValues& s : v.plans[i].sizes)
+      ranges.push_back(
+          {{"name", symbols[static_cast<size_t>(s.symbol)].name}, {"min", s.min}, {"max", s.max}});
+    add(i + 1, package::describe_sizes(v.plans[i].sizes, symbols), std::move(ranges),
+        v.plans[i].plan, own_weight_bytes(*model.package, v, i + 1), v.plans[i].why);
+  }
+  add(0, "all other sizes", Json::array(), v.plan, own_weight_bytes(*model.package, v, 0), "");
+  out.text(
+      "\nA run uses the first of these plans that serves its sizes; the table of kernels is that "
+      "of plan 0:\n");
+  out.table(table);
+  return list;
+}
+
 void print_sections(const Output& out, const Sections& sections) {
   for (const Table* table : {&sections.groups, &sections.control_flow, &sections.host}) {
     if (table->empty()) continue;
@@ -411,6 +466,9 @@ void print_details(const Output& out, const Model& model, const ChosenPlan& chos
   print_joins(out, model.report);
   out.text("\n" + print(*chosen.plan, model.package->io));
   if (!chosen.compiled) return;
+  const plan::Interface& io = model.package->io;
+  for (const package::SizedPlan& plan : chosen.compiled->plans)
+    out.text("\n" + package::describe_sizes(plan.sizes, io.symbols) + ":\n" + print(plan.plan, io));
   for (const package::DeviceBody& body : chosen.compiled->bodies)
     out.text("\n" + body.name + ":\n" + print(body.plan, body.io));
 }
@@ -460,6 +518,7 @@ Status run_explain(const ExplainOptions& o) {
   const std::vector<BodySections> bodies = describe_bodies(model, chosen);
   const StepCounts counts = count_steps(*chosen.plan);
   print_text(out, model, chosen, sections, bodies);
+  Json plans = describe_plans(out, model, chosen);
   Json kernels = describe_kernels(out, *model.package);
   RP_ASSIGN(Json times, describe_times(out, o, chosen));
   if (o.common.verbose) print_details(out, model, chosen);
@@ -483,6 +542,7 @@ Status run_explain(const ExplainOptions& o) {
                    {"host_calls", run.host_calls},
                    {"images", images_json(model.package->io)},
                    {"groups", sections.groups_json},
+                   {"plans", std::move(plans)},
                    {"kernels", std::move(kernels)},
                    {"device_model", std::move(times)},
                    {"unfused", std::move(unfused)},

@@ -47,6 +47,7 @@ std::string bisect_line(const VerifyOptions& o, const OpenedDevice& device) {
   if (o.inputs.seed != 0) add("--seed", std::to_string(o.inputs.seed));
   for (const std::string& shape : c.shapes) add("--shape", shape);
   for (const std::string& range : c.ranges) add("--range", range);
+  for (const std::string& plan : c.plans) add("--plan", plan);
   for (const std::string& pass : c.disabled_passes) add("--disable-pass", pass);
   for (const std::string& option : c.pass_options) add("--pass-option", option);
   if (c.precision != "fp32") add("--precision", c.precision);

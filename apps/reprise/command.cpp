@@ -4,6 +4,7 @@
 #include "apps/common/waiting.h"
 #include "codegen/autotune/autotune.h"
 #include "codegen/compile/targets.h"
+#include "codegen/families/decoder.h"
 #include "runtime/base/timing.h"
 #include "runtime/platform/path.h"
 
@@ -47,10 +48,16 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   optional.insert(facts.optional_inputs.begin(), facts.optional_inputs.end());
   for (const std::string& name : optional) o.optional_inputs.push_back({name});
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
+  RP_ASSIGN(o.plans, parse_plans(plans));
   RP_ASSIGN(o.precision, parse_precision(precision));
   RP_ASSIGN(o.states, parse_states(states));
+  o.grow_states = grow_states;
   for (const std::string& text : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(text));
+  }
+  RP_ASSIGN(o.last, parse_last(last));
+  if (!sample.empty()) {
+    RP_ASSIGN(o.sample, parse_sample(sample));
   }
   o.disabled_passes = disabled_passes;
   RP_ASSIGN(o.pass_options, parse_pass_options(pass_options));
@@ -117,6 +124,45 @@ bool is_tuned(const CommonOptions& options) {
   return options.mode.starts_with("max-autotune");
 }
 
+/// What sessions keep, and which part of the outputs is wanted.
+void add_states(CLI::App& command, CommonOptions& o) {
+  command
+      .add_option("--state", o.states,
+                  "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
+                  "next value. An initialiser of that name is the first value, by default zeros")
+      ->allow_extra_args(false);
+  command
+      .add_option("--grow-states", o.grow_states,
+                  "Inputs that are caches become states that grow: none, auto for all that are "
+                  "recognised, or patterns of names such as past_key_*,past_value_*. An output "
+                  "must be the input followed by new rows")
+      ->capture_default_str();
+  command
+      .add_option("--last", o.last,
+                  "OUTPUT or OUTPUT=AXIS: only the last position along the axis is wanted, by "
+                  "default along the one before the last. Nothing else is computed then")
+      ->allow_extra_args(false);
+  command.add_option(
+      "--sample", o.sample,
+      "OUTPUT,KEY,...: samples a token from the last logits of each row, so that the package has "
+      "the output sampled_ids [rows, 1], and inputs that runs may leave out: sampling.temperature "
+      "(0: the likeliest token), .top_k, .top_p, .min_p and .seed. Keys: window=N (penalties for "
+      "the last N sampled tokens: sampling.repetition_penalty, .presence_penalty and "
+      ".frequency_penalty), bias (sampling.bias), mask (bits in sampling.allowed), rows (numbers "
+      "for each row), only (without the logits), int32 (ids)");
+  command
+      .add_option("--image", o.images,
+                  "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "
+                  "rgba16f, r8 or nv12, and the first or last kernel converts it, as in "
+                  "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225. A pixel "
+                  "is 0 to 1; the model gets (pixel * scale - mean) / std. Keys: resize=nearest or "
+                  "bilinear (to the model's size), mean, std, scale, colors=rgb, bgr, gray or rgba "
+                  "(of the model), layout=nchw or nhwc, crop=X:Y:WIDTH:HEIGHT or run (another "
+                  "input, NAME.crop, has the rectangle), size=WIDTHxHEIGHT (by default each run "
+                  "has its own), and for nv12 matrix=bt601 or bt709 and range=limited or full")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 /// What changes the inputs and outputs of the package.
@@ -132,6 +178,13 @@ void add_interface(CLI::App& command, CommonOptions& o) {
                   "batch=1..64. Runs with other sizes are refused")
       ->allow_extra_args(false);
   command
+      .add_option("--plan", o.plans,
+                  "NAME=SIZE or NAME=MIN..MAX, several with commas between them: a plan with "
+                  "kernels for these sizes, as in sequence=1, sequence=2..16 and sequence=17... A "
+                  "run uses the first that serves its sizes, or else the plan for all sizes. auto: "
+                  "the compiler decides; none: one plan for all sizes")
+      ->allow_extra_args(false);
+  command
       .add_option("--optional-input", o.optional_inputs,
                   "An input to which the file gives a value and that runs may give or leave out. "
                   "Other inputs with values are constants")
@@ -141,22 +194,7 @@ void add_interface(CLI::App& command, CommonOptions& o) {
                   "NAME=2,-1,3: the elements of a small input of integers in every run. They may "
                   "decide the ranks of results; runs with others are refused")
       ->allow_extra_args(false);
-  command
-      .add_option("--state", o.states,
-                  "INPUT=OUTPUT: sessions keep the input from run to run, and the output is its "
-                  "next value. An initialiser of that name is the first value, by default zeros")
-      ->allow_extra_args(false);
-  command
-      .add_option("--image", o.images,
-                  "NAME=FORMAT,KEY=VALUE,...: the input or output is an image in rgba8, bgra8, "
-                  "rgba16f, r8 or nv12, and the first or last kernel converts it, as in "
-                  "x=rgba8,resize=bilinear,mean=0.485:0.456:0.406,std=0.229:0.224:0.225. A pixel "
-                  "is 0 to 1; the model gets (pixel * scale - mean) / std. Keys: resize=nearest or "
-                  "bilinear (to the model's size), mean, std, scale, colors=rgb, bgr, gray or rgba "
-                  "(of the model), layout=nchw or nhwc, crop=X:Y:WIDTH:HEIGHT or run (another "
-                  "input, NAME.crop, has the rectangle), size=WIDTHxHEIGHT (by default each run "
-                  "has its own), and for nv12 matrix=bt601 or bt709 and range=limited or full")
-      ->allow_extra_args(false);
+  add_states(command, o);
 }
 
 void add_compile(CLI::App& command, CommonOptions& o) {
@@ -278,6 +316,7 @@ Status check_package_options(const Model& model, const CommonOptions& options) {
   const char* option = !options.disabled_passes.empty()   ? "--disable-pass"
                        : !options.pass_options.empty()    ? "--pass-option"
                        : !options.states.empty()          ? "--state"
+                       : options.grow_states != "none"    ? "--grow-states"
                        : !options.optional_inputs.empty() ? "--optional-input"
                        : !options.values.empty()          ? "--value"
                        : !options.images.empty()          ? "--image"
@@ -353,10 +392,13 @@ namespace {
 Result<Model> load_measured(const std::string& path, const CompileOptions& compile,
                             const CommonOptions& options, OpenedDevice& device) {
   const bool compiles = !path.ends_with(".rpk");
-  const bool tuned = is_tuned(options) && device.device && compiles;
+  const bool generates = families::is_decoder(path);
+  const bool tuned = is_tuned(options) && device.device && compiles && !generates;
   if (is_tuned(options) && !tuned) {
     note(options.mode + ": nothing is measured, because " +
-         (compiles ? "the host has no schedules" : "a package keeps its schedules"));
+         (generates  ? "language models in other formats than ONNX are not measured"
+          : compiles ? "the host has no schedules"
+                     : "a package keeps its schedules"));
   }
   return tuned ? tuned_model(path, compile, options, device) : load_model(path, compile);
 }
@@ -426,7 +468,9 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.check_kernels = options.check_kernels;
   o.slice_ns = options.slice_us * 1000;
   o.cache_dir = default_backend_options().cache_dir;
-  o.log = [](Severity, const std::string& message) { note(message); };
+  o.log = [verbose = options.verbose](Severity severity, const std::string& message) {
+    if (verbose || severity != Severity::Info) note(message);
+  };
   RP_ASSIGN(std::unique_ptr<Session> session, [&] {
     const Waiting waiting(builds_kernels(device.info, model.path));
     return Session::create(model.package, device.device, o);

@@ -48,11 +48,15 @@ struct CommonOptions {
   uint64_t slice_us = 0;
   std::vector<std::string> shapes;
   std::vector<std::string> ranges;  // codegen/graph/size_options.h
+  std::vector<std::string> plans;   // likewise
   std::vector<std::string> states;  // "INPUT=OUTPUT"
+  std::string grow_states = "none";
   std::vector<std::string> optional_inputs;
   std::vector<std::string> values;  // codegen/graph/size_options.h
   InputFacts facts;                 // added to what the options say
   std::vector<std::string> images;  // codegen/graph/image_option.h
+  std::vector<std::string> last;    // codegen/graph/output_options.h
+  std::string sample;               // likewise
   std::vector<std::string> disabled_passes, pass_options;
   std::vector<std::string> without;  // features of devices to hide
   std::string json;
@@ -149,5 +153,7 @@ void register_compare(CLI::App& root, int& status);
 void register_conformance(CLI::App& root, int& status);
 void register_bisect(CLI::App& root, int& status);
 void register_check(CLI::App& root, int& status);
+void register_buckets(CLI::App& root, int& status);
+void register_generate(CLI::App& root, int& status);
 
 }  // namespace reprise::app

@@ -54,6 +54,8 @@ int run(int argc, char** argv) {
   register_conformance(root, status);
   register_bisect(root, status);
   register_check(root, status);
+  register_buckets(root, status);
+  register_generate(root, status);
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

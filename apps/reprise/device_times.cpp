@@ -21,7 +21,7 @@ using device_model::Times;
 using plan::BlockLayout;
 
 /// A kernel as the model reads it.
-struct Code {
+struct TimedCode {
   Program program;
   double ratio = 1;      // instructions of the device for each that the program has
   bool is_sass = false;  // it was disassembled
@@ -39,7 +39,7 @@ class Reader {
   }
 
   /// Each kernel is read once.
-  Result<const Code*> read(uint32_t kernel) {
+  Result<const TimedCode*> read(uint32_t kernel) {
     if (!codes_[kernel]) {
       RP_ASSIGN(codes_[kernel], decoded(compiled_.plan.kernels[kernel]));
     }
@@ -60,11 +60,11 @@ class Reader {
     return nvrtc::ptx_of(*library_, k, ptx);
   }
 
-  Result<Code> decoded(const plan::KernelCode& k) {
+  Result<TimedCode> decoded(const plan::KernelCode& k) {
     const auto arch = CudaArch::parse(compiled_.predicate.cuda_arch);
     if (!arch) return internal_error("the variant has no architecture");
     RP_ASSIGN(const std::string ptx, ptx_of(k, *arch));
-    Code code;
+    TimedCode code;
     RP_ASSIGN(code.program, device_model::parse_ptx(ptx));
     plan::KernelCode sized = k;
     if (sized.usage.registers == 0) sized.usage = {kUnknownRegisters, 0, k.shared_bytes, 0};
@@ -83,7 +83,7 @@ class Reader {
   std::string nvrtc_;
   std::shared_ptr<const nvrtc::Library> library_;
   MachineCodeReader machine_;
-  std::vector<std::optional<Code>> codes_;
+  std::vector<std::optional<TimedCode>> codes_;
 };
 
 /// The parameter block of a launch: an address far from the others for each buffer. Nothing if a
@@ -126,7 +126,7 @@ Result<std::optional<Modelled>> model_launch(const plan::Plan& p, const plan::La
   }
   if (!block || read < 0 || written < 0) return std::optional<Modelled>();
   start.block = *block;
-  RP_ASSIGN(const Code* const code, reader.read(launch.kernel));
+  RP_ASSIGN(const TimedCode* const code, reader.read(launch.kernel));
   RP_ASSIGN(out.facts.work, device_model::walk(code->program, start, device.latencies));
   out.facts.resident = code->resident;
   out.facts.bytes = static_cast<double>(read + written);

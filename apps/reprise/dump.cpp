@@ -93,11 +93,13 @@ void Dump::write_image(const package::CompiledPlan& plan, const std::string& fol
 
 namespace {
 
-/// Calls f(plan, folder) for each variant and each of its bodies.
+/// Calls f(plan, folder) for each variant and each of its other plans and bodies.
 template <typename F>
 void for_each_plan(const package::Package& p, const F& f) {
   for (const package::Variant& v : p.variants) {
     f(v, v.name);
+    for (const package::SizedPlan& plan : v.plans)
+      f(plan, v.name + " " + package::describe_sizes(plan.sizes, p.io.symbols));
     for (const package::DeviceBody& body : v.bodies) f(body, v.name + " " + body.name);
   }
 }

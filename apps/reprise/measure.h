@@ -41,6 +41,7 @@ struct Measurement {
   bool ok = true;                            // within the tolerance of the model
   std::string reason;                        // if not ok
   uint64_t device_bytes = 0;
+  uint32_t plan = 0;  // RunStats::plan
   int runs = 0;
 };
 

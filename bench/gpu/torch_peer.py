@@ -3,6 +3,7 @@
 A process of its own: {"peer", "version"}, {"missing", "reason"}, or a contender's row of a case."""
 
 import argparse
+import functools
 import json
 import math
 import re
@@ -249,7 +250,7 @@ def measure_case(torch, workload, timer, case, dtype, device, eager_only) -> Non
                         say(**row, status="wrong", reason=reason)
                         continue
                     say(**row, status="ok", **timer.measure(run))
-            except Exception as error:  # any exception of a peer becomes its result
+            except Exception as error:  # noqa: BLE001 - any exception of a peer becomes its result
                 say(**row, status="failed", reason=first_line(error))
         torch._dynamo.reset()
 
@@ -300,8 +301,9 @@ def measure_ort(torch, cases, models: Path, device: str, timer, end: float) -> N
             if error > TOLERANCE["fp32"]:
                 say(**row, status="wrong", reason=f"largest error {error:.3g} of the largest value")
                 continue
-            say(**row, status="ok", **timer.measure(lambda: session.run_with_iobinding(binding)))
-        except Exception as error:
+            run = functools.partial(session.run_with_iobinding, binding)
+            say(**row, status="ok", **timer.measure(run))
+        except Exception as error:  # noqa: BLE001 - the same
             say(**row, status="failed", reason=first_line(error))
 
 
@@ -339,7 +341,7 @@ def main() -> int:
             break
         try:
             workload = workloads.make(case, dtype)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the same
             say(case=case, dtype=dtype, name="torch eager", status="failed", reason=first_line(error))
             continue
         if workload:

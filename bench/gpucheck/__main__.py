@@ -5,6 +5,6 @@ sys.dont_write_bytecode = True
 BENCH = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(BENCH))
 
-from gpucheck import cli  # noqa: E402
+from gpucheck import cli
 
 sys.exit(cli.main(BENCH.parent))

@@ -11,8 +11,8 @@ from . import process
 
 LINE = re.compile(r"^\[ +(?P<kind>RUN|OK|FAILED|SKIPPED) +\] (?P<name>[\w./]+)(?: \(|$)")
 # Of tools/fuzz: a finding, up to the next one or the summary, and the last line.
-FINDING = re.compile(r"^--- seed (\d+): (.*?)(?=^--- seed |^operators: |\Z)", re.M | re.S)
-GRAPHS = re.compile(r"^(?P<graphs>\d+) graphs, (?P<findings>\d+) findings$", re.M)
+FINDING = re.compile(r"^--- seed (\d+): (.*?)(?=^--- seed |^operators: |\Z)", re.MULTILINE | re.DOTALL)
+GRAPHS = re.compile(r"^(?P<graphs>\d+) graphs, (?P<findings>\d+) findings$", re.MULTILINE)
 CASE = re.compile(r"^(?P<kind>pass|fail|unsupported|error)  (?P<name>\S+?)(?:: (?P<reason>.*))?$")
 
 

@@ -27,7 +27,7 @@ def nvidia_smi(ordinal: str, keys: tuple[str, ...]) -> dict:
     """Facts from nvidia-smi; only the reason under 'error' if it does not answer."""
     command = ["nvidia-smi", f"--query-gpu={','.join(keys)}", "--format=csv,noheader", "-i", ordinal]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"error": f"nvidia-smi: {error}"}
     values = [value.strip() for value in done.stdout.strip().split(",")]
@@ -89,7 +89,8 @@ def commit(root: Path, build: Path) -> dict:
 
 def git_commit(root: Path) -> dict:
     def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True)
+        command = ["git", "-C", str(root), *arguments]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
@@ -113,6 +114,7 @@ def devices(reprise: Path, environment: dict) -> list[dict]:
     try:
         done = subprocess.run(
             [str(reprise), "devices", "--json", "-"],
+            check=False,
             capture_output=True,
             text=True,
             timeout=120,

@@ -38,7 +38,7 @@ def ensure(folder: Path, name: str, say, packages=(), alone=()) -> Path:
     if alone:
         commands.append([*install, "--no-deps", *alone])
     for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).strip().splitlines()
             raise SetupError(f"{' '.join(command)} failed: {lines[-1] if lines else 'no output'}")
@@ -52,7 +52,8 @@ def versions(python: Path, peer: Peer) -> dict[str, str]:
         "import importlib.metadata as m, json, sys\n"
         "print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))"
     )
-    done = subprocess.run([str(python), "-c", code, *names], capture_output=True, text=True)
+    command = [str(python), "-c", code, *names]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         return {}
     return json.loads(done.stdout)

@@ -199,8 +199,10 @@ def chart(document: dict, baseline: str) -> str:
 
     height = TOP + len(groups) * (len(shown) * BAR + GAP) + 30
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 90} {height}" role="img" '
-        f'aria-label="Speed-up over {html.escape(PEERS[baseline].title)} per model">'
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 90} {height}" '
+            f'role="img" aria-label="Speed-up over {html.escape(PEERS[baseline].title)} per model">'
+        )
     ]
     for tick in _ticks(low, high):
         kind = "one" if tick == 1 else "grid"

@@ -18,7 +18,7 @@ using namespace reprise::capi;
 template <>
 inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
     offsetof(reprise_compile_options, ranges), offsetof(reprise_compile_options, pass_options),
-    offsetof(reprise_compile_options, optional_inputs)};
+    offsetof(reprise_compile_options, optional_inputs), offsetof(reprise_compile_options, plans)};
 
 namespace {
 
@@ -55,19 +55,28 @@ Result<CompileOptions> to_options(const reprise_compile_options& given) {
   for (const std::string& image : images) {
     RP_ASSIGN(o.images.emplace_back(), parse_image(image));
   }
-  std::vector<std::string> ranges, shapes, states, pass_options, optional, values;
+  std::vector<std::string> ranges, shapes, states, pass_options, optional, values, plans;
   RP_TRY(append(given.ranges, given.range_count, "ranges", ranges));
   RP_ASSIGN(o.ranges, parse_ranges(ranges));
   RP_TRY(append(given.shapes, given.shape_count, "shapes", shapes));
   RP_ASSIGN(o.shapes, parse_shapes(shapes));
   RP_TRY(append(given.states, given.state_count, "states", states));
   RP_ASSIGN(o.states, parse_states(states));
+  if (given.grow_states) o.grow_states = given.grow_states;
   RP_TRY(append(given.pass_options, given.pass_option_count, "pass_options", pass_options));
   RP_ASSIGN(o.pass_options, parse_pass_options(pass_options));
   RP_TRY(append(given.optional_inputs, given.optional_input_count, "optional_inputs", optional));
   for (std::string& name : optional) o.optional_inputs.push_back({std::move(name)});
   RP_TRY(append(given.values, given.value_count, "values", values));
   RP_ASSIGN(o.values, parse_values(values));
+  RP_TRY(append(given.plans, given.plan_count, "plans", plans));
+  RP_ASSIGN(o.plans, parse_plans(plans));
+  std::vector<std::string> last;
+  RP_TRY(append(given.last, given.last_count, "last", last));
+  RP_ASSIGN(o.last, parse_last(last));
+  if (given.sample) {
+    RP_ASSIGN(o.sample, parse_sample(given.sample));
+  }
   o.keep_source = given.keep_source != 0;
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;

@@ -17,7 +17,7 @@ CompileContext::CompileContext(graph::Graph& g, package::Package& p, const Compi
       weights(own_->weights),
       bodies(own_->bodies),
       device_bodies(own_->device_bodies),
-      index_tests(g, passes.enabled(kEqualKernels)),
+      index_tests(passes.enabled(kEqualKernels)),
       lowerings(g, passes.enabled(kEqualKernels)),
       kernels(passes.enabled(kEqualKernels)) {}
 
@@ -33,7 +33,7 @@ CompileContext::CompileContext(graph::Graph& body, CompileContext& caller, const
       weights(caller.weights),
       bodies(caller.bodies),
       device_bodies(caller.device_bodies),
-      index_tests(body, passes.enabled(kEqualKernels)),
+      index_tests(passes.enabled(kEqualKernels)),
       lowerings(body, passes.enabled(kEqualKernels)),
       kernels(passes.enabled(kEqualKernels)) {}
 

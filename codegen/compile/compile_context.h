@@ -2,6 +2,7 @@
 // report.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct VariantTimes {
   double lower = 0, legalize = 0, emit = 0, hazards = 0, probes = 0;
 };
 
+/// The forms in which plans of one graph read weights, by the name of the target.
+using WeightForms = std::map<std::string, std::multimap<graph::ValueId, plan::Packing>>;
+
 class CompileContext {
  public:
   /// The arguments must outlive the context. `parsed` is parse_options(o).
@@ -57,11 +61,14 @@ class CompileContext {
 
   graph::Graph& model;
   size_t state_count = 0;  // the last inputs and outputs of the model are states (states.h)
+  std::vector<passes::GrowingState> growing = {};  // those of them that grow
   const CompileOptions& options;
   const passes::PassOptions& passes;
   const std::vector<lower::Target>& targets;
   const uint64_t largest_weight;  // ParsedOptions::largest_weight
   CompileReport& report;
+  /// A plan for some sizes has that of the model's plan, whose forms it prefers.
+  std::shared_ptr<WeightForms> forms = std::make_shared<WeightForms>();
 
  private:
   /// What a package stores for all its plans.

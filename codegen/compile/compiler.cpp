@@ -6,6 +6,7 @@
 #include "codegen/builder/graph_builder.h"
 #include "codegen/compile/compile_context.h"
 #include "codegen/compile/compile_model.h"
+#include "codegen/compile/growing_states.h"
 #include "codegen/compile/host_plan.h"
 #include "codegen/compile/parsed_options.h"
 #include "codegen/compile/run_passes.h"
@@ -16,6 +17,7 @@
 #include "codegen/ops/row/dims.h"
 #include "codegen/ops/row/made_constants.h"
 #include "codegen/options/progress.h"
+#include "codegen/outputs/outputs.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/pixels/images.h"
@@ -84,8 +86,7 @@ std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {
 }
 
 int64_t count_launches(const lower::Fusion& fusion) {
-  return std::count_if(fusion.groups.begin(), fusion.groups.end(),
-                       [](const lower::Group& g) { return g.kind != lower::GroupKind::Host; });
+  return std::ranges::count_if(fusion.groups, lower::has_kernels);
 }
 
 }  // namespace
@@ -113,37 +114,12 @@ std::vector<std::string> pass_names() {
 
 namespace {
 
-Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
-                                       const CompileOptions& options, const ParsedOptions& parsed,
-                                       CompileReport* report) {
-  graph::Graph& g = *model;
-  if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
-  CompileReport unused;
-  CompileReport& out = report != nullptr ? *report : unused;
-  out = {};
-  package::Package p;
-  const ops::MadeConstants shared;
-  CompileContext context(g, p, options, parsed, out);
-  p.model_name = g.name;
-  p.metadata = g.metadata;
-  p.producer = "reprise 0.1.0";
-  RP_TRY(add_images(g, options.images, options.ranges));
-  RP_TRY(order_states(g, options.states));
-  context.state_count = options.states.size();
-  RP_ASSIGN(p.host_plan, host_plan_of(context));
-  p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
-  context.end_pass("host-plan");
-  passes::PassReport report_of_passes;
-  RP_TRY(run_passes(context, report_of_passes));
-  p.explanation.notes = g.notes;
-  explain_precision(context, report_of_passes, p.explanation);
-  // Inference during the passes may have added symbols, and guards that make dims equal.
-  ops::resolve_guards(g);
-  p.io = make_interface(g, context.state_count);
-  RP_TRY(finish_states(g, options.states, context.weights, p.io));
-  RP_TRY(store_input_values(options, context.weights, p.io));
-  describe_images(options.images, p.io);
-  adopt_interface(p.io, p.host_plan);
+/// What the passes have left of a graph becomes groups, and these become variants.
+Status lower_graph(CompileContext& context, graph::Graph& g, package::Package& p,
+                   CompileReport& out) {
+  const CompileOptions& options = context.options;
+  RP_ASSIGN(PlanRequests plans, requested_plans(g, options.plans));
+  g.likely_sizes = std::move(plans.others);
   const lower::FusionOptions fusing = fusion_options(context);
   RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusing));
   context.end_pass(std::string(kFusionPass));
@@ -157,13 +133,64 @@ Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
   p.explanation.launches_unfused = count_launches(unfused);
   explain_unfused(fusion, p.explanation);
   context.end_pass("explain");
-  RP_TRY(build_variants(context, fusion, p));
+  RP_TRY(build_variants(context, fusion, plans.plans, p));
   context.end_variants();
   out.images = {};
   RP_TRY(nvrtc::compile_images(p.variants, options, out.images));
   if (out.images.images > 0) context.end_pass("nvrtc");
   if (!p.variants.empty()) out.groups = describe_groups(p.variants[0].plan);
+  return {};
+}
+
+/// Compiles a graph that has the outputs which the options ask for.
+Result<package::Package> compile_outputs(graph::Graph& g, const CompileOptions& options,
+                                         const ParsedOptions& parsed, CompileReport& out) {
+  package::Package p;
+  const ops::MadeConstants shared;
+  CompileContext context(g, p, options, parsed, out);
+  p.model_name = g.name;
+  p.metadata = g.metadata;
+  p.producer = "reprise 0.1.0";
+  RP_TRY(add_images(g, options.images, options.ranges));
+  RP_ASSIGN(const std::vector<StateOption> states, with_growing_states(g, options));
+  RP_TRY(order_states(g, states));
+  context.state_count = states.size();
+  context.growing = growing_of(g, states);
+  RP_ASSIGN(p.host_plan, host_plan_of(context));
+  p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
+  context.end_pass("host-plan");
+  passes::PassReport report_of_passes;
+  RP_TRY(run_passes(context, report_of_passes));
+  p.explanation.notes = g.notes;
+  explain_precision(context, report_of_passes, p.explanation);
+  // Inference during the passes may have added symbols, and guards that make dims equal.
+  ops::resolve_guards(g);
+  p.io = make_interface(g, context.state_count);
+  RP_TRY(finish_states(g, states, context.weights, p.io));
+  RP_TRY(store_input_values(options, context.weights, p.io));
+  describe_images(options.images, p.io);
+  adopt_interface(p.io, p.host_plan);
+  RP_TRY(lower_graph(context, g, p, out));
   return p;
+}
+
+Result<package::Package> compile_graph(std::unique_ptr<graph::Graph> model,
+                                       const CompileOptions& options, const ParsedOptions& parsed,
+                                       CompileReport* report) {
+  graph::Graph& g = *model;
+  if (options.choose_schedule && options.plans.kind == PlanChoice::Kind::Given)
+    return Status(Code::Usage,
+                  "schedules are chosen by measurement for one plan; compile without "
+                  "--plan, or without --mode max-autotune");
+  if (!g.captures.empty()) return invalid_model("the graph captures values, which only bodies do");
+  CompileReport unused;
+  CompileReport& out = report != nullptr ? *report : unused;
+  out = {};
+  RP_TRY(add_last(g, options.last));
+  if (!options.sample) return compile_outputs(g, options, parsed, out);
+  CompileOptions with_states = options;  // those of sampling
+  RP_TRY(add_sampling(g, with_states));
+  return compile_outputs(g, with_states, parsed, out);
 }
 
 /// A model in a file, or in memory if there is no path.
@@ -252,6 +279,7 @@ Result<package::Package> compile_built(const builder::BuiltGraph& model,
   for (const builder::BuiltGraph::State& s : model.states)
     own.states.push_back({s.input, s.output, s.initial});
   std::unique_ptr<graph::Graph> graph = model.graph->clone();
+  graph->metadata = model.graph->metadata;
   SizeRanges ranges = options.ranges;
   std::erase_if(ranges, [&](const auto& r) { return is_image_size(options.images, r.first); });
   RP_TRY(graph::apply_ranges(*graph, ranges));

@@ -135,7 +135,7 @@ void write_results(const Node& n, Graph& g) {
 }
 
 bool is_kernel(const lower::Group& group) {
-  return group.kind != lower::GroupKind::Host;
+  return lower::has_kernels(group);
 }
 
 }  // namespace
@@ -235,6 +235,15 @@ Status DeviceBodies::add_entry(CompileContext& context, const Node& n, const std
   RP_ASSIGN(entry->fusion, lower::fuse(g, fusion_options(*entry->context)));
   entries_.push_back(std::move(entry));
   return {};
+}
+
+void DeviceBodies::share(const Graph& model, std::shared_ptr<const Graph> copy) {
+  auto to = copy->nodes().begin();
+  for (const auto& n : model.nodes()) {
+    if (const Use* use = of(*n)) uses_.insert_or_assign(to->get(), Use(*use));
+    ++to;
+  }
+  copies_.push_back(std::move(copy));
 }
 
 const DeviceBodies::Use* DeviceBodies::of(const Node& n) const {

@@ -46,6 +46,9 @@ class DeviceBodies {
   /// Compiles the bodies of the model's graph, and the bodies in them, up to fusion. Call it after
   /// the passes.
   Status prepare(CompileContext& context);
+  /// The nodes of a copy of the model's graph, after the passes, have the bodies of its nodes.
+  /// Keeps the copy, so that no other node gets the address of one of its nodes.
+  void share(const graph::Graph& model, std::shared_ptr<const graph::Graph> copy);
   /// Null for a node without bodies.
   const Use* of(const graph::Node& n) const;
   /// A body calls only bodies before it.
@@ -64,6 +67,7 @@ class DeviceBodies {
   /// Bodies that run on the host. They are kept so that no other node gets the address of theirs.
   std::vector<std::unique_ptr<Entry>> unused_;
   std::unordered_map<const graph::Node*, Use> uses_;
+  std::vector<std::shared_ptr<const graph::Graph>> copies_;
 };
 
 }  // namespace reprise

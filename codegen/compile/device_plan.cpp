@@ -66,6 +66,19 @@ std::vector<size_t> launches_before(const plan::Plan& p) {
   return out;
 }
 
+/// Whether other plans read none of the packed weights in other forms only.
+bool reads_known_forms(const std::multimap<graph::ValueId, plan::Packing>& known,
+                       const lower::Lowered& lowered) {
+  return std::ranges::all_of(lowered.launches, [&](const lower::LoweredLaunch& launch) {
+    return std::ranges::all_of(launch.packed, [&](const lower::PackedOperand& p) {
+      const auto [first, last] =
+          known.equal_range(launch.buffers[static_cast<size_t>(p.buffer)].value);
+      return first == last ||
+             std::any_of(first, last, [&](const auto& f) { return f.second == p.packing; });
+    });
+  });
+}
+
 struct Chosen {
   lower::Lowered lowered;
   std::optional<ScheduleChoice> choice;  // for the report, if there was one
@@ -120,6 +133,7 @@ class DevicePlanBuilder {
   /// Chooses the kernels of a group. `number`: of the group.
   Status choose(const lower::Group& group, size_t number) {
     RP_ASSIGN(Chosen chosen, lower_by_choice(group, number));
+    if (chosen.choice) RP_TRY(prefer_known_forms(group, chosen));
     packed_weights_.add(chosen.lowered);
     chosen_.emplace(number, std::move(chosen));
     return {};
@@ -163,10 +177,42 @@ class DevicePlanBuilder {
       context_.report.schedules.push_back(std::move(choice));
     }
     context_.times.hazards += ms_since(start);
+    keep_forms();
     return DevicePlan{std::move(p_), kernels_.take_emitted()};
   }
 
  private:
+  /// A weight that two plans pack differently is on the device twice. So a schedule that reads the
+  /// form of another plan is chosen if it is hardly slower.
+  Status prefer_known_forms(const lower::Group& group, Chosen& chosen) {
+    constexpr double kHardlySlower = 1.15;
+    constexpr size_t kMostTries = 6;
+    const auto known = context_.forms->find(target_.name);
+    if (known == context_.forms->end() || context_.options.choose_schedule ||
+        reads_known_forms(known->second, chosen.lowered))
+      return {};
+    const std::vector<lower::ScheduleCandidate>& all = chosen.choice->site.candidates;
+    for (size_t i = 1; i < std::min(all.size(), kMostTries); ++i) {
+      if (all[i].cost > kHardlySlower * all[0].cost) continue;
+      Result<lower::Lowered> other = context_.lowerings.lower(group, target_, i);
+      if (!other.ok() || !reads_known_forms(known->second, *other)) continue;
+      chosen.lowered = *std::move(other);
+      chosen.choice->chosen = i;
+      return {};
+    }
+    return {};
+  }
+
+  /// Notes the forms of the weights for the plans for other sizes.
+  void keep_forms() {
+    auto& forms = (*context_.forms)[target_.name];
+    for (const auto& made : buffers_.packings()) {
+      const auto [first, last] = forms.equal_range(made.first);
+      if (std::none_of(first, last, [&](const auto& f) { return f.second == made.second; }))
+        forms.insert(made);
+    }
+  }
+
   Result<Chosen> lower_by_choice(const lower::Group& group, size_t number) {
     const auto start = Clock::now();
     auto chosen = lower_chosen(context_, group, target_, number);
@@ -254,13 +300,14 @@ Result<DevicePlan> build_device_plan(CompileContext& context, const lower::Fusio
   DevicePlanBuilder plan(context, target);
   for (size_t i = 0; i < fusion.groups.size(); ++i) {
     const lower::Group& group = fusion.groups[i];
-    if (group.kind == lower::GroupKind::Host) continue;
+    if (!lower::has_kernels(group)) continue;
     *failed = &group;
     RP_TRY(plan.choose(group, i));
     *failed = nullptr;
   }
   for (size_t i = 0; i < fusion.groups.size(); ++i) {
     const lower::Group& group = fusion.groups[i];
+    if (group.kind == lower::GroupKind::Memory) continue;
     if (group.kind == lower::GroupKind::Host) {
       RP_TRY(plan.add_host_call(group));
       continue;

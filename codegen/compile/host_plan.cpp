@@ -1,5 +1,6 @@
 #include "codegen/compile/host_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "codegen/ops/row/op.h"
@@ -56,18 +57,46 @@ plan::Interface make_interface(const Graph& g, size_t states) {
   io.guards.assign(g.guards.begin(), g.guards.end());
   const size_t first = io.inputs.size() - states;
   for (size_t i = first; i < io.inputs.size(); ++i) io.states.push_back({std::move(io.inputs[i])});
+  for (SymbolSource& source : io.sources) {
+    const bool of_state =
+        source.kind == SymbolSource::Kind::InputDim && source.index >= static_cast<int32_t>(first);
+    if (of_state)
+      source = {SymbolSource::Kind::StateLength, source.index - static_cast<int32_t>(first), 0, {}};
+  }
   io.inputs.resize(first);
   io.outputs.resize(io.outputs.size() - states);
   return io;
 }
 
+namespace {
+
+/// The shape that a buffer of a state has in a plan. Of a state that grows, the rows are first in
+/// plans for devices.
+Shape shape_of(const plan::StateSlot& state, plan::BufferKind kind, bool rows_first) {
+  if (!state.grows()) return state.shape;
+  const auto axis = static_cast<size_t>(state.axis);
+  const Expr& length = state.shape[axis];
+  if (kind == plan::BufferKind::NewRows) return state.rows_first(state.length_after - length);
+  if (kind == plan::BufferKind::AllRows) return state.rows_first(state.length_after);
+  if (kind == plan::BufferKind::State) return rows_first ? state.rows_first(length) : state.shape;
+  Shape next = state.shape;
+  next[axis] = state.length_after;
+  return next;
+}
+
+}  // namespace
+
 void adopt_interface(const plan::Interface& io, plan::Plan& p) {
+  using Kind = plan::BufferKind;
+  const bool rows_first =
+      std::ranges::any_of(p.buffers, [](const plan::Buffer& b) { return b.kind == Kind::NewRows; });
   for (plan::Buffer& b : p.buffers) {
-    if (b.kind == plan::BufferKind::Input) b.shape = io.inputs[static_cast<size_t>(b.index)].shape;
-    if (b.kind == plan::BufferKind::Output)
-      b.shape = io.outputs[static_cast<size_t>(b.index)].shape;
-    if (b.kind == plan::BufferKind::NextState)
-      b.shape = io.states[static_cast<size_t>(b.index)].shape;
+    const auto index = static_cast<size_t>(b.index);
+    if (b.kind == Kind::Input) b.shape = io.inputs[index].shape;
+    if (b.kind == Kind::Output) b.shape = io.outputs[index].shape;
+    if (b.kind == Kind::State || b.kind == Kind::NextState || b.kind == Kind::NewRows ||
+        b.kind == Kind::AllRows)
+      b.shape = shape_of(io.states[index], b.kind, rows_first);
   }
 }
 

@@ -53,7 +53,7 @@ std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>&
   std::vector<Job> jobs;
   for (const TargetFusion& v : variants) {
     for (lower::Group& group : v.fusion->groups) {
-      if (group.kind == lower::GroupKind::Host) continue;
+      if (!lower::has_kernels(group)) continue;
       if (!group.key) group.key = std::make_shared<const lower::GroupKey>(lower::key_of(g, group));
       const auto [it, added] = by_key.try_emplace(group.key->bytes, jobs.size());
       if (added) jobs.push_back({&group, {}});

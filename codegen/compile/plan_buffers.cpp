@@ -30,6 +30,13 @@ PlanBuffers::PlanBuffers(const Graph& g, plan::Plan& p, WeightStore& weights, si
                       plan::BufferKind::NextState};
   for (size_t i = 0; i < g.inputs.size(); ++i)
     add(g.inputs[i], inputs.kind_of(i), inputs.index_of(i));
+  // All rows of states that grow, and the new ones.
+  for (const auto& n : g.nodes()) {
+    if (!ops::is_memory(*n)) continue;
+    const int32_t state = p.buffers[by_value_.at(n->inputs[0])].index;
+    add(n->inputs[1], plan::BufferKind::NewRows, state);
+    add(n->outputs[0], plan::BufferKind::AllRows, state);
+  }
   size_t next = g.inputs.size();
   for (const ValueId v : g.captures) {
     if (v != kNone) add(v, plan::BufferKind::Input, static_cast<int32_t>(next++));
@@ -37,6 +44,7 @@ PlanBuffers::PlanBuffers(const Graph& g, plan::Plan& p, WeightStore& weights, si
   // A value that is an output twice, an input or a constant is copied into its other slots.
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     const ValueId v = g.outputs[i];
+    if (i >= outputs.count && appends(v)) continue;
     const bool own = by_value_.count(v) == 0 && !g.value(v).constant;
     if (own) {
       add(v, outputs.kind_of(i), outputs.index_of(i));
@@ -48,6 +56,12 @@ PlanBuffers::PlanBuffers(const Graph& g, plan::Plan& p, WeightStore& weights, si
                              g.value(v).dtype, g.value(v).shape});
     p.aliases.push_back({from, id});
   }
+}
+
+/// Whether the next value of a state is the rows that it gets.
+bool PlanBuffers::appends(ValueId v) const {
+  const auto at = by_value_.find(v);
+  return at != by_value_.end() && p_.buffers[at->second].kind == plan::BufferKind::NewRows;
 }
 
 plan::BufferId PlanBuffers::of(ValueId v) {
@@ -76,6 +90,13 @@ plan::BufferId PlanBuffers::packed(ValueId v, const lower::PackedOperand& form) 
                                                   graph::storage_of(value), value.shape});
   packed_.emplace(key, id);
   return id;
+}
+
+std::vector<std::pair<ValueId, plan::Packing>> PlanBuffers::packings() const {
+  std::vector<std::pair<ValueId, plan::Packing>> out;
+  out.reserve(packed_.size());
+  for (const auto& [form, buffer] : packed_) out.push_back(form);
+  return out;
 }
 
 plan::BufferId PlanBuffers::add_scratch(const lower::ScratchBuffer& s) {

@@ -21,10 +21,13 @@ class PlanBuffers {
   plan::BufferId of(graph::ValueId v);
   /// A constant in the packed form that a kernel reads.
   plan::BufferId packed(graph::ValueId v, const lower::PackedOperand& form);
+  /// The packed forms so far.
+  std::vector<std::pair<graph::ValueId, plan::Packing>> packings() const;
   plan::BufferId add_scratch(const lower::ScratchBuffer& s);
 
  private:
   plan::BufferId add(graph::ValueId v, plan::BufferKind kind, int32_t index);
+  bool appends(graph::ValueId v) const;
   plan::BufferKind intermediate(const Shape& shape) const;
 
   const graph::Graph& g_;

@@ -45,12 +45,13 @@ Status choose_gradients(CompileContext& context) {
 /// passes::CountKernels.
 Result<int64_t> count_kernels(const CompileContext& context, const graph::Graph& g) {
   lower::FusionOptions options = fusion_options(context);
-  options.tests = nullptr;  // they are of the context's model
-  options.limit = {};       // so that bisect, which sets it, does not change the graph
+  // Groups that passed here are not tested again when the model is fused. Guards are resolved
+  // later.
+  if (!g.guards.empty() || g.symbols.size() != context.model.symbols.size())
+    options.tests = nullptr;
+  options.limit = {};  // so that bisect, which sets it, does not change the graph
   RP_ASSIGN(const lower::Fusion fusion, lower::fuse(g, options));
-  return std::ranges::count_if(fusion.groups, [](const lower::Group& group) {
-    return group.kind != lower::GroupKind::Host;
-  });
+  return std::ranges::count_if(fusion.groups, lower::has_kernels);
 }
 
 }  // namespace
@@ -58,6 +59,7 @@ Result<int64_t> count_kernels(const CompileContext& context, const graph::Graph&
 Status run_passes(CompileContext& context, passes::PassReport& report) {
   const CompileOptions& options = context.options;
   passes::PassOptions pass_options = context.passes;
+  pass_options.growing = context.growing;
   pass_options.count_kernels = [&](const graph::Graph& g) { return count_kernels(context, g); };
   bool core = false;
   for (const passes::Pass& pass : passes::pipeline(context.passes)) {

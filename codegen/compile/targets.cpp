@@ -91,6 +91,10 @@ lower::Target with_float64(lower::Target t) {
   return t;
 }
 
+void remove_split_products(lower::Target& t) {
+  std::erase_if(t.predicate.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
+}
+
 lower::Target cuda_target(const CudaArch& arch) {
   lower::Target t;
   t.name = "cuda-" + arch.str();
@@ -100,8 +104,7 @@ lower::Target cuda_target(const CudaArch& arch) {
   p.needs_subgroup_arithmetic = p.needs_subgroup_shuffle = p.needs_subgroup_extended_types = true;
   p.subgroup_size = 32;
   p.matrices = CudaArch::matrices_of(arch.number, arch.specific);
-  if (!arch.gains_by_split_products())
-    std::erase_if(p.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
+  if (!arch.gains_by_split_products()) remove_split_products(t);
   p.workgroup_invocations = 1024;
   p.shared_bytes = CudaArch::shared_bytes_of(arch.number, arch.specific);
   p.cuda_arch = arch.str();

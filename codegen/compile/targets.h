@@ -20,6 +20,9 @@ lower::Target with_float64(lower::Target t);
 /// The variant for one CUDA architecture. From sm_80 on, they differ only in the architecture.
 lower::Target cuda_target(const CudaArch& arch);
 
+/// From now on the target's devices multiply floats of 32 bits without matrix units.
+void remove_split_products(lower::Target& t);
+
 /// Parses target names: "vulkan", its variants (with_float64() of them included), "host" (no
 /// variant), "cuda:sm_90" for cubins of an architecture and "cuda:compute_80" for PTX. "cuda" alone
 /// names the architecture of `device`, which it requires; "vulkan" has what a device without buffer

@@ -1,13 +1,18 @@
 #include "codegen/compile/variants.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <deque>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "codegen/compile/device_plan.h"
+#include "codegen/compile/host_plan.h"
 #include "codegen/compile/lower_all.h"
 #include "codegen/compile/targets.h"
+#include "codegen/graph/size_hint.h"
 #include "codegen/lower/problems/contraction.h"
 #include "codegen/options/progress.h"
 #include "codegen/probes/probes.h"
@@ -82,10 +87,8 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   };
   // Without GEMMs of fp32, more architectures share a plan.
   const bool splits = std::ranges::find(products, kSplitMma) != products.end();
-  if (!splits || context.disabled(kSplitProducts)) {
-    for (lower::Target& t : all)
-      std::erase_if(t.predicate.matrices, [](const MmaConfig& m) { return m.types == kSplitMma; });
-  }
+  if (!splits || context.disabled(kSplitProducts))
+    std::ranges::for_each(all, remove_split_products);
   // Without a GEMM for its matrices, or without halves, such a variant of Vulkan would equal
   // another one.
   const bool halves = stores_halves(context, fusion);
@@ -135,8 +138,7 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
                           std::vector<ScheduleChoice>& schedules) {
   package::Variant v = first;
   v.name = target.name;
-  v.predicate = target.predicate;
-  for (package::DeviceBody& body : v.bodies) body.predicate = target.predicate;
+  package::for_each_plan(v, [&](package::CompiledPlan& p) { p.predicate = target.predicate; });
   const size_t n = schedules.size();
   for (size_t i = 0; i < n; ++i) {
     if (schedules[i].site.variant != first.name) continue;
@@ -270,10 +272,9 @@ void raise_shared_bytes(const plan::Plan& plan, uint32_t& bytes) {
 void lower_shared_bytes(package::Variant& v) {
   if (v.predicate.api != Api::Cuda) return;
   uint32_t bytes = kStaticSharedBytes;
-  raise_shared_bytes(v.plan, bytes);
-  for (const package::DeviceBody& body : v.bodies) raise_shared_bytes(body.plan, bytes);
-  v.predicate.shared_bytes = bytes;
-  for (package::DeviceBody& body : v.bodies) body.predicate.shared_bytes = bytes;
+  package::for_each_plan(
+      v, [&](const package::CompiledPlan& p) { raise_shared_bytes(p.plan, bytes); });
+  package::for_each_plan(v, [&](package::CompiledPlan& p) { p.predicate.shared_bytes = bytes; });
 }
 
 size_t launch_count(const plan::Plan& plan) {
@@ -327,6 +328,162 @@ class BodyPlans {
   std::deque<GraphPlans> plans_;
 };
 
+/// Whether a variant gets the plans of the one before it: they differ only in the architecture. A
+/// caller that chooses schedules does so for each variant.
+bool repeats_variant(const CompileContext& context, const package::Package& p, size_t variant,
+                     const Predicate& predicate) {
+  return variant > 0 && !context.options.choose_schedule &&
+         share_plan(p.variants[variant - 1].predicate, predicate);
+}
+
+/// The interface for which the probes of a plan are made: with the sizes that it serves.
+plan::Interface sized_interface(const plan::Interface& io, const graph::Graph& g) {
+  plan::Interface out = io;
+  out.symbols = g.symbols;
+  return out;
+}
+
+/// The options of a plan for some sizes. Its kernels are shown with the sizes.
+CompileOptions options_of_plan(const CompileContext& context, const std::string& sizes) {
+  CompileOptions out = context.options;
+  out.choose_schedule = nullptr;
+  out.fusion_decisions.reset();
+  if (out.on_kernel)
+    out.on_kernel = [outer = out.on_kernel, sizes](const std::string& variant,
+                                                   const auto&... rest) {
+      outer(variant + " " + sizes, rest...);
+    };
+  return out;
+}
+
+std::string one_digit(double x) {
+  const auto tenths = static_cast<int64_t>(std::lround(std::min(x, 1e6) * 10));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
+}
+
+/// Whether the compiler may add plans: nobody looks at the kernels of one plan or chooses them.
+bool wants_plans(const CompileOptions& options) {
+  return options.plans.kind == PlanChoice::Kind::Automatic && !options.choose_schedule &&
+         !options.fusion_decisions && !options.hooks;
+}
+
+/// The candidates for the schedules of products and attentions, by the first result of each.
+std::map<graph::ValueId, std::vector<lower::ScheduleCandidate>> candidates_of(
+    CompileContext& context, const lower::Fusion& fusion, const lower::Target& target) {
+  std::map<graph::ValueId, std::vector<lower::ScheduleCandidate>> out;
+  for (const lower::Group& group : fusion.groups) {
+    if (group.kind != lower::GroupKind::Contraction && group.kind != lower::GroupKind::Attention)
+      continue;
+    const auto lowered = context.lowerings.kernels_of(group, target);
+    if (lowered.ok() && !(*lowered)->choices.empty())
+      out.emplace(group.anchor->outputs[0], (*lowered)->choices);
+  }
+  return out;
+}
+
+/// The rows of a tile: schedules state tiles as ROWSxCOLUMNS. 1 if there is none.
+double tile_rows(const std::string& schedule) {
+  const auto digit = [&](size_t i) {
+    return i < schedule.size() && schedule[i] >= '0' && schedule[i] <= '9';
+  };
+  for (size_t x = schedule.find('x'); x != std::string::npos; x = schedule.find('x', x + 1)) {
+    if (x == 0 || !digit(x - 1) || !digit(x + 1)) continue;
+    size_t first = x;
+    while (first > 0 && digit(first - 1)) --first;
+    return std::max(1.0, std::strtod(schedule.c_str() + first, nullptr));
+  }
+  return 1;
+}
+
+/// The rows of a product, or of one head of an attention, at representative sizes.
+double rows_of(const graph::Graph& g, graph::ValueId result) {
+  const Shape& shape = g.value(result).shape;
+  return shape.size() < 2 ? 1 : graph::count_hint(g, {shape[shape.size() - 2]});
+}
+
+/// How many times faster than those of the plan for all sizes the products and attentions of a
+/// plan are at its sizes, by their estimated costs.
+double times_faster(CompileContext& general, const lower::Fusion& general_fusion,
+                    CompileContext& context, const lower::Fusion& fusion,
+                    const lower::Target& target) {
+  const auto before = candidates_of(general, general_fusion, target);
+  double own = 0, others = 0;
+  for (const auto& [result, choices] : candidates_of(context, fusion, target)) {
+    const auto at = before.find(result);
+    if (at == before.end()) continue;
+    const lower::ScheduleCandidate& chosen = at->second.front();
+    const auto same =
+        std::ranges::find(choices, chosen.schedule, &lower::ScheduleCandidate::schedule);
+    own += choices.front().cost;
+    if (same != choices.end()) {
+      others += same->cost;
+      continue;
+    }
+    // Nobody offers that schedule at these sizes: it takes as many tiles as they have.
+    const double tile = tile_rows(chosen.schedule);
+    const double tiles = std::ceil(rows_of(context.model, result) / tile) /
+                         std::ceil(rows_of(general.model, result) / tile);
+    others += std::max(choices.front().cost, chosen.cost * std::min(tiles, 1.0));
+  }
+  return own > 0 ? others / own : 1;
+}
+
+/// Adds a plan for some sizes to each variant.
+Status add_plan(CompileContext& model, const lower::Fusion& general, PlanRequest request,
+                const std::vector<lower::Target>& targets, package::Package& p) {
+  const std::string sizes = package::describe_sizes(request.sizes, p.io.symbols);
+  const std::shared_ptr<graph::Graph> g = with_sizes(model.model, request);
+  const CompileOptions options = options_of_plan(model, sizes);
+  CompileReport report;
+  CompileContext context(*g, model, options, report);
+  context.state_count = model.state_count;
+  context.forms = model.forms;
+  context.device_bodies.share(model.model, g);
+  RP_ASSIGN(lower::Fusion portable, lower::fuse(*g, fusion_options(context)));
+  if (request.automatic) {
+    constexpr double kLeastGain = 1.5;  // a plan takes time to compile, and space
+    const double gain = times_faster(model, general, context, portable, targets[0]);
+    if (gain < kLeastGain) return {};
+    request.why = "estimated to be " + one_digit(gain) + " times faster there than plan 0";
+  }
+  GraphPlans plans(context, portable, sized_interface(p.io, *g));
+  RP_TRY(plans.lower(targets));
+  for (size_t t = 0; t < targets.size(); ++t) {
+    package::Variant& v = p.variants[t];
+    if (repeats_variant(model, p, t, targets[t].predicate)) {
+      v.plans.push_back(p.variants[t - 1].plans.back());
+      v.plans.back().name = v.name;
+      v.plans.back().predicate = v.predicate;
+      continue;
+    }
+    package::SizedPlan plan;
+    plan.name = v.name;
+    plan.predicate = v.predicate;
+    plan.sizes = request.sizes;
+    plan.why = request.why;
+    RP_TRY(plans.build(t, plan).with_context("the plan for " + sizes));
+    adopt_interface(p.io, plan.plan);
+    v.plans.push_back(std::move(plan));
+    RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
+  }
+  plans.report_keys();
+  model.report.broken.insert(model.report.broken.end(), report.broken.begin(), report.broken.end());
+  return {};
+}
+
+/// A session chooses a plan by the dims of inputs, before it is the run's turn to read the lengths
+/// of states.
+Status check_chosen_by_inputs(const PlanRequest& request, const plan::Interface& io) {
+  for (const package::SymbolValues& s : request.sizes) {
+    const auto symbol = static_cast<size_t>(s.symbol);
+    if (io.sources[symbol].kind != SymbolSource::Kind::InputDim)
+      return {Code::Usage, "plan '" + package::describe_sizes(request.sizes, io.symbols) + "': '" +
+                               io.symbols[symbol].name +
+                               "' is the length of a state; name a size of an input"};
+  }
+  return {};
+}
+
 }  // namespace
 
 lower::FusionOptions fusion_options(const CompileContext& context) {
@@ -350,7 +507,8 @@ void explain_unfused(const lower::Fusion& fusion, package::Explanation& explanat
     explanation.unfused.push_back({e.from, e.to, e.reason});
 }
 
-Status build_variants(CompileContext& context, lower::Fusion& portable, package::Package& p) {
+Status build_variants(CompileContext& context, lower::Fusion& portable,
+                      const std::vector<PlanRequest>& plans, package::Package& p) {
   const CompileOptions& options = context.options;
   const std::vector<lower::Target> targets = chosen_targets(context, portable);
   GraphPlans model(context, portable, p.io);
@@ -359,9 +517,7 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
   RP_TRY(bodies.lower(targets));
   for (size_t t = 0; t < targets.size(); ++t) {
     const lower::Target& target = targets[t];
-    // A caller that chooses schedules does so for each variant, so plans are not shared then.
-    if (!p.variants.empty() && !options.choose_schedule &&
-        share_plan(p.variants.back().predicate, target.predicate)) {
+    if (repeats_variant(context, p, t, target.predicate)) {
       p.variants.push_back(for_arch(p.variants.back(), target, context.report.schedules));
       continue;
     }
@@ -377,6 +533,14 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
     p.variants.push_back(std::move(v));
     RP_TRY(report_progress(options, "variants", t + 1, targets.size()));
   }
+  for (const PlanRequest& plan : plans) {
+    RP_TRY(check_chosen_by_inputs(plan, p.io));
+    RP_TRY(add_plan(context, portable, plan, targets, p));
+  }
+  if (!targets.empty() && wants_plans(options))
+    for (PlanRequest& plan : automatic_plans(context.model, portable))
+      if (check_chosen_by_inputs(plan, p.io).ok())
+        RP_TRY(add_plan(context, portable, std::move(plan), targets, p));
   std::ranges::for_each(p.variants, lower_shared_bytes);
   model.report_keys();
   bodies.report_faults(context.report);

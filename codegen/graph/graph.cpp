@@ -234,6 +234,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   g->name = name;
   g->symbols = symbols;
   g->symbol_sources = symbol_sources;
+  g->likely_sizes = likely_sizes;
   g->guards = guards;
   g->inputs = inputs;
   g->output_names = output_names;

@@ -89,6 +89,9 @@ class Graph {
   std::vector<std::pair<std::string, std::string>> metadata;
   std::vector<Symbol> symbols;
   std::vector<SymbolSource> symbol_sources;  // parallel to `symbols`
+  /// By symbol: the sizes that most runs have, if they are fewer than a run may have. Prices count
+  /// with them. Empty: nothing is known.
+  std::vector<Interval> likely_sizes;
   std::vector<DimGuard> guards;
   std::shared_ptr<const EqualDims> equal_dims;  // from `guards`; null while they may change
   std::vector<ValueId> inputs;

@@ -30,7 +30,10 @@ double count_hint(const Graph& g, const Shape& shape) {
   if (!is_static(shape)) {
     sizes.resize(g.symbols.size());
     for (size_t i = 0; i < sizes.size(); ++i) {
-      sizes[i] = std::clamp(symbol_hint(g, i, sizes), g.symbols[i].min, g.symbols[i].max);
+      int64_t hint = symbol_hint(g, i, sizes);
+      if (i < g.likely_sizes.size())
+        hint = std::clamp(hint, g.likely_sizes[i].min, g.likely_sizes[i].max);
+      sizes[i] = std::clamp(hint, g.symbols[i].min, g.symbols[i].max);
     }
   }
   double count = 1;

@@ -50,6 +50,49 @@ Result<SizeRanges> parse_ranges(const std::vector<std::string>& texts) {
   return out;
 }
 
+namespace {
+
+/// One of the ranges of a plan: "sequence=1", "sequence=2..16" or "sequence=17..".
+Result<std::pair<std::string, Interval>> parse_plan_range(std::string_view text) {
+  if (text.find(kBetween) != std::string_view::npos) return parse_range(text);
+  const size_t equals = text.rfind('=');
+  int64_t size = 0;
+  if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size() ||
+      !read_end(text.substr(equals + 1), size))
+    return usage("'" + std::string(text) +
+                 "' is not NAME=SIZE or NAME=MIN..MAX, such as sequence=1 or sequence=2..16");
+  return std::pair(std::string(text.substr(0, equals)), Interval{size, size});
+}
+
+Result<SizeRanges> parse_plan(std::string_view text) {
+  SizeRanges out;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    RP_ASSIGN(auto named, parse_plan_range(text.substr(at, comma - at)));
+    if (!out.insert(named).second)
+      return usage("the plan '" + std::string(text) + "' has two ranges of '" + named.first + "'");
+    at = comma + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<PlanChoice> parse_plans(const std::vector<std::string>& texts) {
+  PlanChoice out;
+  for (const std::string& text : texts) {
+    const bool none = text == "none";
+    if (!none && text != "auto") {
+      RP_ASSIGN(out.plans.emplace_back(), parse_plan(text));
+      out.kind = PlanChoice::Kind::Given;
+      continue;
+    }
+    if (texts.size() > 1) return usage("the plan '" + text + "' stands alone, without other plans");
+    out.kind = none ? PlanChoice::Kind::None : PlanChoice::Kind::Automatic;
+  }
+  return out;
+}
+
 Result<std::pair<std::string, std::vector<int64_t>>> parse_shape(const std::string& text) {
   const size_t at = text.rfind('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())

@@ -1,6 +1,7 @@
 // What is said about sizes that the inputs of a run decide: limits, and the dims of inputs.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,6 +20,21 @@ using SizeRanges = std::map<std::string, Interval>;
 Result<std::pair<std::string, Interval>> parse_range(std::string_view text);
 /// Parses several of them; each name may occur once.
 Result<SizeRanges> parse_ranges(const std::vector<std::string>& texts);
+
+/// The plans that a package has for some sizes. Each serves the sizes that are within all of its
+/// ranges.
+struct PlanChoice {
+  enum class Kind : uint8_t {
+    Automatic,  // the compiler decides
+    None,       // one plan for all sizes
+    Given,
+  } kind = Kind::Automatic;
+  std::vector<SizeRanges> plans;
+};
+
+/// Parses "NAME=N,NAME=MIN..MAX,...", as --plan takes it, once for each plan; "auto" or "none" may
+/// stand alone. Code::Usage says what is wrong.
+Result<PlanChoice> parse_plans(const std::vector<std::string>& texts);
 
 /// Dims by the name of the input.
 using InputShapes = std::map<std::string, std::vector<int64_t>>;

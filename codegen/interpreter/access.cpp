@@ -294,7 +294,7 @@ void Interpreter::barrier(const Step& s, const Active& active) {
     }
     if (reach[group] != 0) ++epochs_[group];
   }
-  if (roles_) roles_->clocks.meet(0, size_ / subgroup_size_);
+  if (roles_) roles_->clocks.meet(first_subgroup(rank_), size_ / subgroup_size_);
 }
 
 // --- Asynchronous copies

@@ -1,6 +1,7 @@
 #include "codegen/interpreter/clocks.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace reprise::kernel {
 
@@ -22,12 +23,19 @@ void Clocks::learn(uint32_t subgroup, uint32_t agent, uint32_t time) {
 }
 
 void Clocks::meet(uint32_t first, uint32_t count) {
-  Times all(known_[first].size());
-  for (uint32_t s = first; s < first + count; ++s) {
+  std::vector<uint32_t> subgroups(count);
+  std::iota(subgroups.begin(), subgroups.end(), first);
+  meet(subgroups);
+}
+
+void Clocks::meet(std::span<const uint32_t> subgroups) {
+  if (subgroups.empty()) return;
+  Times all(known_[subgroups[0]].size());
+  for (const uint32_t s : subgroups) {
     ++known_[s][s];
     join(all, known_[s]);
   }
-  for (uint32_t s = first; s < first + count; ++s) known_[s] = all;
+  for (const uint32_t s : subgroups) known_[s] = all;
 }
 
 void Clocks::arrive(uint32_t subgroup, uint32_t signal) {
@@ -45,8 +53,9 @@ void Clocks::await(uint32_t subgroup, uint32_t signal) {
   join(known_[subgroup], signalled_[signal]);
 }
 
-bool Clocks::anyone_knows(uint32_t signal, uint32_t phase) const {
-  return std::ranges::any_of(known_, [&](const Times& t) { return t[copies(signal)] > phase; });
+bool Clocks::anyone_knows(uint32_t agent, uint32_t time, uint32_t first, uint32_t count) const {
+  const auto some = std::span(known_).subspan(first, count);
+  return std::ranges::any_of(some, [&](const Times& t) { return t[agent] > time; });
 }
 
 bool AccessLog::read(size_t element, const Stamp& stamp, const Clocks& clocks, uint32_t subgroup,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace reprise::kernel {
@@ -39,12 +40,15 @@ class Clocks {
   void learn(uint32_t subgroup, uint32_t agent, uint32_t time);
   /// These subgroups wait for each other.
   void meet(uint32_t first, uint32_t count);
+  void meet(std::span<const uint32_t> subgroups);
   /// The subgroup arrives at a signal, whose phase completes, for which a subgroup then waits.
   void arrive(uint32_t subgroup, uint32_t signal);
   void complete(uint32_t signal);
   void await(uint32_t subgroup, uint32_t signal);
-  /// Whether a subgroup knows that the copies of a phase have landed.
-  bool anyone_knows(uint32_t signal, uint32_t phase) const;
+  /// Whether one that arrived at a signal knew of what a subgroup did.
+  bool is_told(uint32_t signal, const Stamp& s) const { return arrived_[signal][s.agent] > s.time; }
+  /// Whether one of these subgroups knows that an agent's accesses at a time are over.
+  bool anyone_knows(uint32_t agent, uint32_t time, uint32_t first, uint32_t count) const;
 
  private:
   using Times = std::vector<uint32_t>;  // by agent: times before these are over

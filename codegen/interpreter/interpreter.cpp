@@ -9,6 +9,19 @@
 namespace reprise::kernel {
 namespace {
 
+Status expect_whole_clusters(const Kernel& k, const PartialLaunch& launch) {
+  bool whole = launch.grid[0] % k.cluster == 0 && launch.workgroups.size() % k.cluster == 0;
+  for (size_t i = 0; whole && i < launch.workgroups.size(); ++i) {
+    auto expected = launch.workgroups[i - i % k.cluster];
+    whole = expected[0] % k.cluster == 0;
+    expected[0] += static_cast<uint32_t>(i % k.cluster);
+    whole = whole && launch.workgroups[i] == expected;
+  }
+  if (whole) return {};
+  return {Code::Usage, "kernel '" + k.name + "': the workgroups are no whole clusters of " +
+                           std::to_string(k.cluster)};
+}
+
 bool is_exact(const InterpretOptions& o) {
   return o.native_error == NativeError::None && !o.flush_subnormals;
 }
@@ -19,27 +32,37 @@ Result<PartialOutcome> Interpreter::run() {
   const auto& grid = launch_.grid;
   const bool whole = launch_.workgroups.empty();
   const size_t n = whole ? size_t{grid[0]} * grid[1] * grid[2] : launch_.workgroups.size();
-  find_needed();
-  allocate();
-  order_invocations(std::min<size_t>(n, together_));
-  decode();
+  for (Interpreter* const member : cluster_) member->prepare(std::min<size_t>(n, together_));
   size_t done = 0;
   const auto more = [&] {
     return instructions_ < launch_.enough || (done == 1 && instructions_ <= launch_.cheap);
   };
   while (done < n && more()) {
-    group_index_ = static_cast<uint32_t>(done);
-    groups_.clear();
-    for (; done < n && groups_.size() < together_; ++done) {
-      const auto i = static_cast<uint32_t>(done);
-      groups_.push_back(whole
-                            ? std::array{i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]}
-                            : launch_.workgroups[done]);
+    for (Interpreter* const member : cluster_) {
+      member->group_index_ = static_cast<uint32_t>(done);
+      member->groups_.clear();
+      for (; done < n && member->groups_.size() < together_; ++done)
+        member->groups_.push_back(group_at(done));
     }
-    workgroups();
-    if (failed_) return violation_;
+    if (k_.roles.empty()) {
+      workgroups();
+    } else {
+      run_cluster();
+    }
+    for (const Interpreter* const member : cluster_) {
+      if (member->failed_) return member->violation_;
+      error_ = std::max(error_, member->error_);
+    }
   }
   return PartialOutcome{error_, done, instructions_};
+}
+
+/// The workgroup of this number in the list.
+std::array<uint32_t, 3> Interpreter::group_at(size_t n) const {
+  if (!launch_.workgroups.empty()) return launch_.workgroups[n];
+  const auto i = static_cast<uint32_t>(n);
+  const auto& grid = launch_.grid;
+  return {i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]};
 }
 
 void Interpreter::workgroups() {
@@ -60,10 +83,6 @@ void Interpreter::workgroups() {
     }
   }
   copies_in_flight_.assign(has_copies_ ? all_.size() : 0, {});
-  if (!k_.roles.empty()) {
-    roles_.emplace(k_, size_ / subgroup_size_);
-    roles_->random = options_at(0).schedule_seed;
-  }
   early_ = begins_early_;
   block(0, {all_, true, counted_, checked_});
   if (has_copies_ && !failed_) expect_no_copies();
@@ -130,6 +149,8 @@ uint32_t Interpreter::builtin_value(Builtin b, size_t c, uint32_t n) const {
       return n / subgroup_size_;
     case Builtin::TeamIndex:
       return n / subgroup_size_ / kTeamSubgroups;
+    case Builtin::ClusterRank:
+      return rank_;
   }
   return 0;
 }
@@ -340,6 +361,7 @@ Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& laun
     if (w[0] >= launch.grid[0] || w[1] >= launch.grid[1] || w[2] >= launch.grid[2])
       return Status(Code::Usage, name + ": a workgroup is outside the grid");
   }
+  RP_TRY(expect_whole_clusters(k, launch));
   uint64_t invocations = uint64_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2];
   for (uint32_t n : launch.grid) {
     if (n > 65535) return Status(Code::Usage, name + ": the grid has more than 65535 workgroups");

@@ -58,12 +58,51 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
                                                    : variants[0].subgroup_size),
       together_(workgroups_together(k, launch, subgroup_size_)),
       stride_(padded(size_t{size_} * together_) * copies_),
-      has_copies_(
-          std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::AsyncCopy; })),
+      has_copies_(std::ranges::any_of(k.insts,
+                                      [](const Inst& i) {
+                                        return i.op == Op::AsyncCopy || i.op == Op::CopyCommit ||
+                                               i.op == Op::CopyWait;
+                                      })),
       partial_(is_partial()),
       begins_early_(
           std::ranges::any_of(k.insts, [](const Inst& i) { return i.op == Op::AwaitLaunches; })),
-      matrices_(k, static_cast<uint32_t>(size_ / subgroup_size_ * together_ * copies_)) {}
+      matrices_(k, static_cast<uint32_t>(size_ / subgroup_size_ * together_ * copies_)),
+      cluster_{this},
+      stored_boxes_(boxes_of_launch_),
+      instructions_(instructions_of_launch_) {
+  others_.reserve(k.cluster);
+  for (uint32_t rank = 1; rank < k.cluster; ++rank) {
+    others_.emplace_back(new Interpreter(*this, rank));  // NOLINT(modernize-make-unique): private
+    cluster_.push_back(others_.back().get());
+  }
+  for (const auto& other : others_) other->cluster_ = cluster_;
+}
+
+Interpreter::Interpreter(Interpreter& lead, uint32_t rank)
+    : k_(lead.k_),
+      launch_(lead.launch_),
+      variants_(lead.variants_),
+      first_variant_(lead.first_variant_),
+      copies_(lead.copies_),
+      memory_(lead.memory_),
+      size_(lead.size_),
+      subgroup_size_(lead.subgroup_size_),
+      together_(lead.together_),
+      stride_(lead.stride_),
+      has_copies_(lead.has_copies_),
+      partial_(lead.partial_),
+      begins_early_(lead.begins_early_),
+      matrices_(k_, size_ / subgroup_size_),
+      rank_(rank),
+      stored_boxes_(lead.stored_boxes_),
+      instructions_(lead.instructions_) {}
+
+void Interpreter::prepare(size_t workgroups) {
+  find_needed();
+  allocate();
+  order_invocations(workgroups);
+  decode();
+}
 
 void Interpreter::find_needed() {
   if (!partial_) return;

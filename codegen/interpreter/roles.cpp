@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kUnit =
     8;  // elements of swizzled arrays, which boxes and products access in lines
 
-uint32_t counters(const Kernel& k) {
+uint32_t counters_of(const Kernel& k) {
   uint32_t n = 0;
   for (const Signal& s : k.signals) n += s.count;
   return n;
@@ -27,13 +27,20 @@ uint32_t counters(const Kernel& k) {
 
 }  // namespace
 
-RoleState::RoleState(const Kernel& k, uint32_t subgroups)
-    : clocks(subgroups, counters(k)),
-      signals(counters(k)),
-      teams(subgroups / kTeamSubgroups),
-      subgroup_stores(subgroups) {
-  for (const SharedArray& s : k.shared)
-    arrays.emplace_back(s.count, s.swizzle == Swizzle::None ? 1 : kUnit);
+RoleState::RoleState(const Kernel& k, uint32_t each)
+    : cluster(k.cluster),
+      subgroups(each),
+      counters(counters_of(k)),
+      shared(static_cast<uint32_t>(k.shared.size())),
+      clocks(cluster * subgroups, cluster * counters),
+      signals(size_t{cluster} * counters),
+      visits(size_t{cluster} * subgroups * cluster),
+      teams(size_t{cluster} * subgroups / kTeamSubgroups),
+      subgroup_stores(size_t{cluster} * subgroups) {
+  arrays.reserve(size_t{cluster} * shared);
+  for (uint32_t rank = 0; rank < cluster; ++rank)
+    for (const SharedArray& s : k.shared)
+      arrays.emplace_back(s.count, s.swizzle == Swizzle::None ? 1 : kUnit);
   uint32_t first = 0;
   for (const Signal& s : k.signals) {
     first_counter.push_back(first);
@@ -42,69 +49,35 @@ RoleState::RoleState(const Kernel& k, uint32_t subgroups)
   for (TeamState& t : teams) t.matrices.resize(k.matrices.size());
 }
 
-/// The blocks of a role that is being executed, and where it is in each of them.
-struct Interpreter::RoleTurns {
-  struct Frame {
-    size_t block = 0, step = 0;
-    const Step* loop = nullptr;  // whose body it is
-    int64_t at = 0, end = 0, by = 1;
-  };
-  std::string name;
-  std::vector<uint32_t> list;
-  Active active;
-  std::vector<Frame> frames;
-  const Step* waits = nullptr;
-};
-
 bool Interpreter::suspends(size_t block) const {
   return std::ranges::any_of(k_.blocks[block].insts, [this](int32_t id) {
     const Inst& i = k_.insts[static_cast<size_t>(id)];
-    return i.op == Op::Await || std::ranges::any_of(i.blocks, [this](int32_t b) {
+    return waits_in_turns(i) || std::ranges::any_of(i.blocks, [this](int32_t b) {
              return suspends(static_cast<size_t>(b));
            });
   });
 }
 
+/// Whether other roles, or those of other workgroups, run while an instruction waits.
+bool Interpreter::waits_in_turns(const Inst& i) const {
+  const bool meets = i.op == Op::Barrier && i.imm == static_cast<uint64_t>(BarrierScope::Cluster);
+  return i.op == Op::Await || meets;
+}
+
 void Interpreter::roles(const Step& s, const Active& active) {
   if (active.list.size() != size_)
     return violate(s.id, active.list[0], "divides a workgroup that is not whole");
-  std::vector<RoleTurns> all(k_.roles.size());
+  std::vector<RoleTurns>& all = turns_;
+  all.resize(k_.roles.size());
   uint32_t first = 0;
   for (size_t r = 0; r < all.size(); ++r) {
     const Role& role = k_.roles[r];
+    all[r].owner = this;
     all[r].name = role.name;
     for (uint32_t n = 0; n < role.subgroups * subgroup_size_; ++n) all[r].list.push_back(first + n);
     all[r].active = {all[r].list, false, all[r].list.size()};
     all[r].frames.push_back({static_cast<size_t>(s.inst->blocks[r])});
     first += role.teams * kTeamSubgroups * subgroup_size_;
-  }
-  take_turns(all);
-  if (!failed_) expect_all_awaited();
-}
-
-void Interpreter::take_turns(std::vector<RoleTurns>& all) {
-  RoleState& state = *roles_;
-  const bool at_random = options_at(0).schedule_seed != 0;
-  while (!failed_) {
-    std::vector<RoleTurns*> ready;
-    bool done = true;
-    for (RoleTurns& r : all) {
-      done = done && r.frames.empty();
-      if (!r.frames.empty() && (r.waits == nullptr || may_pass(*r.waits, r.active)))
-        ready.push_back(&r);
-    }
-    if (done) return;
-    const bool land = at_random && splitmix64(state.random) % 2 == 0;
-    if (!state.boxes.empty() && (ready.empty() || land)) {
-      land_box(at_random ? splitmix64(state.random) % state.boxes.size() : 0);
-      continue;
-    }
-    if (!state.stores.empty() && at_random && splitmix64(state.random) % 4 == 0)
-      finish_store(splitmix64(state.random) % state.stores.size());
-    if (ready.empty()) return report_deadlock(all);
-    RoleTurns& next = *ready[at_random ? splitmix64(state.random) % ready.size() : 0];
-    next.waits = nullptr;
-    run_turn(next, at_random ? 1 + splitmix64(state.random) % 64 : ~uint64_t{0});
   }
 }
 
@@ -131,11 +104,12 @@ void Interpreter::run_turn(RoleTurns& r, uint64_t steps) {
       ++f.step;
       continue;
     }
-    if (s.inst->op == Op::Await && !may_pass(s, r.active)) {
-      r.waits = &s;
+    ++f.step;
+    const bool passes = s.inst->op == Op::Await && may_pass(s, r.active);
+    if (waits_in_turns(*s.inst) && !passes) {
+      r.waits = &s;  // take_turns() says when it goes on
       return;
     }
-    ++f.step;
     if (!enter(s, r)) (this->*s.execute)(s, r.active);
   }
 }
@@ -179,7 +153,7 @@ void Interpreter::count_block(size_t block, const Active& active) {
 // --- Signals
 
 std::optional<uint32_t> Interpreter::counter_of(const Step& s, size_t signal, size_t arg,
-                                                uint32_t n) {
+                                                uint32_t n, uint32_t rank) {
   const uint32_t index = s.in[arg].u32[n];
   const Signal& g = k_.signals[signal];
   for (uint32_t l = n; l < n + subgroup_size_; ++l) {
@@ -187,7 +161,7 @@ std::optional<uint32_t> Interpreter::counter_of(const Step& s, size_t signal, si
     violate(s.id, l, "has another index of a signal than others of its subgroup");
     return std::nullopt;
   }
-  if (index < g.count) return roles_->counter(signal, index);
+  if (index < g.count) return roles_->counter(rank, signal, index);
   violate(s.id, n,
           "names " + g.name + "[" + std::to_string(integer_of(index, Ty::I32)) + "], of " +
               std::to_string(g.count));
@@ -210,15 +184,18 @@ void Interpreter::await(const Step& s, const Active& active) {
     const uint32_t n = active.list[i];
     if (s.in[1].u32[n] > 1) return violate(s.id, n, "waits for a parity that is neither 0 nor 1");
     const auto counter = counter_of(s, s.inst->imm, 0, n);
-    if (counter) roles_->clocks.await(n / subgroup_size_, *counter);
+    if (counter) roles_->clocks.await(subgroup_of(n), *counter);
   }
 }
 
 void Interpreter::arrive(const Step& s, const Active& active) {
   for (size_t i = 0; i < active.list.size() && !failed_; i += subgroup_size_) {
     const uint32_t n = active.list[i];
-    const auto counter = counter_of(s, s.inst->imm, 0, n);
+    const auto rank = rank_of(s, n);
+    if (!rank) return;
+    const auto counter = counter_of(s, s.inst->imm, 0, n, *rank);
     if (!counter) return;
+    note_visit(s, n, *rank);
     SignalState& state = roles_->signals[*counter];
     const Signal& g = k_.signals[s.inst->imm];
     if (++state.arrived > g.arrivals) {
@@ -226,63 +203,29 @@ void Interpreter::arrive(const Step& s, const Active& active) {
                      "arrives at " + g.name + "[" + std::to_string(s.in[0].u32[n]) +
                          "] more often in a phase than " + std::to_string(g.arrivals));
     }
-    roles_->clocks.arrive(n / subgroup_size_, *counter);
+    roles_->clocks.arrive(subgroup_of(n), *counter);
     complete_phase(*counter);
   }
 }
 
 uint32_t Interpreter::signal_of(uint32_t counter) const {
   const auto& first = roles_->first_counter;
-  return static_cast<uint32_t>(std::ranges::upper_bound(first, counter) - first.begin() - 1);
+  const uint32_t own = counter % roles_->counters;  // counted in its workgroup
+  return static_cast<uint32_t>(std::ranges::upper_bound(first, own) - first.begin() - 1);
 }
 
 void Interpreter::complete_phase(uint32_t counter) {
   SignalState& state = roles_->signals[counter];
   if (state.bytes != 0 || state.arrived != k_.signals[signal_of(counter)].arrivals) return;
+  const auto untold = [&](const Stamp& s) { return !roles_->clocks.is_told(counter, s); };
+  if (std::ranges::any_of(state.copiers, untold))
+    return violate(state.copier, state.where,
+                   "copies a box for a phase that may complete before the copy begins: an arrival "
+                   "in this phase has to follow");
+  state.copiers.clear();
   state.arrived = 0;
   ++state.phase;
   roles_->clocks.complete(counter);
-}
-
-void Interpreter::report_deadlock(const std::vector<RoleTurns>& all) {
-  std::string who;
-  const Step* first = nullptr;
-  uint32_t where = 0;
-  for (const RoleTurns& r : all) {
-    if (r.waits == nullptr) continue;
-    if (first == nullptr) first = r.waits, where = r.active.list[0];
-    const uint32_t n = r.active.list[0];
-    const auto counter = counter_of(*r.waits, r.waits->inst->imm, 0, n);
-    if (!counter) return;
-    const Signal& g = k_.signals[r.waits->inst->imm];
-    const SignalState& state = roles_->signals[*counter];
-    who += "; role " + r.name + " waits for parity " + std::to_string(r.waits->in[1].u32[n]) +
-           " of " + g.name + "[" + std::to_string(r.waits->in[0].u32[n]) + "], which is in phase " +
-           std::to_string(state.phase) + " with " + std::to_string(state.arrived) + " of " +
-           std::to_string(g.arrivals) + " arrivals";
-  }
-  violate(first->id, where, "waits for ever" + who);
-}
-
-/// After all roles have ended: somebody has waited for each copy, each product and each store.
-void Interpreter::expect_all_awaited() {
-  for (size_t c = 0; c < roles_->signals.size(); ++c) {
-    const SignalState& s = roles_->signals[c];
-    if (s.copied != 0 && !roles_->clocks.anyone_knows(static_cast<uint32_t>(c), s.copied - 1))
-      return violate(s.copier, s.where, "never waits for this copy of a box");
-  }
-  for (size_t t = 0; t < roles_->teams.size(); ++t) {
-    const TeamState& team = roles_->teams[t];
-    if (team.used > team.finished)
-      return violate(team.last, static_cast<uint32_t>(t) * kTeamSubgroups * subgroup_size_,
-                     "never waits for this product");
-  }
-  for (size_t g = 0; g < roles_->subgroup_stores.size(); ++g) {
-    const BoxStores& stores = roles_->subgroup_stores[g];
-    if (stores.drained < stores.begun)
-      return violate(stores.last, static_cast<uint32_t>(g) * subgroup_size_,
-                     "never waits for this store of a box");
-  }
 }
 
 // --- Copies of boxes
@@ -303,34 +246,53 @@ void Interpreter::box_copy(const Step& s, const Active& active) {
     begin_box(s, active.list[i]);
 }
 
+/// Whether the subgroup whose first invocation is n may access the box in shared memory.
+bool Interpreter::may_access_box(const Step& s, uint32_t n) {
+  const BoxAccess a = BoxAccess::of(s.inst->imm);
+  const SharedArray& array = k_.shared[a.shared];
+  const uint64_t elements = k_.views[a.view].tensor.box_elements();
+  return may_access(s, n) &&
+         indices_fit(s, {s.inst->args[0], elements, array.count, s.inst->align, array.name},
+                     {{&n, 1}, false, 1});
+}
+
 void Interpreter::begin_box(const Step& s, uint32_t n) {
+  if (!may_access_box(s, n)) return;
   const BoxAccess a = BoxAccess::of(s.inst->imm);
   const TensorView& v = k_.views[a.view].tensor;
-  const SharedArray& array = k_.shared[a.shared];
-  if (!may_access(s, n)) return;
-  const auto counter = counter_of(s, a.signal, 1, n);
-  if (!counter ||
-      !indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},
-                   {{&n, 1}, false, 1}))
-    return;
-  BoxInFlight box{a.shared, *counter, s.in[0].u32[n], std::vector<uint64_t>(v.box_elements()),
-                  v.box_bytes()};
-  if (!load_box(s, n, box.values)) return;
+  std::vector<uint64_t> values(v.box_elements());
+  if (!load_box(s, n, values)) return;
+  const uint32_t ranks = a.ranks == 0 ? 1U << rank_ : a.ranks;
+  for (uint32_t rank = 0; ranks >> rank != 0; ++rank)
+    if ((ranks >> rank & 1U) != 0 && !begin_box_at(s, n, rank, values)) return;
+}
+
+/// The box is on its way to one workgroup, whose signal counts it.
+bool Interpreter::begin_box_at(const Step& s, uint32_t n, uint32_t rank,
+                               const std::vector<uint64_t>& values) {
+  const BoxAccess a = BoxAccess::of(s.inst->imm);
+  const auto counter = counter_of(s, a.signal, 1, n, rank);
+  if (!counter) return false;
+  const BoxInFlight box{rank,           a.shared, *counter,
+                        s.in[0].u32[n], values,   k_.views[a.view].tensor.box_bytes()};
   SignalState& signal = roles_->signals[*counter];
-  const uint32_t subgroup = n / subgroup_size_;
   const Stamp stamp{roles_->clocks.copies(*counter), Clocks::kAnyLane, signal.phase};
-  AccessLog& log = roles_->arrays[a.shared];
+  AccessLog& log = roles_->log(rank, a.shared);
   for (size_t e = 0; e < box.values.size(); e += log.unit()) {
-    if (log.begin(box.at + e, stamp, roles_->clocks, subgroup)) continue;
-    return violate(s.id, n,
-                   "copies to " + array.name + "[" + std::to_string(box.at + e) +
-                       "], which others may still access");
+    if (log.begin(box.at + e, stamp, roles_->clocks, subgroup_of(n))) continue;
+    violate(s.id, n,
+            "copies to " + k_.shared[a.shared].name + "[" + std::to_string(box.at + e) + "]" +
+                (rank == rank_ ? "" : " of workgroup " + std::to_string(rank)) +
+                ", which others may still access");
+    return false;
   }
+  signal.copiers.push_back(roles_->clocks.now(subgroup_of(n), Clocks::kAnyLane));
   signal.bytes += box.bytes;
   signal.copied = signal.phase + 1;
   signal.copier = s.id;
   signal.where = n;
-  roles_->boxes.push_back(std::move(box));
+  roles_->boxes.push_back(box);
+  return true;
 }
 
 /// Loads the elements of a box. False after a violation.
@@ -361,8 +323,8 @@ void Interpreter::land_box(size_t which) {
   const BoxInFlight box = std::move(roles_->boxes[which]);
   roles_->boxes.erase(roles_->boxes.begin() + static_cast<ptrdiff_t>(which));
   for (size_t e = 0; e < box.values.size(); ++e) {
-    shared_[box.shared].row.set(box.at + e, box.values[e]);
-    roles_->arrays[box.shared].land(box.at + e);
+    cluster_[box.rank]->shared_[box.shared].row.set(box.at + e, box.values[e]);
+    roles_->log(box.rank, box.shared).land(box.at + e);
   }
   roles_->signals[box.signal].bytes -= box.bytes;
   complete_phase(box.signal);
@@ -398,20 +360,17 @@ void Interpreter::box_store(const Step& s, const Active& active) {
 
 /// The subgroup's store reads shared memory from now on until it is drained.
 void Interpreter::begin_store(const Step& s, uint32_t n) {
+  if (!may_access_box(s, n)) return;
   const BoxAccess a = BoxAccess::of(s.inst->imm);
   const TensorView& v = k_.views[a.view].tensor;
   const SharedArray& array = k_.shared[a.shared];
-  if (!may_access(s, n)) return;
-  if (!indices_fit(s, {s.inst->args[0], v.box_elements(), array.count, s.inst->align, array.name},
-                   {{&n, 1}, false, 1}))
-    return;
-  const StoreInFlight store{s.id, n, s.in[0].u32[n], box_coordinates(s, 1, n)};
+  const StoreInFlight store{rank_, s.id, n, s.in[0].u32[n], box_coordinates(s, 1, n)};
   if (std::ranges::any_of(store.coordinates, [](int32_t c) { return c < 0; }))
     return violate(s.id, n, "stores a box that begins before its view");
-  const uint32_t subgroup = n / subgroup_size_;
+  const uint32_t subgroup = subgroup_of(n);
   BoxStores& stores = roles_->subgroup_stores[subgroup];
   const Stamp stamp{roles_->clocks.stores(subgroup), Clocks::kAnyLane, stores.begun};
-  AccessLog& log = roles_->arrays[a.shared];
+  AccessLog& log = log_of(a.shared);
   each_of_box(v, [&](uint64_t place, const auto& at) {
     if (failed_ || !element_of_box(v, store.coordinates, at)) return;
     const size_t element = store.at + place;
@@ -431,8 +390,8 @@ void Interpreter::box_drain(const Step& s, const Active& active) {
   if (!roles_) return violate(s.id, active.list[0], "waits in no role");
   const auto unfinished = static_cast<uint32_t>(s.inst->imm);
   for (size_t i = 0; i < active.list.size() && !failed_; i += subgroup_size_) {
-    const uint32_t first = active.list[i], subgroup = first / subgroup_size_;
-    const auto own = [&](const StoreInFlight& f) { return f.where == first; };
+    const uint32_t first = active.list[i], subgroup = subgroup_of(first);
+    const auto own = [&](const StoreInFlight& f) { return f.rank == rank_ && f.where == first; };
     auto left = static_cast<uint32_t>(std::ranges::count_if(roles_->stores, own));
     for (; left > unfinished && !failed_; --left)
       finish_store(
@@ -477,8 +436,8 @@ void Interpreter::finish_store(size_t which) {
 
 // --- Teams
 
-/// Calls f with the number of each team and its first invocation. Reports a team of which only some
-/// invocations are active.
+/// Calls f with the number of each team in the cluster and its first invocation. Reports a team of
+/// which only some invocations are active.
 template <typename F>
 void Interpreter::each_team(const Step& s, const Active& active, const F& f) {
   const size_t size = kTeamSubgroups * subgroup_size_;
@@ -487,7 +446,7 @@ void Interpreter::each_team(const Step& s, const Active& active, const F& f) {
     const bool whole = n % size == 0 && i + size <= active.list.size() &&
                        active.list[i + size - 1] == n + size - 1;
     if (!whole) return violate(s.id, n, "does what its whole team has to do");
-    f(static_cast<uint32_t>(n / size), n);
+    f(subgroup_of(n) / kTeamSubgroups, n);
   }
 }
 
@@ -574,7 +533,7 @@ std::vector<double> Interpreter::team_operand(const Step& s, uint32_t n, const T
           o.along_k ? uint64_t{first} + i * line + k
                     : uint64_t{first} + i / line * o.group * (1024 / size) + k * line + i % line;
       // Operands consist of whole units of the log.
-      if (at % roles_->arrays[o.shared].unit() == 0) log_operand(s, n, side, i, at);
+      if (at % log_of(o.shared).unit() == 0) log_operand(s, n, side, i, at);
       if (failed_) return {};
       const uint64_t bits = shared_[o.shared].row.get(at);
       out.push_back(number_of(bits, compute_type(array.type)));
@@ -588,13 +547,13 @@ std::vector<double> Interpreter::team_operand(const Step& s, uint32_t n, const T
 void Interpreter::log_operand(const Step& s, uint32_t n, const TeamSide& side, uint32_t i,
                               uint64_t at) {
   const SharedArray& array = k_.shared[side.operand.shared];
-  AccessLog& log = roles_->arrays[side.operand.shared];
+  AccessLog& log = log_of(side.operand.shared);
   const auto refuse = [&](const std::string& why) {
     violate(s.id, n, "multiplies " + array.name + "[" + std::to_string(at) + "], " + why);
   };
   if (at + log.unit() > array.count) return refuse("of " + std::to_string(array.count));
   if (!log.is_written(at)) return refuse("before it is written");
-  const uint32_t team = n / subgroup_size_;
+  const uint32_t team = subgroup_of(n);  // its first subgroup
   const uint32_t own = team + (side.rows ? i / (side.elements / kTeamSubgroups) : 0);
   const uint32_t last = side.rows ? own : own + kTeamSubgroups - 1;
   for (uint32_t g = own; g <= last; ++g) {
@@ -627,7 +586,7 @@ void Interpreter::multiply(std::vector<double>& sum, std::span<const double> lef
 
 /// Whether the team of an invocation may use a sum. Reports it if not.
 bool Interpreter::is_finished(const Step& s, size_t matrix, uint32_t n) {
-  const TeamState& t = roles_->teams[n / (kTeamSubgroups * subgroup_size_)];
+  const TeamState& t = roles_->teams[subgroup_of(n) / kTeamSubgroups];
   if (t.matrices[matrix] <= t.finished) return true;
   violate(s.id, n, "uses " + k_.matrices[matrix].name + " before its products are awaited");
   return false;
@@ -664,11 +623,11 @@ void Interpreter::store_team_sum(const Step& s, uint32_t n) {
   const uint32_t index = s.in[0].u32[n];
   for (uint32_t r = 0; r < m.rows; ++r) {
     // The device decides which invocation of the subgroup has an element.
-    const uint32_t subgroup = n / subgroup_size_ + r / (m.rows / kTeamSubgroups);
+    const uint32_t subgroup = subgroup_of(n) + r / (m.rows / kTeamSubgroups);
     const Stamp stamp = roles_->clocks.now(subgroup, Clocks::kAnyLane);
     for (uint32_t c = 0; c < m.columns; ++c) {
       const uint64_t at = index + (a.by_columns ? c * a.stride + r : r * a.stride + c);
-      if (!roles_->arrays[a.shared].write(at, stamp, roles_->clocks, subgroup, Clocks::kAnyLane))
+      if (!log_of(a.shared).write(at, stamp, roles_->clocks, subgroup, Clocks::kAnyLane))
         return violate(
             s.id, n,
             "races with another invocation on " + array.name + "[" + std::to_string(at) + "]");
@@ -684,9 +643,13 @@ void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t>
   const bool load = i.op == Op::SharedLoad;
   const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   const Row value = load ? s.out : s.in[1];
-  AccessLog& log = roles_->arrays[i.imm];
   for (const uint32_t n : positions) {
-    const uint32_t subgroup = n / subgroup_size_, lane = n % subgroup_size_;
+    const auto rank = load ? rank_of(s, n) : rank_;
+    if (!rank) return;
+    if (load) note_visit(s, n, *rank);
+    AccessLog& log = roles_->log(*rank, i.imm);
+    const Row cells = cluster_[*rank]->shared_[i.imm].row;
+    const uint32_t subgroup = subgroup_of(n), lane = n % subgroup_size_;
     const Stamp stamp = roles_->clocks.now(subgroup, lane);
     for (uint32_t l = 0; l < lanes; ++l) {
       const size_t at = s.in[0].u32[n] + l;
@@ -702,9 +665,9 @@ void Interpreter::clocked_shared_access(const Step& s, std::span<const uint32_t>
                              : "races with another invocation on " + element);
       }
       if (load) {
-        value.set(l * stride_ + n, shared_[i.imm].row.get(at));
+        value.set(l * stride_ + n, cells.get(at));
       } else {
-        shared_[i.imm].row.set(at, value.get(l * stride_ + n));
+        cells.set(at, value.get(l * stride_ + n));
       }
     }
   }

@@ -22,6 +22,11 @@ class Interpreter {
   /// Executes the launch with `copies` of the options, from number `first` on, in lockstep.
   Interpreter(const Kernel& k, const PartialLaunch& launch,
               std::span<const InterpretOptions> variants, size_t first, size_t copies);
+  ~Interpreter() = default;
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+  Interpreter(Interpreter&&) = delete;
+  Interpreter& operator=(Interpreter&&) = delete;
 
   Result<PartialOutcome> run();
 
@@ -60,7 +65,22 @@ class Interpreter {
     size_t variant = 0;
   };
 
+  // --- Clusters (cluster.cpp)
+  /// Executes the workgroups of this rank in clusters that another one leads.
+  Interpreter(Interpreter& lead, uint32_t rank);
+  bool any_failed() const;
+  void run_cluster();
+  /// The number of an invocation's subgroup, and that of a workgroup's first one, in the cluster.
+  uint32_t subgroup_of(uint32_t n) const { return first_subgroup(rank_) + n / subgroup_size_; }
+  uint32_t first_subgroup(uint32_t rank) const { return rank * (size_ / subgroup_size_); }
+  AccessLog& log_of(size_t array) { return roles_->log(rank_, array); }
+  /// The rank that an invocation names, if the cluster has it.
+  std::optional<uint32_t> rank_of(const Step& s, uint32_t n);
+  void note_visit(const Step& s, uint32_t n, uint32_t rank);
+  void report_visits();
+
   // --- Preparation
+  void prepare(size_t workgroups);
   void find_needed();
   std::vector<bool> used_by(const std::vector<bool>& users) const;
   bool is_needed(size_t id) const { return needed_.empty() || needed_[id]; }
@@ -103,6 +123,7 @@ class Interpreter {
 
   // --- Execution
   void workgroups();
+  std::array<uint32_t, 3> group_at(size_t n) const;
   void block(int32_t index, const Active& active);
   Active subset(const std::vector<uint32_t>& list) const {
     const auto before = [&](size_t position) {
@@ -195,7 +216,21 @@ class Interpreter {
   uint32_t copier(uint32_t n) const { return static_cast<uint32_t>(2 * all_.size()) + 1 + n; }
 
   // --- Roles (roles.cpp)
-  struct RoleTurns;
+  /// The blocks of a role that is being executed, and where it is in each of them.
+  struct RoleTurns {
+    struct Frame {
+      size_t block = 0, step = 0;
+      const Step* loop = nullptr;  // whose body it is
+      int64_t at = 0, end = 0, by = 1;
+    };
+    Interpreter* owner = nullptr;
+    std::string name;
+    std::vector<uint32_t> list;
+    Active active;
+    std::vector<Frame> frames;
+    const Step* waits = nullptr;  // an Await, or a barrier of the cluster
+    bool meets() const { return waits != nullptr && waits->inst->op == Op::Barrier; }
+  };
   /// An operand of a TeamMulAdd: its argument, its rows (or columns), and whether it has rows.
   struct TeamSide {
     TeamOperand operand;
@@ -206,24 +241,34 @@ class Interpreter {
   void roles(const Step& s, const Active& active);
   /// Whether an instruction of the block waits for others.
   bool suspends(size_t block) const;
-  void take_turns(std::vector<RoleTurns>& all);
+  bool waits_in_turns(const Inst& i) const;
+  void take_turns(const std::vector<RoleTurns*>& all);
+  bool may_continue(RoleTurns& r);
+  static void meet(const std::vector<RoleTurns*>& all);
   void run_turn(RoleTurns& r, uint64_t steps);
   bool enter(const Step& s, RoleTurns& r);
   void count_block(size_t block, const Active& active);
   void exceed_limit();
   /// The counter of a signal that a subgroup names, whose first invocation is n.
-  std::optional<uint32_t> counter_of(const Step& s, size_t signal, size_t arg, uint32_t n);
+  std::optional<uint32_t> counter_of(const Step& s, size_t signal, size_t arg, uint32_t n) {
+    return counter_of(s, signal, arg, n, rank_);
+  }
+  std::optional<uint32_t> counter_of(const Step& s, size_t signal, size_t arg, uint32_t n,
+                                     uint32_t rank);
   uint32_t signal_of(uint32_t counter) const;
   bool may_pass(const Step& s, const Active& active);
   void await(const Step& s, const Active& active);
   void arrive(const Step& s, const Active& active);
   void complete_phase(uint32_t counter);
-  void report_deadlock(const std::vector<RoleTurns>& all);
+  static void report_deadlock(const std::vector<RoleTurns*>& all);
+  std::string where_it_waits(const RoleTurns& r);
   void expect_all_awaited();
   template <typename F>
   static void each_of_box(const TensorView& v, const F& f);
   void box_copy(const Step& s, const Active& active);
+  bool may_access_box(const Step& s, uint32_t n);
   void begin_box(const Step& s, uint32_t n);
+  bool begin_box_at(const Step& s, uint32_t n, uint32_t rank, const std::vector<uint64_t>& values);
   bool load_box(const Step& s, uint32_t n, std::vector<uint64_t>& values);
   void land_box(size_t which);
   /// The coordinates that the invocation has in this argument.
@@ -347,12 +392,19 @@ class Interpreter {
     uint32_t groups = 0;
   };
   std::vector<Copies> copies_in_flight_;
-  std::optional<RoleState> roles_;  // if the kernel has roles
-  uint32_t stored_boxes_ = 0;       // in the launch
+  std::vector<std::unique_ptr<Interpreter>> others_;  // of the cluster, if this one leads it
+  std::vector<Interpreter*> cluster_;                 // by rank, this one among them
+  uint32_t rank_ = 0;
+  std::optional<RoleState> role_state_;  // of the cluster, if this one leads it
+  RoleState* roles_ = nullptr;           // if the kernel has roles
+  std::vector<RoleTurns> turns_;         // of this workgroup's roles
+  uint32_t boxes_of_launch_ = 0;
+  uint32_t& stored_boxes_;
   std::vector<std::array<uint32_t, 3>> groups_;
   size_t item_ = 0;           // that SelectItem selected
   uint32_t group_index_ = 0;  // of the first workgroup in lockstep
-  uint64_t instructions_ = 0;
+  uint64_t instructions_of_launch_ = 0;
+  uint64_t& instructions_;
   ErrorCode error_ = ErrorCode::None;
   Status violation_;
   bool failed_ = false;

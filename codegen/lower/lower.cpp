@@ -48,6 +48,12 @@ Result<Lowered> lower_sort_only(const graph::Graph& g, const Group& group,
   return lower_sort(g, group, target);
 }
 
+/// So has the choice of tokens.
+Result<Lowered> lower_sample_only(const graph::Graph& g, const Group& group,
+                                  const TargetFacts& target, size_t) {
+  return lower_sample(g, group, target);
+}
+
 void along_axis(const graph::Graph&, Group& group) {
   const ops::Attributes given(*group.anchor);
   if (given.declares("axis")) group.reduced = {given.get_int("axis")};
@@ -99,7 +105,9 @@ constexpr GroupLowering kGroupLowerings[] = {
      .lower = lower_scan,
      .has_long_form = true},
     {.name = "pointwise", .elementwise = true, .lower = lower_pointwise, .has_long_form = true},
+    {.name = "sample", .refusal = sample_refusal, .lower = short_only<lower_sample_only>},
     {.name = "host"},
+    {.name = "memory"},
 };
 
 struct GroupTable {

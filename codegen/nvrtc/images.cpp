@@ -48,9 +48,9 @@ Result<std::vector<CudaArch>> archs_of(const std::vector<package::Variant>& vari
 /// The kernels of a variant, and of its bodies.
 std::vector<plan::KernelCode*> kernels_of(package::Variant& v) {
   std::vector<plan::KernelCode*> out;
-  for (plan::KernelCode& k : v.plan.kernels) out.push_back(&k);
-  for (package::DeviceBody& b : v.bodies)
-    for (plan::KernelCode& k : b.plan.kernels) out.push_back(&k);
+  package::for_each_plan(v, [&](package::CompiledPlan& p) {
+    for (plan::KernelCode& k : p.plan.kernels) out.push_back(&k);
+  });
   return out;
 }
 

@@ -30,7 +30,8 @@ std::vector<OpDef> remaining_rows(const std::unordered_map<std::string_view, con
   return out;
 }
 
-std::vector<std::span<const OpDef>> families() {
+/// Operators of the standard, and our own.
+std::vector<std::span<const OpDef>> standard_families() {
   return {unary_ops(),
           activation_ops(),
           binary_ops(),
@@ -39,6 +40,7 @@ std::vector<std::span<const OpDef>> families() {
           shape_ops(),
           reshape_ops(),
           view_ops(),
+          state_ops(),
           generator_ops(),
           slice_ops(),
           gather_ops(),
@@ -64,6 +66,7 @@ std::vector<std::span<const OpDef>> families() {
           recurrent_ops(),
           loss_ops(),
           sampling_ops(),
+          token_sampling_ops(),
           grid_sample_ops(),
           roi_align_ops(),
           training_ops(),
@@ -72,8 +75,12 @@ std::vector<std::span<const OpDef>> families() {
           ml_map_ops(),
           string_ops(),
           sequence_ops(),
-          random_ops(),
-          microsoft_ops(),
+          random_ops()};
+}
+
+/// Operators of other domains, and forms that the standard has given up.
+std::vector<std::span<const OpDef>> other_families() {
+  return {microsoft_ops(),
           microsoft_quantized_ops(),
           microsoft_attention_ops(),
           microsoft_heads_ops(),
@@ -89,6 +96,13 @@ std::vector<std::span<const OpDef>> families() {
           old_shape_ops(),
           old_layer_ops(),
           host_only_ops()};
+}
+
+std::vector<std::span<const OpDef>> families() {
+  std::vector<std::span<const OpDef>> all = standard_families();
+  const std::vector<std::span<const OpDef>> others = other_families();
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
 }
 
 /// The operators that add_operators() added before the registry was built.
@@ -203,6 +217,11 @@ Status add_operators(std::span<const OpDef> rows) {
 const OpDef* core_def(const graph::Node& n) {
   const OpDef* def = n.opset == 0 ? find(n) : nullptr;
   return def != nullptr && def->lowering != Lowering::None ? def : nullptr;
+}
+
+bool is_memory(const graph::Node& n) {
+  const OpDef* def = core_def(n);
+  return def != nullptr && def->is_memory;
 }
 
 std::optional<kernel::ScalarOp> scalar_op(const graph::Node& n) {

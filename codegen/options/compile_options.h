@@ -11,6 +11,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/graph/image_option.h"
+#include "codegen/graph/output_options.h"
 #include "codegen/graph/size_options.h"
 #include "codegen/lower/group/fusion_decision.h"
 #include "codegen/lower/group/schedule_candidate.h"
@@ -37,11 +38,14 @@ struct ScheduleSite {
 };
 
 /// An input that sessions keep from run to run, and the output that is its next value. Both have
-/// the same dtype and the same fixed shape. An initialiser of the model may take the place of an
-/// input; it is the initial value then, as it is where the input has an initialiser.
+/// the same dtype and the same fixed shape, unless the state grows. An initialiser of the model may
+/// take the place of an input; it is the initial value then, as it is where the input has an
+/// initialiser.
 struct StateOption {
   std::string input, output;
   std::optional<HostTensor> initial = std::nullopt;  // by default zeros; the importer sets it
+  int32_t axis =
+      -1;  // along which it grows; -1: its shape is fixed. Set for CompileOptions::grow_states
 };
 
 /// An input that runs may leave out. It has the value of the model then.
@@ -75,8 +79,15 @@ struct CompileOptions {
   InputValues values;
   /// Limits the sizes of dynamic dims; a run with another size is refused.
   SizeRanges ranges;
+  /// Plans for some sizes, which sessions choose in each run (docs/plans.md).
+  PlanChoice plans;
   std::vector<StateOption> states;
+  /// Which inputs become states that grow (codegen/compile/growing_states.h): "none", "auto", or
+  /// patterns of names.
+  std::string grow_states = "none";
   std::vector<ImageOption> images;           // inputs and outputs that are images
+  std::vector<LastOption> last;              // outputs of which the last position is wanted
+  std::optional<SampleOption> sample;        // from which output tokens are sampled
   std::vector<std::string> disabled_passes;  // unknown names are Code::Usage
   /// The dtype in memory of large weights and of tensors between kernels, where that is safe
   /// (codegen/passes/autocast.h): F32, F16 or BF16.

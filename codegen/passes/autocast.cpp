@@ -171,6 +171,7 @@ class Autocast {
   std::optional<Reason> why_result(const Node& n, ValueId v) {
     if (runs_on_host(g_, n)) return Reason{"runs on the host", false, false};
     if (g_.is_output(v)) return Reason{"is an output of the model", false, false};
+    if (ops::is_memory(n)) return Reason{"is a state", false, false};
     const Rule* rule = rule_of(n);
     if (rule != nullptr && keeps_result(*rule, n))
       return Reason{std::string(rule->reason), rule->propagates};
@@ -265,7 +266,7 @@ class Autocast {
 
   std::optional<Reason> why_operand(const Node& n, size_t input) const {
     if (runs_on_host(g_, n)) return Reason{"is read on the host"};
-    if (ops::dequantizes(n) && input == 1) return Reason{std::string(kScale)};
+    if (ops::dequantizes(n) && input > 0) return Reason{std::string(kScale)};
     if (ops::converts(n) && !is_float(g_.value(n.outputs[0]).dtype))
       return Reason{std::string(kWhole)};
     if (const Rule* rule = rule_of(n); rule != nullptr && keeps_operand(*rule, input))

@@ -12,6 +12,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/passes/autocast.h"
+#include "codegen/passes/grow_states.h"
 
 namespace reprise::passes {
 
@@ -51,6 +52,7 @@ struct PassOptions {
   std::vector<Pass> added;                              // passes of the application
   DType precision = DType::F32;                         // of tensors in memory: F32, F16 or BF16
   CountKernels count_kernels = {};                      // none: passes do all that is correct
+  std::vector<GrowingState> growing = {};               // states that grow
 
   bool enabled(const Pass& pass) const;
   bool enabled(std::string_view pass) const;
@@ -81,6 +83,7 @@ class PassContext {
   }
   const CountKernels& count_kernels() const { return options_.count_kernels; }
   DType precision() const { return options_.precision; }
+  const std::vector<GrowingState>& growing() const { return options_.growing; }
 
  private:
   graph::Graph& graph_;
@@ -104,7 +107,10 @@ Status decompose(graph::Graph& g);          // ONNX forms -> core form (codegen/
 Status shape_values(graph::Graph& g);       // computed shape arithmetic -> constants and ShapeValue
 Status fold_constants(
     graph::Graph& g);  // nodes with constant inputs -> constants, by the host kernels
+/// Gives states that grow the form in which runs append rows in place.
+Status grow_states(PassContext& context);
 Status canonicalize(graph::Graph& g);     // removes no-op views and casts, merges others
+Status sink_slices(graph::Graph& g);      // one position of an axis: computes nothing else
 Status fold_batch_norm(graph::Graph& g);  // per-channel scales after Conv and MatMul -> weights
 Status layout(graph::Graph& g);           // chooses NCHW or channels last
 Status cse(graph::Graph& g);              // equal nodes over equal inputs -> one

@@ -72,9 +72,10 @@ class QuantizedWeights {
     if (!is_quantized_weight(g_.value(n.inputs[0])) || !is_only_weight(n.outputs[0])) return;
     const auto& scale = g_.value(n.inputs[1]).constant;
     if (!scale || !is_float(scale->dtype())) return;
-    if (n.inputs.size() > 2 && n.inputs[2] != kNone) {
-      const auto& zero = g_.value(n.inputs[2]).constant;
-      if (!zero || zero->count() != scale->count()) return;
+    for (const size_t i : {ops::kZeroPoint, ops::kMinimum}) {
+      if (!ops::has_input(n, i)) continue;
+      const auto& other = g_.value(n.inputs[i]).constant;
+      if (!other || other->count() != scale->count()) return;
     }
     const auto rank = static_cast<int64_t>(g_.value(n.inputs[0]).shape.size());
     int64_t axis = ops::Attributes(n).get_int("axis");
@@ -82,7 +83,8 @@ class QuantizedWeights {
     // An axis that has no effect may be out of range.
     n.attrs.set("axis", std::clamp<int64_t>(axis, 0, rank - 1));
     if (ops::Attributes(n).get_int("block_size") == 0) n.attrs.erase("block_size");
-    if (n.inputs.size() > 2 && (n.inputs[2] == kNone || is_zero(n.inputs[2])))
+    if (!ops::has_input(n, ops::kMinimum) && n.inputs.size() > 2 &&
+        (n.inputs[2] == kNone || is_zero(n.inputs[2])))
       g_.set_inputs(n, {n.inputs[0], n.inputs[1]});
     n.opset = 0;
   }

@@ -65,11 +65,12 @@ Status order_states(Graph& g, const std::vector<StateOption>& states) {
       return {Code::Usage, "state '" + s.input + "' is listed twice"};
     if (!seen_outputs.insert(o).second)
       return {Code::Usage, "output '" + s.output + "' is the next value of two states"};
-    RP_TRY(check_input(g, g.inputs[i]).with_context("state '" + s.input + "'"));
+    if (s.axis < 0) RP_TRY(check_input(g, g.inputs[i]).with_context("state '" + s.input + "'"));
     last_inputs.push_back(i);
     last_outputs.push_back(o);
   }
-  // States have fixed shapes, so no symbol has the size of one.
+  // The sizes of states are fixed, or those of other inputs, but for the lengths of those that
+  // grow.
   std::vector<size_t> numbers(inputs.size());
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
   const std::vector<size_t> order = moved_to_end(numbers, last_inputs);
@@ -85,12 +86,38 @@ Status order_states(Graph& g, const std::vector<StateOption>& states) {
   return {};
 }
 
+namespace {
+
+/// The graph has the rows first: those before a run, and those that it appends.
+Status finish_growing(const Graph& g, const StateOption& s, ValueId v, ValueId rows,
+                      plan::StateSlot& slot) {
+  Shape before = g.value(v).shape, added = g.value(rows).shape;
+  const auto axis = static_cast<size_t>(s.axis);
+  if (s.initial) return invalid_model("it grows, so that it cannot have an initial value");
+  if (g.value(v).dtype != g.value(rows).dtype || before.size() != added.size() ||
+      !std::equal(before.begin() + 1, before.end(), added.begin() + 1))
+    return invalid_model("it is " + type_of(g, v) + " with rows first, but its new rows are " +
+                         type_of(g, rows));
+  slot.name = s.input;
+  slot.axis = s.axis;
+  slot.length_after = before[0] + added[0];
+  slot.shape.assign(before.begin() + 1, before.end());
+  slot.shape.insert(slot.shape.begin() + static_cast<ptrdiff_t>(axis), before[0]);
+  return {};
+}
+
+}  // namespace
+
 Status finish_states(const Graph& g, const std::vector<StateOption>& states, WeightStore& weights,
                      plan::Interface& io) {
   for (size_t s = 0; s < states.size(); ++s) {
     const ValueId v = g.inputs[g.inputs.size() - states.size() + s];
     const ValueId next = g.outputs[g.outputs.size() - states.size() + s];
     const std::string where = "state '" + states[s].input + "'";
+    if (states[s].axis >= 0) {
+      RP_TRY(finish_growing(g, states[s], v, next, io.states[s]).with_context(where));
+      continue;
+    }
     if (g.value(v).dtype != g.value(next).dtype || g.value(v).shape != g.value(next).shape) {
       return invalid_model(where + " is " + type_of(g, v) + ", but its next value '" +
                            states[s].output + "' is " + type_of(g, next) +

@@ -13,8 +13,8 @@ namespace reprise {
 /// Code::Usage if one does not exist, Code::InvalidModel if it cannot be a state.
 Status order_states(graph::Graph& g, const std::vector<StateOption>& states);
 
-/// Checks that the next value of each state has its type, and stores the initial values. The
-/// interface is that of the graph.
+/// Of a graph after the passes. Checks that the next value of each state has its type, and stores
+/// the initial values. The interface is that of the graph.
 Status finish_states(const graph::Graph& g, const std::vector<StateOption>& states,
                      WeightStore& weights, plan::Interface& io);
 

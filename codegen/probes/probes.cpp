@@ -245,9 +245,9 @@ class Prober {
     return setup;
   }
 
-  /// One workgroup of a persistent kernel, with the first units.
+  /// One workgroup (or cluster) of a persistent kernel, with the first units.
   Setup with_units(Setup setup, uint64_t n) const {
-    setup.grid = {1, 1, 1};
+    setup.grid = {k_.cluster, 1, 1};
     uint32_t& end = setup.scalars[k_.units->end];
     end = static_cast<uint32_t>(std::min<uint64_t>(end, n));
     setup.scalars[k_.units->groups] = 1;
@@ -256,7 +256,8 @@ class Prober {
 
   /// A launch of the first `n` units of work: workgroups, or units of a persistent kernel.
   Result<uint64_t> fill_some(const Setup& setup, uint64_t n, Probe& probe) const {
-    if (!k_.units) return fill(setup, first_workgroups(setup.grid, n), false, true, probe);
+    if (!k_.units)
+      return fill(setup, first_workgroups(setup.grid, n, k_.cluster), false, true, probe);
     const Setup some = with_units(setup, n);
     set_scalars(some, probe);
     return fill(some, some.grid, false, true, probe);
@@ -287,7 +288,8 @@ class Prober {
     }
     RP_ASSIGN(const uint64_t work, fill(setup, setup.grid, true, !guarded, probe));
     if (work <= kLaunched / workgroup_count(setup.grid)) return probe;
-    RP_TRY(fill(setup, first_workgroups(setup.grid, kLaunched / work), true, !guarded, probe)
+    RP_TRY(fill(setup, first_workgroups(setup.grid, kLaunched / work, k_.cluster), true, !guarded,
+                probe)
                .status());
     return probe;
   }
@@ -360,7 +362,7 @@ class Prober {
     probe.samples.clear();
     // Even if one workgroup is enough, a second one is interpreted if that does not take long: the
     // last workgroup of a grid is often partial.
-    const Work work{grid, interpreted_workgroups(grid, every ? kEnough : 0),
+    const Work work{grid, interpreted_workgroups(grid, every ? kEnough : 0, k_.cluster),
                     every ? kLimit : kEnough, every ? kInterpretedWorkgroups : 1};
     RP_ASSIGN(Outcomes outcomes, choose_inputs(setup, work, every || !whole, probe.inputs));
     ProbeOutcome& best = outcomes.exact;

@@ -94,12 +94,33 @@ typedef struct reprise_compile_options {
    * ranks of results. A run with others is refused. */
   const char* const* values;
   size_t value_count; /**< how many `values` has */
+  /** Plans for some sizes that inputs decide: "NAME=SIZE" or "NAME=MIN..MAX", and several of these
+   * with commas between them. Each has kernels for its sizes; a run uses the first that serves its
+   * sizes, or else the plan for all sizes, which is made for those of the last plan without an
+   * upper end. "auto", the default, lets the compiler decide, and "none" makes one plan. */
+  const char* const* plans;
+  size_t plan_count; /**< how many `plans` has */
+  /** Which inputs are caches that become states that grow (reprise_session_state_rows): "none",
+   * "auto" for all that are recognised, or a pattern of names with * and ?, such as "past_*", for
+   * those of which each must be. An input is recognised if it has one dynamic length and an output
+   * is the input followed by new rows along it. The input and the output leave the interface. Null:
+   * "none". */
+  const char* grow_states;
+  /** Outputs of which only the last position along an axis is wanted: "OUTPUT" or "OUTPUT=AXIS", a
+   * number or the name of a size; by default the axis before the last. Its size becomes 1, and what
+   * only other positions need is not computed. */
+  const char* const* last;
+  size_t last_count; /**< how many `last` has */
+  /** Samples a token for each row from an output of logits: "OUTPUT,KEY,...", as `reprise compile
+   * --sample` takes it and docs/sampling.md describes it. Null: does not. */
+  const char* sample;
 } reprise_compile_options;
 /** Initialises a reprise_compile_options. */
-#define REPRISE_COMPILE_OPTIONS_INIT                                                             \
-  {                                                                                              \
-    sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0          \
+#define REPRISE_COMPILE_OPTIONS_INIT                                                              \
+  {                                                                                               \
+    sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,  \
+        NULL, NULL, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, \
+        NULL, NULL, 0, NULL                                                                       \
   }
 
 /** Compiles the model in the file `onnx_path` for all targets; no device is needed. `options` may

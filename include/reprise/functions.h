@@ -135,6 +135,16 @@ typedef struct reprise_functions {
                                      const char** name, const char** value, reprise_error* error);
   reprise_status (*vulkan_wanted_features)(reprise_vulkan_device* device, reprise_error* error);
   const char* (*error_node)(const reprise_error* error, size_t index);
+  reprise_status (*session_state_rows)(reprise_session* session, const char* name,
+                                       reprise_state_rows* rows, reprise_error* error);
+  reprise_status (*session_truncate_states)(reprise_session* session, const char* name,
+                                            int64_t length, reprise_error* error);
+  reprise_status (*session_reserve_states)(reprise_session* session, const char* name, int64_t rows,
+                                           reprise_error* error);
+  reprise_status (*session_limit_states)(reprise_session* session, const char* name, int64_t rows,
+                                         reprise_error* error);
+  reprise_status (*session_write_state_tensor)(reprise_session* session,
+                                               const reprise_tensor* value, reprise_error* error);
   /** @} */
 } reprise_functions;
 

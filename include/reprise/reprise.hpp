@@ -195,12 +195,12 @@ class Session {
   Result<std::vector<T>> read_state(const std::string& name) {
     const Result<reprise_slot> slot = state_of(name, DTypeOf<T>::value);
     if (!slot) return slot.error();
-    size_t count = 1;
-    for (uint32_t a = 0; a < slot->rank; ++a) count *= static_cast<size_t>(slot->dims[a]);
-    std::vector<T> values(count);
+    const Result<reprise_state_rows> rows = state_rows(name);
+    if (!rows) return rows.error();
+    std::vector<T> values(static_cast<size_t>(rows->bytes / sizeof(T)));
     reprise_error e{};
-    if (reprise_session_read_state(get(), name.c_str(), values.data(), count * sizeof(T), &e) !=
-        REPRISE_OK)
+    if (reprise_session_read_state(get(), name.c_str(), values.data(), values.size() * sizeof(T),
+                                   &e) != REPRISE_OK)
       return e;
     return values;
   }
@@ -229,11 +229,46 @@ class Session {
   Error reset_states() {
     return outcome([&](reprise_error* e) { return reprise_session_reset_states(get(), e); });
   }
+  /// The rows of a state that grows, and the dims of any state.
+  Result<reprise_state_rows> state_rows(const std::string& name) const {
+    reprise_state_rows rows = REPRISE_STATE_ROWS_INIT;
+    reprise_error e{};
+    if (reprise_session_state_rows(get(), name.c_str(), &rows, &e) != REPRISE_OK) return e;
+    return rows;
+  }
+  /// Keeps only the first `length` rows of the states that grow: of one, or of all if `name` is
+  /// empty, as in the next two functions.
+  Error truncate_states(int64_t length, const std::string& name = {}) {
+    return outcome([&](reprise_error* e) {
+      return reprise_session_truncate_states(get(), given(name), length, e);
+    });
+  }
+  /// Makes memory for at least so many rows.
+  Error reserve_states(int64_t rows, const std::string& name = {}) {
+    return outcome([&](reprise_error* e) {
+      return reprise_session_reserve_states(get(), given(name), rows, e);
+    });
+  }
+  /// Sets the most rows that runs may make.
+  Error limit_states(int64_t rows, const std::string& name = {}) {
+    return outcome([&](reprise_error* e) {
+      return reprise_session_limit_states(get(), given(name), rows, e);
+    });
+  }
+  /// Gives a state the elements and dims of `value`; of one that grows, any number of rows.
+  Error write_state(const Tensor& value) {
+    const reprise_tensor raw = value.raw();
+    return outcome(
+        [&](reprise_error* e) { return reprise_session_write_state_tensor(get(), &raw, e); });
+  }
   /// The handle, which the session keeps.
   reprise_session* get() const { return handle_.get(); }
 
  private:
   explicit Session(reprise_session* owned) : handle_(owned) {}
+  static const char* given(const std::string& name) {
+    return name.empty() ? nullptr : name.c_str();
+  }
   Result<reprise_slot> state_of(const std::string& name, reprise_dtype dtype) const {
     reprise_slot slot = REPRISE_SLOT_INIT;
     for (size_t i = 0; i < reprise_session_state_count(get()); ++i) {

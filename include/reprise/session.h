@@ -72,10 +72,16 @@ typedef struct reprise_session_options {
    * in flight. A session that is opened again on another device has memory of its own from then on.
    */
   const reprise_arena* arena;
+  /** How many plans of the package for some sizes (`plans` of reprise_compile_options), for each
+   * run in flight, keep their recordings; 0: 8. Another one replaces that which was used longest
+   * ago. With warm_up, all plans are prepared when the session is created, instead of each when a
+   * run has its sizes for the first time. The `log` of the device says when a plan is prepared. */
+  uint32_t max_recorded;
+  uint32_t reserved; /**< zero */
 } reprise_session_options;
 /** Initialises a reprise_session_options. */
 #define REPRISE_SESSION_OPTIONS_INIT \
-  { sizeof(reprise_session_options), 0, 0, 0, 0, 0, 0, NULL }
+  { sizeof(reprise_session_options), 0, 0, 0, 0, 0, 0, NULL, 0, 0 }
 
 /** An input, output or state of the model. */
 typedef struct reprise_slot {
@@ -197,10 +203,12 @@ typedef struct reprise_run_stats {
   double total_us;       /**< the whole run */
   uint64_t bytes_copied; /**< between host and device memory; 0 if all tensors are device buffers */
   double longest_slice_us; /**< device time of the longest submission of a session with slice_us */
+  uint32_t plan;     /**< that ran: 0 is the one for all sizes, n is the n-th for some sizes */
+  uint32_t reserved; /**< zero */
 } reprise_run_stats;
 /** Initialises a reprise_run_stats. */
 #define REPRISE_RUN_STATS_INIT \
-  { sizeof(reprise_run_stats), 0, 0, 0, 0 }
+  { sizeof(reprise_run_stats), 0, 0, 0, 0, 0, 0 }
 
 /** Creates a session: uploads the weights, and builds the kernels. `options` may be null. Fails
  * with REPRISE_INCOMPATIBLE_PACKAGE if no variant of the package fits the device. */
@@ -248,11 +256,12 @@ typedef struct reprise_session_info {
   /** Device memory that the session holds now. Sessions on one device have one copy of equal
    * weights, which counts in each of them. */
   uint64_t device_bytes;
-  double load_ms; /**< time that creating the session took */
+  double load_ms;      /**< time that creating the session took */
+  uint64_t plan_count; /**< plans of the variant for some sizes, beside the one for all sizes */
 } reprise_session_info;
 /** Initialises a reprise_session_info. */
 #define REPRISE_SESSION_INFO_INIT \
-  { sizeof(reprise_session_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(reprise_session_info), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 /** Describes a session. The caller sets `struct_size` of `info`. */
 REPRISE_API reprise_status reprise_session_get_info(const reprise_session* session,
                                                     reprise_session_info* info,
@@ -434,7 +443,9 @@ REPRISE_API reprise_status reprise_session_state(const reprise_session* session,
 REPRISE_API reprise_status reprise_session_read_state(reprise_session* session, const char* name,
                                                       void* data, size_t bytes,
                                                       reprise_error* error);
-/** Gives a state the value in `data`, which is copied. `bytes` must be the size of the state. */
+/** Gives a state the value in `data`, which is copied. `bytes` must be the size of the state. One
+ * that grows gets as many rows as `bytes` holds of the size that its rows have;
+ * reprise_session_write_state_tensor() can give it rows of another size. */
 REPRISE_API reprise_status reprise_session_write_state(reprise_session* session, const char* name,
                                                        const void* data, size_t bytes,
                                                        reprise_error* error);
@@ -448,6 +459,63 @@ REPRISE_API reprise_status reprise_session_load_states(reprise_session* session,
 /** Gives all states their initial values. */
 REPRISE_API reprise_status reprise_session_reset_states(reprise_session* session,
                                                         reprise_error* error);
+
+/** The rows of a state that grows, such as a cache of keys: the positions along one of its axes.
+ * Each run reads the rows that are valid, and appends some. A session begins with none. */
+typedef struct reprise_state_rows {
+  size_t struct_size; /**< as its initialiser sets it */
+  int64_t axis;       /**< of the dims of the state; -1 if its shape is fixed, which has no rows */
+  int64_t length;     /**< how many rows are valid */
+  int64_t capacity;   /**< for how many rows there is memory */
+  int64_t limit;      /**< the most rows that it may have; INT64_MAX unless it was set */
+  uint64_t bytes;     /**< of its value: what reprise_session_read_state takes */
+  uint32_t rank;      /**< the number of dims */
+  uint32_t reserved;  /**< zero */
+  /** Of its value. A size that runs decide is 0 until a run did. */
+  int64_t dims[REPRISE_MAX_RANK];
+} reprise_state_rows;
+/** Initialises a reprise_state_rows. */
+#define REPRISE_STATE_ROWS_INIT                         \
+  {                                                     \
+    sizeof(reprise_state_rows), -1, 0, 0, 0, 0, 0, 0, { \
+      0                                                 \
+    }                                                   \
+  }
+
+/* The memory of a state that grows is enlarged before a run that needs more, by half of what it has
+ * and by 256 rows at least. That records nothing and keeps the valid rows. A run that fails, for
+ * whatever reason, leaves the length and the valid rows as they were. Of such a state,
+ * reprise_session_read_state and reprise_session_write_state take the valid rows in the layout of
+ * the model, dense; reprise_session_state gives dims of -1 where sizes vary. Resetting, and loading
+ * from a package, leave it without rows. In the functions below, a name that is null means all
+ * states that grow. States whose lengths have one name in the model need equal lengths in a run. */
+
+/** Gets the rows of a state. The caller sets `struct_size` of `rows`. */
+REPRISE_API reprise_status reprise_session_state_rows(reprise_session* session, const char* name,
+                                                      reprise_state_rows* rows,
+                                                      reprise_error* error);
+/** Drops the rows behind the first `length` ones. More than there are is REPRISE_USAGE. With 0
+ * rows, the next run may have another batch. The memory is kept. */
+REPRISE_API reprise_status reprise_session_truncate_states(reprise_session* session,
+                                                           const char* name, int64_t length,
+                                                           reprise_error* error);
+/** Makes memory for at least `rows` rows: at once or, if the size of a row depends on inputs, in
+ * the next run. Fails with REPRISE_OUT_OF_MEMORY, or REPRISE_USAGE beyond the limit. */
+REPRISE_API reprise_status reprise_session_reserve_states(reprise_session* session,
+                                                          const char* name, int64_t rows,
+                                                          reprise_error* error);
+/** Sets the most rows that the states may have. A run that needs more fails with
+ * REPRISE_INVALID_INPUT before it begins. Fewer than there are is REPRISE_USAGE. */
+REPRISE_API reprise_status reprise_session_limit_states(reprise_session* session, const char* name,
+                                                        int64_t rows, reprise_error* error);
+/** Gives the state `value->name` the value in host memory, which is copied. It has the dims of the
+ * state; of one that grows, any number of rows within the limit. A name that no state has, another
+ * dtype or other dims, and memory that is not dense host memory are REPRISE_INVALID_INPUT; more
+ * rows than the limit are REPRISE_USAGE, and more than there is memory for REPRISE_OUT_OF_MEMORY.
+ * After these errors the state has the value that it had. */
+REPRISE_API reprise_status reprise_session_write_state_tensor(reprise_session* session,
+                                                              const reprise_tensor* value,
+                                                              reprise_error* error);
 
 /** @} */
 

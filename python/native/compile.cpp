@@ -11,9 +11,11 @@
 
 #include "apps/common/devices.h"
 #include "apps/common/inputs.h"
+#include "apps/common/model.h"
 #include "codegen/autotune/autotune.h"
 #include "codegen/compile/compile_model.h"
 #include "codegen/compile/compiler.h"
+#include "codegen/families/decoder.h"
 #include "python/native/arrays.h"
 #include "python/native/dtypes.h"
 #include "python/native/errors.h"
@@ -33,10 +35,14 @@ struct Settings {
   std::string precision = "fp32";
   std::map<std::string, std::vector<int64_t>> shapes;
   std::map<std::string, std::pair<int64_t, int64_t>> ranges;
+  std::vector<std::string> plans;
   std::vector<std::pair<std::string, std::string>> states;  // inputs, and their next values
+  std::string grow_states = "none";
   std::vector<std::string> optional_inputs;
   std::map<std::string, std::vector<int64_t>> values;
   std::vector<std::string> images;  // codegen/graph/image_option.h
+  std::vector<std::string> last;    // codegen/graph/output_options.h
+  std::string sample;               // likewise; empty: none
   bool fullgraph = false;
   std::vector<std::string> disabled_passes;
   std::map<std::string, int64_t> pass_options;
@@ -78,10 +84,14 @@ CompileOptions to_options(const Settings& s, Progress& progress) {
   o.targets = s.targets;
   o.shapes = s.shapes;
   for (const auto& [name, range] : s.ranges) o.ranges[name] = {range.first, range.second};
+  o.plans = take(parse_plans(s.plans));
   for (const auto& [input, output] : s.states) o.states.push_back({input, output});
+  o.grow_states = s.grow_states;
   for (const std::string& name : s.optional_inputs) o.optional_inputs.push_back({name});
   o.values = s.values;
   for (const std::string& text : s.images) o.images.push_back(take(parse_image(text)));
+  o.last = take(parse_last(s.last));
+  if (!s.sample.empty()) o.sample = take(parse_sample(s.sample));
   o.disabled_passes = s.disabled_passes;
   o.precision = take(parse_precision(s.precision));
   o.pass_options = {s.pass_options.begin(), s.pass_options.end()};
@@ -175,9 +185,15 @@ Package compile_memory(const nb::bytes& model, const Settings& s) {
                       s);
 }
 
+Result<package::Package> compile_any(const std::string& path, const CompileOptions& options,
+                                     CompileReport* report) {
+  return families::is_decoder(path) ? app::compile_language_model(path, options, report)
+                                    : compile_file(path, options, report);
+}
+
 Package compile_path(const std::string& path, const Settings& s) {
   return compile_with([&path](const CompileOptions& o,
-                              CompileReport* report) { return compile_file(path, o, report); },
+                              CompileReport* report) { return compile_any(path, o, report); },
                       s);
 }
 
@@ -200,9 +216,13 @@ void bind_compiler(nb::module_& m) {
       .def_rw("precision", &Settings::precision)
       .def_rw("shapes", &Settings::shapes)
       .def_rw("ranges", &Settings::ranges)
+      .def_rw("plans", &Settings::plans)
       .def_rw("states", &Settings::states)
+      .def_rw("grow_states", &Settings::grow_states)
       .def_rw("optional_inputs", &Settings::optional_inputs)
       .def_rw("values", &Settings::values)
+      .def_rw("last", &Settings::last)
+      .def_rw("sample", &Settings::sample)
       .def_rw("images", &Settings::images)
       .def_rw("fullgraph", &Settings::fullgraph)
       .def_rw("disabled_passes", &Settings::disabled_passes)

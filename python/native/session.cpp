@@ -260,12 +260,15 @@ nb::list Session::run(nb::handle inputs, nb::handle outputs, Times* times) {
   check(std::move(status));
   if (times != nullptr) {
     *times = {call->stats.host_submit_us, call->stats.total_us, call->stats.bytes_copied,
-              call->stats.kernel_us};
+              call->stats.kernel_us, call->stats.plan};
   }
   return collect(*call);
 }
 
-std::vector<std::string> Session::kernels() const {
+std::vector<std::string> Session::kernels_of(uint32_t plan) const {
+  const package::Variant* const compiled = session_->compiled();
+  if (plan > (compiled ? compiled->plans.size() : 0))
+    refuse("the session has no plan " + std::to_string(plan));
   std::vector<std::string> names;
   const auto add = [&](const plan::Plan& p) {
     for (const plan::Step& step : p.steps) {
@@ -273,10 +276,9 @@ std::vector<std::string> Session::kernels() const {
       if (launch != nullptr) names.push_back(p.kernels[launch->kernel].name);
     }
   };
-  add(session_->plan());
-  for (const package::Variant& v : package_->variants)
-    if (v.name == session_->variant() && device_->get())
-      for (const package::DeviceBody& body : v.bodies) add(body.plan);
+  add(session_->plan(plan));
+  if (compiled)
+    for (const package::DeviceBody& body : compiled->bodies) add(body.plan);
   return names;
 }
 
@@ -293,6 +295,17 @@ nb::object Session::read_state(const std::string& name) {
     value = session->read_state(name);
   }
   return to_numpy(take(std::move(value)));
+}
+
+nb::tuple Session::state_rows(const std::string& name) {
+  const std::shared_ptr<reprise::Session> session = checked();
+  Result<StateRows> rows = internal_error("no value");
+  {
+    const nb::gil_scoped_release release;
+    rows = session->state_rows(name);
+  }
+  const StateRows known = take(std::move(rows));
+  return nb::make_tuple(known.length, known.capacity, known.limit);
 }
 
 void Session::write_state(const std::string& name, nb::handle value) {

@@ -35,6 +35,7 @@ struct Times {
   double total_us = 0;
   uint64_t bytes_copied = 0;  // between host and device memory
   std::vector<double> kernel_us;
+  uint32_t plan = 0;  // RunStats::plan
 };
 
 class Session {
@@ -53,14 +54,15 @@ class Session {
   const nanobind::list& outputs() const { return outputs_; }
   nanobind::list states() const { return states_of(package_->io); }
   nanobind::object read_state(const std::string& name);
+  nanobind::tuple state_rows(const std::string& name);
   void write_state(const std::string& name, nanobind::handle value);
   /// The session, for calls that may wait for a run.
   std::shared_ptr<reprise::Session> checked() const;
   const std::shared_ptr<Device>& device() const { return device_; }
   const reprise::Session& get() const { return *session_; }
   const std::string& mode() const { return mode_; }
-  /// The kernel of each launch, in the order of Times::kernel_us.
-  std::vector<std::string> kernels() const;
+  /// The kernel of each launch of a plan, in the order of Times::kernel_us.
+  std::vector<std::string> kernels_of(uint32_t plan) const;
   bool timestamps() const { return timestamps_; }
 
  private:

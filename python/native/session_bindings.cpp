@@ -30,6 +30,7 @@ void bind_options(nb::module_& m) {
   nb::class_<SessionOptions>(m, "_SessionOptions")
       .def(nb::init<>())
       .def_rw("max_in_flight", &SessionOptions::max_in_flight)
+      .def_rw("max_recorded", &SessionOptions::max_recorded)
       .def_rw("timestamps", &SessionOptions::timestamps)
       .def_rw("fullgraph", &SessionOptions::fullgraph)
       .def_rw("warm_up", &SessionOptions::warm_up)
@@ -39,13 +40,15 @@ void bind_options(nb::module_& m) {
       .def_rw("timeout_ns", &SessionOptions::timeout_ns)
       .def_rw("seed", &SessionOptions::seed);
   nb::class_<Times>(m, "RunTimes", "How long one run took.")
+      .def_ro("plan", &Times::plan,
+              "The plan that ran: 0 is the one for all sizes, n is the n-th for some sizes.")
       .def_ro("submit_us", &Times::submit_us,
               "Host work until the run was submitted, without copies, in microseconds.")
       .def_ro("total_us", &Times::total_us, "The whole run, in microseconds.")
       .def_ro("bytes_copied", &Times::bytes_copied, "Bytes copied between host and device memory.")
       .def_ro("kernel_us", &Times::kernel_us,
-              "The device time of each launch in the order of Session.kernels, in microseconds;\n"
-              "empty unless the session has timestamps.");
+              "The device time of each launch in the order of Session.kernels_of(plan), in\n"
+              "microseconds; empty unless the session has timestamps.");
 }
 
 constexpr const char* kRunRawText =
@@ -84,6 +87,20 @@ void bind_states(nb::class_<Session>& c) {
       nb::sig("def write_state(self, name: str, value: object) -> None"),
       "Gives the state of this name the value of a contiguous array in host memory, of its dtype\n"
       "and shape.");
+  c.def("_state_rows", &Session::state_rows, nb::arg("name"),
+        nb::sig("def _state_rows(self, name: str) -> tuple[int, int, int]"));
+  const auto change = [&c](const char* name, auto function) {
+    c.def(
+        name,
+        [function](const Session& s, int64_t rows, const std::string& state) {
+          with_session(s,
+                       [&](reprise::Session& session) { return (session.*function)(state, rows); });
+        },
+        nb::arg("rows"), nb::arg("name"));
+  };
+  change("_truncate_states", &reprise::Session::truncate_states);
+  change("_reserve_states", &reprise::Session::reserve_states);
+  change("_limit_states", &reprise::Session::limit_states);
   c.def(
       "_save_states",
       [](const Session& s, const std::string& path) {
@@ -147,7 +164,11 @@ void bind_sessions(nb::module_& m) {
   c.def_prop_ro(
       "variant_notes", [](const Session& s) { return s.get().variant_notes(); },
       "Why earlier variants were not used.");
-  c.def_prop_ro("kernels", &Session::kernels, "The kernel of each launch of a run.");
+  c.def_prop_ro(
+      "kernels", [](const Session& s) { return s.kernels_of(0); },
+      "The kernel of each launch of a run with the plan for all sizes.");
+  c.def("kernels_of", &Session::kernels_of, nb::arg("plan"),
+        "The kernel of each launch of a run with a plan (RunTimes.plan).");
   c.def_prop_ro("timestamps", &Session::timestamps,
                 "Whether the device time of each launch is measured.");
   c.def_prop_ro(

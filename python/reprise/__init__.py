@@ -28,11 +28,13 @@ from ._native import (
     Size,
     Slot,
     Tensor,
+    Tokenizer,
+    open_tokenizer,
     pass_names,
     version,
 )
 from ._package import Package
-from ._session import Session
+from ._session import Session, StateRows
 from .errors import (
     Cancelled,
     CorruptPackage,
@@ -85,8 +87,10 @@ __all__ = [
     "Session",
     "Size",
     "Slot",
+    "StateRows",
     "Tensor",
     "Timeout",
+    "Tokenizer",
     "Unfused",
     "Unsupported",
     "UsageError",
@@ -95,5 +99,6 @@ __all__ = [
     "devices",
     "errors",
     "open_device",
+    "open_tokenizer",
     "pass_names",
 ]

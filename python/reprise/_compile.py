@@ -40,10 +40,14 @@ def compile(
     precision: str = "fp32",
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[int, int]] | None = None,
+    plans: Sequence[str] = (),
     states: Mapping[str, str] | None = None,
+    grow_states: str = "none",
     optional_inputs: Sequence[str] = (),
     values: Mapping[str, Sequence[int]] | None = None,
     images: Mapping[str, str] | None = None,
+    last: Sequence[str] = (),
+    sample: str | None = None,
     fullgraph: bool = False,
     disabled_passes: Sequence[str] = (),
     pass_options: Mapping[str, int] | None = None,
@@ -60,8 +64,10 @@ def compile(
 
     Args:
         model: the path of an .onnx file, its contents, or an onnx.ModelProto. Only a file may have
-            external data. A path that ends with .rpk is a compiled package, which is opened. Or a
-            GraphBuilder, whose graph this finishes, or a BuiltGraph.
+            external data. A path that ends with .rpk is a compiled package, which is opened. The
+            path of a .gguf file or of a folder of Hugging Face is a language model, whose package
+            keeps its caches and samples. Or a GraphBuilder, whose graph this finishes, or a
+            BuiltGraph.
         device: compile only for this device ('vulkan:0', 'cuda:0', 'host', 'auto' or a Device).
         targets: the devices to compile for without having them: 'vulkan', one of its variants,
             'cuda:sm_90' and so on. By default 'vulkan'. Not together with `device`.
@@ -73,9 +79,15 @@ def compile(
         shapes: fixes the dims of dynamic inputs, in elements: {'x': (1, 3, 224, 224)}.
         ranges: limits the sizes of dynamic dims, by the names of the sizes: {'batch': (1, 64)}. Runs
             with other sizes raise InvalidInput.
+        plans: plans with kernels for some sizes, one of which each run uses: ('sequence=1',
+            'sequence=2..16', 'sequence=17..'), with commas between several sizes. ('none',) makes one
+            plan for all sizes; by default the compiler decides.
         states: {'w': 'w_next'} makes an input (or an initialiser) a tensor that sessions keep from
             run to run, and an output its next value. An initialiser of that name is the initial
             value; others begin with zeros.
+        grow_states: which inputs are caches that become states that grow: 'none', 'auto' for all that
+            are recognised, or patterns of names such as 'past_*'. An output must be the input
+            followed by new rows. Both leave the interface.
         optional_inputs: names of inputs to which the model gives values and that runs may give or
             leave out. Other inputs with values are constants.
         values: the elements of small inputs of integers in every run, which may decide the ranks of
@@ -83,6 +95,12 @@ def compile(
         images: inputs and outputs that are images, whose pixels kernels of the model convert:
             {'x': 'rgba8,resize=bilinear,mean=0.5,std=0.25'}. The inputs of a session are then
             arrays of pixels. `reprise compile --help` lists the formats and keys.
+        last: outputs of which only the last position along an axis is wanted: 'logits', or
+            'logits=AXIS' with a number or the name of a size. By default it is the axis before the
+            last. What only other positions need is not computed.
+        sample: samples a token for each row from an output of logits: 'logits,KEY,...', as
+            `reprise compile --help` and docs/sampling.md describe it. The package gets the output
+            'sampled_ids' and inputs 'sampling.*' that runs may leave out.
         fullgraph: raise Unsupported if a node would run on the host.
         disabled_passes: names of passes to leave out; reprise.pass_names() lists them.
         pass_options: numbers for options of passes, such as {'fusion.limit': 10}.
@@ -132,10 +150,14 @@ def compile(
     settings.ranges = {
         name: (low, high) for name, (low, high) in (ranges or {}).items()
     }
+    settings.plans = list(plans)
     settings.states = list((states or {}).items())
+    settings.grow_states = grow_states
     settings.optional_inputs = list(optional_inputs)
     settings.values = {name: list(numbers) for name, numbers in (values or {}).items()}
     settings.images = [f"{name}={text}" for name, text in (images or {}).items()]
+    settings.last = list(last)
+    settings.sample = sample or ""
     settings.fullgraph = fullgraph
     settings.disabled_passes = list(disabled_passes)
     settings.pass_options = dict(pass_options or {})

@@ -373,10 +373,22 @@ class _Settings:
     def ranges(self, arg: Mapping[str, tuple[int, int]], /) -> None: ...
 
     @property
+    def plans(self) -> list[str]: ...
+
+    @plans.setter
+    def plans(self, arg: Sequence[str], /) -> None: ...
+
+    @property
     def states(self) -> list[tuple[str, str]]: ...
 
     @states.setter
     def states(self, arg: Sequence[tuple[str, str]], /) -> None: ...
+
+    @property
+    def grow_states(self) -> str: ...
+
+    @grow_states.setter
+    def grow_states(self, arg: str, /) -> None: ...
 
     @property
     def optional_inputs(self) -> list[str]: ...
@@ -389,6 +401,18 @@ class _Settings:
 
     @values.setter
     def values(self, arg: Mapping[str, Sequence[int]], /) -> None: ...
+
+    @property
+    def last(self) -> list[str]: ...
+
+    @last.setter
+    def last(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def sample(self) -> str: ...
+
+    @sample.setter
+    def sample(self, arg: str, /) -> None: ...
 
     @property
     def images(self) -> list[str]: ...
@@ -559,6 +583,12 @@ class _SessionOptions:
     def max_in_flight(self, arg: int, /) -> None: ...
 
     @property
+    def max_recorded(self) -> int: ...
+
+    @max_recorded.setter
+    def max_recorded(self, arg: int, /) -> None: ...
+
+    @property
     def timestamps(self) -> bool: ...
 
     @timestamps.setter
@@ -610,6 +640,12 @@ class RunTimes:
     """How long one run took."""
 
     @property
+    def plan(self) -> int:
+        """
+        The plan that ran: 0 is the one for all sizes, n is the n-th for some sizes.
+        """
+
+    @property
     def submit_us(self) -> float:
         """
         Host work until the run was submitted, without copies, in microseconds.
@@ -626,8 +662,8 @@ class RunTimes:
     @property
     def kernel_us(self) -> list[float]:
         """
-        The device time of each launch in the order of Session.kernels, in microseconds;
-        empty unless the session has timestamps.
+        The device time of each launch in the order of Session.kernels_of(plan), in
+        microseconds; empty unless the session has timestamps.
         """
 
 class Session:
@@ -678,6 +714,14 @@ class Session:
         and shape.
         """
 
+    def _state_rows(self, name: str) -> tuple[int, int, int]: ...
+
+    def _truncate_states(self, rows: int, name: str) -> None: ...
+
+    def _reserve_states(self, rows: int, name: str) -> None: ...
+
+    def _limit_states(self, rows: int, name: str) -> None: ...
+
     def _save_states(self, path: str) -> None: ...
 
     def _load_states(self, path: str) -> None: ...
@@ -703,7 +747,10 @@ class Session:
 
     @property
     def kernels(self) -> list[str]:
-        """The kernel of each launch of a run."""
+        """The kernel of each launch of a run with the plan for all sizes."""
+
+    def kernels_of(self, plan: int) -> list[str]:
+        """The kernel of each launch of a run with a plan (RunTimes.plan)."""
 
     @property
     def timestamps(self) -> bool:
@@ -718,6 +765,48 @@ class Session:
         """
 
     def __repr__(self) -> str: ...
+
+class Tokenizer:
+    """
+    The tokenizer and the chat template of a language model.
+
+    One object decodes one text at a time; stream() returns others for the same vocabulary.
+    One thread at a time may use an object.
+    """
+
+    def stream(self) -> Tokenizer:
+        """Returns one for another text that is generated meanwhile."""
+
+    def encode(self, text: str) -> list[int]:
+        """
+        Returns the ids of a text, with those that the model expects around it.
+        """
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        """
+        Returns the ids of a chat of (role, content), up to the beginning of the next answer.
+
+        Raises Unsupported if the model has no chat template.
+        """
+
+    def add(self, id: int) -> str:
+        """
+        Adds an id that was generated, and returns the text that it completes.
+        """
+
+    def finish(self) -> str:
+        """
+        Returns what is left at the end of a text. Another text can begin then.
+        """
+
+    def ends(self, id: int) -> bool:
+        """Whether an id ends the text."""
+
+def open_tokenizer(path: str) -> Tokenizer:
+    """
+    Opens the tokenizer of a .gguf file, of a folder of Hugging Face, of a package, or of a
+    tokenizer.json with the files beside it.
+    """
 
 def command_line(arguments: Sequence[str]) -> int:
     """Runs the command line in this process, and returns its exit status."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,20 @@ from . import _native
 from ._devices import device_id
 from ._package import Package
 from .errors import InvalidInput, file_errors
+
+
+class StateRows(NamedTuple):
+    """The rows of a state that grows.
+
+    Attributes:
+        length: how many are valid.
+        capacity: for how many there is memory.
+        limit: the most that it may have; 2**63 - 1 unless it was set.
+    """
+
+    length: int
+    capacity: int
+    limit: int
 
 
 class Session(_native.Session):
@@ -136,6 +150,39 @@ class Session(_native.Session):
                 raise InvalidInput(f"input '{name}' is given twice")
         results = tuple(self.run(inputs | kwargs).values())
         return results[0] if len(results) == 1 else results
+
+    def state_rows(self, name: str) -> StateRows:
+        """How many rows the state of this name has, which grows (`grow_states` of compile())."""
+        return StateRows(*self._state_rows(name))
+
+    def truncate_states(self, length: int, name: str | None = None) -> None:
+        """Keeps the first `length` rows of the states that grow: of one, or of all if name is None.
+
+        Raises:
+            UsageError: there are fewer rows, or no state grows.
+        """
+        self._truncate_states(length, name or "")
+
+    def reserve_states(self, rows: int, name: str | None = None) -> None:
+        """Makes memory for at least so many rows: now or, if inputs decide the size of a row, later.
+
+        Args:
+            rows: how many.
+            name: of one state; None: all that grow.
+
+        Raises:
+            OutOfMemory: there is no memory.
+        """
+        self._reserve_states(rows, name or "")
+
+    def limit_states(self, rows: int, name: str | None = None) -> None:
+        """Sets the most rows that runs may make; a run that needs more raises InvalidInput.
+
+        Args:
+            rows: how many.
+            name: of one state; None: all that grow.
+        """
+        self._limit_states(rows, name or "")
 
     def save_states(self, path: str | os.PathLike[str]) -> None:
         """Writes the values of all states to the file `path`, completely or not at all.

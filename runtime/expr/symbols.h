@@ -14,10 +14,11 @@ namespace reprise {
 /// How a symbol gets its value.
 struct SymbolSource {
   enum class Kind : uint8_t {
-    InputDim,    // dim `axis` of input `index`
-    HostOutput,  // dim `axis` of output buffer `index` of a host call (data-dependent)
-    Derived,     // `value`, an expression over earlier symbols
-    Caller,      // of a body that runs on a device: has its value when the body starts
+    InputDim,     // dim `axis` of input `index`
+    HostOutput,   // dim `axis` of output buffer `index` of a host call (data-dependent)
+    Derived,      // `value`, an expression over earlier symbols
+    Caller,       // of a body that runs on a device: has its value when the body starts
+    StateLength,  // the rows that state `index`, which grows, has before the run
   } kind = Kind::InputDim;
   int32_t index = 0;
   int32_t axis = 0;

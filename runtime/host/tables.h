@@ -37,6 +37,7 @@ Table random_table();
 Table recurrent_table();
 Table reduce_table();
 Table resize_table();
+Table sampling_table();
 Table scatter_table();
 Table select_table();
 Table sequences_table();

@@ -115,7 +115,15 @@ class Decoder : private MetadataReader {
     };
     RP_TRY(list(from.inputs(), to.inputs, slot));
     RP_TRY(list(from.outputs(), to.outputs, slot));
-    RP_TRY(list(from.states(), to.states, slot));
+    RP_TRY(list(from.states(), to.states, [&](const fb::StateSlot& f, plan::StateSlot& t) {
+      std::vector<Expr> after;
+      RP_TRY(exprs(f.length_after(), after));
+      if (after.size() != (f.axis() < 0 ? 0 : 1))
+        return malformed("a state that grows has no length after a run");
+      t.axis = f.axis() < 0 ? -1 : f.axis();
+      if (t.grows()) t.length_after = after[0];
+      return slot(f, t);
+    }));
     return list(from.guards(), to.guards, [this](const fb::DimGuard& f, DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));
@@ -483,11 +491,25 @@ class Decoder : private MetadataReader {
     to.predicate.storage_buffers = p.storage_buffers();
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
     RP_TRY(compiled_plan(from, to));
+    RP_TRY(list(from.plans(), to.plans, [&](const fb::SizedPlan& f, SizedPlan& t) {
+      t.name = to.name;
+      t.predicate = to.predicate;
+      return sized_plan(f, t).with_context("plan " + std::to_string(&t - to.plans.data() + 1));
+    }));
     return list(from.bodies(), to.bodies, [&](const fb::DeviceBody& f, DeviceBody& t) {
       t.predicate = to.predicate;
       RP_TRY(string(f.name(), t.name));
       return device_body(f, t).with_context(t.name);
     });
+  }
+
+  Status sized_plan(const fb::SizedPlan& from, SizedPlan& to) {
+    if (!from.sizes() || !from.plan()) return malformed("its sizes or its plan are missing");
+    RP_TRY(spend(uint64_t{from.sizes()->size()} * sizeof(SymbolValues)));
+    for (const fb::SymbolValues* s : *from.sizes())
+      to.sizes.push_back({s->symbol(), s->min(), s->max()});
+    RP_TRY(string(from.why(), to.why));
+    return compiled_plan(from, to);
   }
 
   Status device_body(const fb::DeviceBody& from, DeviceBody& to) {

@@ -13,7 +13,7 @@ static_assert(std::endian::native == std::endian::little, "files are little endi
 /// As in PNG: a byte with its high bit set, line ends and an end-of-file character, so that
 /// transfers in text mode are detected.
 inline constexpr std::array<uint8_t, 8> kMagic{0x89, 'R', 'P', 'K', '\r', '\n', 0x1a, '\n'};
-inline constexpr uint32_t kVersion = 6;
+inline constexpr uint32_t kVersion = 7;
 inline constexpr uint32_t kOldestVersion = 5;
 /// The first version in which a weight may consist of others.
 inline constexpr uint32_t kPartsVersion = 6;

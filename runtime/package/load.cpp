@@ -28,6 +28,19 @@ Status load_kernel(const CodeStore& store, const StoredCode& from, const Predica
 
 }  // namespace
 
+std::string describe_sizes(const std::string& name, int64_t min, int64_t max) {
+  return name + "=" + std::to_string(min) + (min == max ? "" : ".." + std::to_string(max));
+}
+
+std::string describe_sizes(const std::vector<SymbolValues>& sizes,
+                           const std::vector<Symbol>& symbols) {
+  std::string text;
+  for (const SymbolValues& s : sizes)
+    text += (text.empty() ? "" : ", ") +
+            describe_sizes(symbols[static_cast<size_t>(s.symbol)].name, s.min, s.max);
+  return text;
+}
+
 Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const CompiledPlan& v) {
   std::vector<plan::KernelCode> out = v.plan.kernels;
   if (v.stored.empty()) return out;
@@ -45,12 +58,15 @@ Result<std::shared_ptr<const Package>> unpack(std::shared_ptr<const Package> p) 
   if (!p->code) return p;
   auto out = std::make_shared<Package>(*p);
   for (Variant& v : out->variants) {
-    RP_ASSIGN(v.plan.kernels, load_kernels(*p, v));
-    v.stored.clear();
-    for (DeviceBody& b : v.bodies) {
-      RP_ASSIGN(b.plan.kernels, load_kernels(*p, b));
-      b.stored.clear();
-    }
+    Status loaded;
+    for_each_plan(v, [&](CompiledPlan& one) {
+      if (!loaded.ok()) return;
+      auto kernels = load_kernels(*p, one);
+      loaded = kernels.status();
+      if (kernels.ok()) one.plan.kernels = *std::move(kernels);
+      one.stored.clear();
+    });
+    RP_TRY(std::move(loaded));
   }
   out->code = nullptr;
   return std::shared_ptr<const Package>(std::move(out));

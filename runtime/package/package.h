@@ -54,12 +54,44 @@ struct DeviceBody : CompiledPlan {
   size_t inherited_symbols = 0;
 };
 
-/// "vulkan-cpu-sg8", "vulkan-baseline", "cuda-sm_90".
+/// The values of a symbol of the package's interface, both ends inclusive.
+struct SymbolValues {
+  SymbolId symbol = 0;
+  int64_t min = 0, max = 0;
+};
+
+/// A plan whose kernels are made for some sizes of the inputs.
+struct SizedPlan : CompiledPlan {
+  std::vector<SymbolValues> sizes;  // all of them must hold; each symbol occurs once
+  std::string why;                  // there is this plan, for people
+};
+
+/// The most plans for some sizes that a variant has. Readers refuse more.
+inline constexpr size_t kMostPlans = 64;
+
+/// "sequence=2..16"
+std::string describe_sizes(const std::string& name, int64_t min, int64_t max);
+/// "batch=1, sequence=2..16"
+std::string describe_sizes(const std::vector<SymbolValues>& sizes,
+                           const std::vector<Symbol>& symbols);
+
+/// "vulkan-cpu-sg8", "vulkan-baseline", "cuda-sm_90". Its own plan serves all sizes.
 struct Variant : CompiledPlan {
   /// The bodies that devices run. They have the variant's predicate. A body calls only bodies
   /// before it.
   std::vector<DeviceBody> bodies;
+  /// A run uses the first of these plans that serves its sizes, or else the variant's own plan.
+  /// They have the variant's predicate, and call the same bodies.
+  std::vector<SizedPlan> plans;
 };
+
+/// Calls f with the variant, its plans for some sizes and its bodies, as CompiledPlan.
+template <typename V, typename F>
+void for_each_plan(V& variant, const F& f) {
+  f(variant);
+  for (auto& plan : variant.plans) f(plan);
+  for (auto& body : variant.bodies) f(body);
+}
 
 // What explain prints, recorded by the compiler. Strings are for people.
 struct GroupInfo {

@@ -110,6 +110,7 @@ Status check_states(const Package& p) {
   for (const plan::StateSlot& s : p.io.states) {
     if (s.initial == plan::StateSlot::kZeros) continue;
     const std::string where = "state '" + s.name + "'";
+    if (s.grows()) return corrupt_package(where + " grows, but does not begin without rows");
     if (s.initial >= p.weights.size())
       return corrupt_package(where + ": segment " + std::to_string(s.initial) + " does not exist");
     const HostTensor& raw = p.weights[s.initial];
@@ -215,6 +216,23 @@ Status check_probes(const CompiledPlan& v) {
   return {};
 }
 
+/// Checks the sizes that a plan serves: each symbol is that of an input's dim, so that it has its
+/// value before a run chooses its plan.
+Status check_sizes(const SizedPlan& s, const plan::Interface& io) {
+  std::vector<bool> seen(io.symbols.size(), false);
+  for (const SymbolValues& v : s.sizes) {
+    const auto i = static_cast<size_t>(v.symbol);
+    if (v.symbol < 0 || i >= seen.size() || seen[i] ||
+        io.sources[i].kind != SymbolSource::Kind::InputDim)
+      return corrupt_package("symbol " + std::to_string(v.symbol) + " cannot choose it");
+    if (v.min < 0 || v.min > v.max)
+      return corrupt_package("'" + io.symbols[i].name + "' has no value from " +
+                             std::to_string(v.min) + " to " + std::to_string(v.max));
+    seen[i] = true;
+  }
+  return s.sizes.empty() ? corrupt_package("it serves all sizes") : Status();
+}
+
 Status check_variant(const Package& p, const Variant& v, std::span<const size_t> host_depths) {
   std::vector<size_t> depths;
   uint64_t code_bytes = 0;
@@ -231,9 +249,23 @@ Status check_variant(const Package& p, const Variant& v, std::span<const size_t>
     RP_TRY(check_probes(b).with_context(where));
     RP_TRY(check_code(p, b, code_bytes).with_context(where));
   }
-  RP_TRY(check_plan(p, v.plan, p.io, {p.bodies, host_depths, v.bodies, depths}).status());
+  const Callable callable{p.bodies, host_depths, v.bodies, depths};
+  RP_TRY(check_plan(p, v.plan, p.io, callable).status());
   RP_TRY(check_probes(v));
-  return check_code(p, v, code_bytes);
+  RP_TRY(check_code(p, v, code_bytes));
+  if (v.plans.size() > kMostPlans)
+    return corrupt_package("it has " + std::to_string(v.plans.size()) + " plans");
+  for (size_t i = 0; i < v.plans.size(); ++i) {
+    const SizedPlan& s = v.plans[i];
+    const std::string where = "plan " + std::to_string(i + 1);
+    if (!(s.predicate == v.predicate))
+      return corrupt_package("it is for other devices than its variant").with_context(where);
+    RP_TRY(check_plan(p, s.plan, p.io, callable).status().with_context(where));
+    RP_TRY(check_sizes(s, p.io).with_context(where));
+    RP_TRY(check_probes(s).with_context(where));
+    RP_TRY(check_code(p, s, code_bytes).with_context(where));
+  }
+  return {};
 }
 
 }  // namespace

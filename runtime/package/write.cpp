@@ -48,7 +48,10 @@ class Serializer {
       if (!v.bodies.empty())
         bodies = tables<fb::DeviceBody>(v.bodies,
                                         [this](const DeviceBody& one) { return device_body(one); });
-      variants.push_back(fb::CreateVariant(b_, name, needs, kernels, checks, bodies));
+      Tables<fb::SizedPlan> plans;
+      if (!v.plans.empty())
+        plans = tables<fb::SizedPlan>(v.plans, [this](const SizedPlan& s) { return sized(s); });
+      variants.push_back(fb::CreateVariant(b_, name, needs, kernels, checks, bodies, plans));
     }
     const auto name = string(p.model_name);
     const auto producer = string(p.producer);
@@ -172,8 +175,10 @@ class Serializer {
     if (!io.states.empty()) {
       states = tables<fb::StateSlot>(io.states, [this](const plan::StateSlot& s) {
         const auto name = string(s.name);
-        return fb::CreateStateSlot(b_, name, static_cast<uint8_t>(s.dtype), exprs(s.shape),
-                                   s.initial);
+        const auto shape = exprs(s.shape);
+        const auto after = s.grows() ? exprs(std::array<Expr, 1>{s.length_after}) : 0;
+        return fb::CreateStateSlot(b_, name, static_cast<uint8_t>(s.dtype), shape, s.initial,
+                                   s.axis, after);
       });
     }
     return fb::CreateInterface(b_, symbol_list, inputs, outputs, guards, states);
@@ -264,6 +269,16 @@ class Serializer {
     const auto kernels = plan(b.plan);
     return fb::CreateDeviceBody(b_, name, io, captures, static_cast<uint32_t>(b.inherited_symbols),
                                 kernels, probes(b.probes));
+  }
+
+  Offset<fb::SizedPlan> sized(const SizedPlan& s) {
+    std::vector<fb::SymbolValues> sizes;
+    sizes.reserve(s.sizes.size());
+    for (const SymbolValues& v : s.sizes) sizes.emplace_back(v.symbol, v.min, v.max);
+    const auto size_list = b_.CreateVectorOfStructs(sizes);
+    const auto kernels = plan(s.plan);
+    const auto checks = probes(s.probes);
+    return fb::CreateSizedPlan(b_, size_list, kernels, checks, string(s.why));
   }
 
   Tables<fb::Probe> probes(const std::vector<plan::Probe>& list) {
@@ -446,10 +461,13 @@ Status check_size(const Package& p) {
     bulk += bulk_bytes(v.plan, counted);
     return Status();
   };
+  Status added;
   for (const Variant& v : p.variants) {
-    RP_TRY(add(v));
-    for (const DeviceBody& b : v.bodies) RP_TRY(add(b));
+    for_each_plan(v, [&](const CompiledPlan& one) {
+      if (added.ok()) added = add(one);
+    });
   }
+  RP_TRY(std::move(added));
   if (bulk > kMaxMetadata / 2) {
     return unsupported("kernels and attributes of " + std::to_string(bulk) +
                        " bytes do not fit a package's metadata; compile for fewer targets");

@@ -12,7 +12,7 @@ namespace reprise::plan {
 
 /// The resources that a step accesses. Resources are buffers, numbered by id, followed by the
 /// symbols whose values host calls provide: such a call writes the symbol, and steps whose sizes
-/// depend on it read it.
+/// depend on it read it. All buffers of a state that grows are the resource of its State.
 struct Accesses {
   std::vector<uint32_t> reads, writes;  // sorted, unique
 };
@@ -26,11 +26,13 @@ class AccessTable {
 
  private:
   void collect_derived(std::vector<SymbolId>& used) const;
+  uint32_t resource(BufferId id) const;
 
   const Plan& plan_;
   std::span<const SymbolSource> sources_;
   std::unordered_map<SymbolId, uint32_t> symbols_;  // the resources of data-dependent symbols
   std::unordered_map<SymbolId, const Step*> producer_;
+  std::unordered_map<int32_t, uint32_t> states_;  // the State buffers, by the index of the state
 };
 
 /// Calls f(earlier, later) for each pair of steps in list order that has a hazard (read after

@@ -48,7 +48,8 @@ Status check_symbol(const Symbol& symbol, int64_t value, const std::string& wher
 }
 
 Result<std::vector<int64_t>> bind_symbols(const Interface& io,
-                                          std::span<const std::span<const int64_t>> input_dims) {
+                                          std::span<const std::span<const int64_t>> input_dims,
+                                          std::span<const int64_t> lengths) {
   for (size_t i = 0; i < io.inputs.size(); ++i) {
     const Slot& slot = io.inputs[i];
     if (input_dims[i].size() != slot.shape.size()) {
@@ -61,8 +62,13 @@ Result<std::vector<int64_t>> bind_symbols(const Interface& io,
   std::vector<int64_t> symbols(io.symbols.size(), kUnbound);
   for (size_t s = 0; s < io.symbols.size(); ++s) {
     const SymbolSource& source = io.sources[s];
-    if (source.kind != SymbolSource::Kind::InputDim) continue;
     const auto index = static_cast<size_t>(source.index), axis = static_cast<size_t>(source.axis);
+    if (source.kind == SymbolSource::Kind::StateLength && index < lengths.size()) {
+      symbols[s] = lengths[index];
+      RP_TRY(check_symbol(io.symbols[s], symbols[s],
+                          "state '" + io.states[index].name + "': its length"));
+    }
+    if (source.kind != SymbolSource::Kind::InputDim) continue;
     symbols[s] = input_dims[index][axis];
     RP_TRY(
         check_symbol(io.symbols[s], symbols[s],

@@ -31,11 +31,13 @@ constexpr uint64_t readable_bytes(uint64_t bytes) {
   return bytes < 16 ? 16 : bytes;
 }
 
-/// Computes the values of all symbols from the dims of the inputs (parallel to io.inputs). Checks
+/// Computes the values of all symbols from the dims of the inputs (parallel to io.inputs) and the
+/// lengths of the states (parallel to io.states; empty if none grows). Checks
 /// ranges, divisors, guards and every dim of every input. Symbols that depend on host calls stay
 /// kUnbound.
 Result<std::vector<int64_t>> bind_symbols(const Interface& io,
-                                          std::span<const std::span<const int64_t>> input_dims);
+                                          std::span<const std::span<const int64_t>> input_dims,
+                                          std::span<const int64_t> lengths = {});
 
 /// Whether every symbol of the shape has a value.
 bool is_bound(const Shape& shape, std::span<const int64_t> symbols);

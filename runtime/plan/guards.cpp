@@ -38,9 +38,12 @@ class Origins {
     std::string text = "'" + io_.symbols[i].name + "'";
     if (i < symbols_.size() && symbols_[i] != kUnbound)
       text += " is " + std::to_string(symbols_[i]);
+    const auto index = static_cast<size_t>(source.index);
+    if (source.kind == SymbolSource::Kind::StateLength)
+      return text + " (the length of the state '" + io_.states[index].name + "')";
     if (source.kind != SymbolSource::Kind::InputDim) return text + " (computed by the model)";
     return text + " (dimension " + std::to_string(source.axis) + " of input '" +
-           io_.inputs[static_cast<size_t>(source.index)].name + "')";
+           io_.inputs[index].name + "')";
   }
 
   const Interface& io_;

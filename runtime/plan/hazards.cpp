@@ -75,8 +75,10 @@ std::vector<uint32_t> sort_by_level(Plan& p) {
 AccessTable::AccessTable(const Plan& p, std::span<const SymbolSource> sources)
     : plan_(p), sources_(sources) {
   std::set<SymbolId> known;
-  for (const Buffer& b : p.buffers) {
-    if (b.kind != BufferKind::Input) continue;
+  for (const BufferId at : p.buffers.ids()) {
+    const Buffer& b = p.buffers[at];
+    if (b.kind == BufferKind::State) states_.emplace(b.index, static_cast<uint32_t>(at.index()));
+    if (b.kind != BufferKind::Input && b.kind != BufferKind::State) continue;
     for (const Expr& dim : b.shape) {
       if (const auto id = dim.as_symbol()) known.insert(*id);
     }
@@ -96,6 +98,13 @@ AccessTable::AccessTable(const Plan& p, std::span<const SymbolSource> sources)
   }
 }
 
+uint32_t AccessTable::resource(BufferId id) const {
+  const Buffer& b = plan_.buffers[id];
+  if (b.kind == BufferKind::NewRows || b.kind == BufferKind::AllRows)
+    if (const auto state = states_.find(b.index); state != states_.end()) return state->second;
+  return static_cast<uint32_t>(id.index());
+}
+
 /// Adds the symbols from which derived symbols are computed.
 void AccessTable::collect_derived(std::vector<SymbolId>& used) const {
   std::set<SymbolId> seen(used.begin(), used.end());
@@ -113,7 +122,7 @@ Accesses AccessTable::of(const Step& step) const {
   Accesses a;
   std::vector<SymbolId> used;
   for_each_access(step, [&](BufferId b, bool writes) {
-    (writes ? a.writes : a.reads).push_back(static_cast<uint32_t>(b.index()));
+    (writes ? a.writes : a.reads).push_back(resource(b));
     if (!symbols_.empty()) collect(plan_.buffers[b].shape, used);
   });
   if (!symbols_.empty()) {

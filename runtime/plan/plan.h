@@ -33,6 +33,11 @@ enum class BufferKind : uint8_t {
   // updates it in place: steps before that launch read the old value, steps after it the next one.
   State,
   NextState,  // the next value of a state that no launch updates in place; likewise
+  // Of a state that grows, in plans for devices, where the rows are the first axis: State has the
+  // rows before the run, NewRows is the memory behind them, to which a launch appends, and AllRows
+  // are both. They are one resource for hazards. Likewise.
+  NewRows,
+  AllRows,
 };
 
 struct Buffer {
@@ -60,9 +65,22 @@ struct Slot {
   std::vector<int64_t> expected = {};
 };
 
-/// A tensor of fixed size that a session keeps: each run reads it and gives it its next value.
+/// A tensor that a session keeps: each run reads it and gives it its next value. Its size is fixed,
+/// or it grows: it begins without rows along one axis, and each run appends some.
 struct StateSlot : Slot {
   static constexpr uint32_t kZeros = kNone;  // `initial` of a state that begins with zeros
+
+  int32_t axis = -1;      // along which it grows; -1: its size is fixed
+  Expr length_after = 0;  // how many rows it has after a run; its shape has those before
+
+  bool grows() const { return axis >= 0; }
+  /// The shape in memory of devices, with this many rows.
+  Shape rows_first(const Expr& rows) const {
+    Shape out{rows};
+    for (size_t a = 0; a < shape.size(); ++a)
+      if (static_cast<int32_t>(a) != axis) out.push_back(shape[a]);
+    return out;
+  }
 };
 
 /// The inputs, outputs and states of a model, and the symbols in their shapes.

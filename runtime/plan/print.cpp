@@ -17,6 +17,10 @@ std::string_view kind_name(BufferKind kind) {
       return "growable";
     case BufferKind::State:
       return "state";
+    case BufferKind::NewRows:
+      return "new-rows";
+    case BufferKind::AllRows:
+      return "all-rows";
     case BufferKind::NextState:
       return "next-state";
   }
@@ -33,6 +37,8 @@ std::string_view source_name(SymbolSource::Kind kind) {
       return "derived";
     case SymbolSource::Kind::Caller:
       return "caller";
+    case SymbolSource::Kind::StateLength:
+      return "length of state";
   }
   return "?";
 }

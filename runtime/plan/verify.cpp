@@ -83,7 +83,7 @@ Status check_symbol(SymbolId id, const Interface& io) {
   if (symbol.divisor < 1)
     return malformed(where, "divisor " + number(symbol.divisor) + " is below 1");
   if (symbol.min > symbol.max) return malformed(where, "its range is empty");
-  if (source.kind > SymbolSource::Kind::Caller) {
+  if (source.kind > SymbolSource::Kind::StateLength) {
     return malformed(
         where, "source kind " + number(static_cast<int64_t>(source.kind)) + " does not exist");
   }
@@ -92,6 +92,11 @@ Status check_symbol(SymbolId id, const Interface& io) {
     const std::vector<SymbolId> from = source.value.symbols();
     const bool earlier = std::all_of(from.begin(), from.end(), [id](SymbolId s) { return s < id; });
     return earlier ? Status() : malformed(where, "is derived from a symbol after it");
+  }
+  if (source.kind == SymbolSource::Kind::StateLength) {
+    const bool grows = in_range(source.index, io.states.size()) &&
+                       io.states[static_cast<size_t>(source.index)].grows();
+    return grows ? Status() : malformed(where, "its source is no state that grows");
   }
   if (source.kind != SymbolSource::Kind::InputDim) return {};
   if (!in_range(source.index, io.inputs.size()) ||
@@ -102,13 +107,32 @@ Status check_symbol(SymbolId id, const Interface& io) {
   return {};
 }
 
+/// Every size of a state that grows is known before the run.
+Status check_rows(const StateSlot& s, const Interface& io, const std::string& where) {
+  if (s.axis >= static_cast<int32_t>(s.shape.size()))
+    return malformed(where, "has no axis " + number(s.axis));
+  const auto length = s.shape[static_cast<size_t>(s.axis)].as_symbol();
+  if (!length || io.sources[static_cast<size_t>(*length)].kind != SymbolSource::Kind::StateLength)
+    return malformed(where, "its length is not that of a state");
+  RP_TRY(check_expr(s.length_after, io, where));
+  Shape sizes = s.shape;
+  sizes.push_back(s.length_after);
+  const std::vector<bool> known = known_from_inputs(io.sources);
+  for (const Expr& e : sizes)
+    for (const SymbolId id : e.symbols())
+      if (!known[static_cast<size_t>(id)])
+        return malformed(where, "grows by a size that is not known before a run");
+  return {};
+}
+
 Status check_states(const Interface& io) {
   RP_TRY(check_slots(io.states, io, "state"));
   for (const StateSlot& s : io.states) {
     const std::string where = "state '" + s.name + "'";
     if (is_host_only(s.dtype) || is_container(s.dtype))
       return malformed(where, "cannot be of type " + std::string(name_of(s.dtype)));
-    if (!is_static(s.shape)) return malformed(where, "its shape is not fixed");
+    if (s.grows()) RP_TRY(check_rows(s, io, where));
+    if (!s.grows() && !is_static(s.shape)) return malformed(where, "its shape is not fixed");
   }
   return {};
 }
@@ -186,6 +210,10 @@ class Verifier {
         return slot(b, id, io_.states, states_, where);
       case BufferKind::NextState:
         return slot(b, id, io_.states, next_states_, where);
+      case BufferKind::NewRows:
+        return slot(b, id, io_.states, new_rows_, where);
+      case BufferKind::AllRows:
+        return slot(b, id, io_.states, all_rows_, where);
       case BufferKind::Weight:
         if (!in_range(b.index, p_.weights.size())) {
           return malformed(where, "weight " + number(b.index) + " does not exist");
@@ -197,6 +225,21 @@ class Verifier {
     }
     return malformed(where,
                      "buffer kind " + number(static_cast<int64_t>(b.kind)) + " does not exist");
+  }
+
+  static bool fits(const Slot& s, const Buffer& b) { return s.shape == b.shape; }
+  /// The rows of a state that grows are first in plans for devices, but not in the host plan.
+  static bool fits(const StateSlot& s, const Buffer& b) {
+    const bool rows = b.kind == BufferKind::NewRows || b.kind == BufferKind::AllRows;
+    if (!s.grows()) return !rows && s.shape == b.shape;
+    const Expr& length = s.shape[static_cast<size_t>(s.axis)];
+    if (rows)
+      return b.shape ==
+             s.rows_first(b.kind == BufferKind::AllRows ? s.length_after : s.length_after - length);
+    if (b.kind == BufferKind::State) return b.shape == s.shape || b.shape == s.rows_first(length);
+    Shape next = s.shape;
+    next[static_cast<size_t>(s.axis)] = s.length_after;
+    return b.shape == next;
   }
 
   /// The caller's tensors are copied into these buffers, so the sizes must agree.
@@ -212,7 +255,7 @@ class Verifier {
     }
     seen[static_cast<size_t>(b.index)] = id;
     const Slot& s = slots[static_cast<size_t>(b.index)];
-    if (s.dtype == b.dtype && s.shape == b.shape) return {};
+    if (s.dtype == b.dtype && fits(slots[static_cast<size_t>(b.index)], b)) return {};
     return malformed(where, "is " + std::string(name_of(b.dtype)) +
                                 shape_str(b.shape, io_.symbols) + ", the model's tensor '" +
                                 s.name + "' is " + std::string(name_of(s.dtype)) +
@@ -273,7 +316,8 @@ class Verifier {
       return malformed(where, "buffer " + number(b.number()) + " does not exist");
     }
     const Buffer& buffer = p_.buffers[b];
-    if (writes && (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Weight)) {
+    if (writes && (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Weight ||
+                   buffer.kind == BufferKind::AllRows)) {
       return malformed(where, "writes the read-only buffer '" + buffer.name + "'");
     }
     return {};
@@ -295,6 +339,9 @@ class Verifier {
       if (l.writes[i] && b.kind == BufferKind::State &&
           !next_states_[static_cast<size_t>(b.index)].is_none())
         return malformed(where, "updates the state '" + b.name + "', which has a next value");
+      if (l.writes[i] && b.kind == BufferKind::State &&
+          io_.states[static_cast<size_t>(b.index)].grows())
+        return malformed(where, "replaces rows of the state '" + b.name + "', which grows");
       if (is_host_only(b.dtype)) {
         return malformed(
             where, "'" + b.name + "', of type " + std::string(name_of(b.dtype)) + ", on a device");
@@ -318,7 +365,7 @@ class Verifier {
     for (const BufferId b : c.outputs) {
       if (b == BufferId()) continue;
       RP_TRY(buffer_id(b, true, where));
-      if (p_.buffers[b].kind == BufferKind::State)
+      if (p_.buffers[b].kind == BufferKind::State || p_.buffers[b].kind == BufferKind::NewRows)
         return malformed(where, "updates the state '" + p_.buffers[b].name + "' on the host");
     }
     for (const auto& [name, value] : c.attrs) {
@@ -372,8 +419,8 @@ class Verifier {
     IdVector<BufferId, bool> written(p_.buffers.size(), false);
     for (const BufferId b : p_.buffers.ids()) {
       const BufferKind kind = p_.buffers[b].kind;
-      written[b] =
-          kind == BufferKind::Input || kind == BufferKind::Weight || kind == BufferKind::State;
+      written[b] = kind == BufferKind::Input || kind == BufferKind::Weight ||
+                   kind == BufferKind::State || kind == BufferKind::AllRows;
     }
     const auto need = [&](BufferId b, const std::string& where) {
       if (written[b] || is_empty(b)) return Status();
@@ -428,12 +475,17 @@ class Verifier {
       if (!b.is_none() && !written[b] && !is_empty(b))
         return malformed("next state '" + p_.buffers[b].name + "'", "nothing writes it");
     }
+    for (const BufferId b : new_rows_) {
+      if (!b.is_none() && !written[b] && !is_empty(b))
+        return malformed("state '" + p_.buffers[b].name + "'", "nothing writes its new rows");
+    }
     return {};
   }
 
   const Plan& p_;
   const Interface& io_;
   std::vector<BufferId> inputs_, outputs_, states_, next_states_;  // buffer of each slot
+  std::vector<BufferId> new_rows_, all_rows_;                      // of each state; may be empty
 };
 
 }  // namespace

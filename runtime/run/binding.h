@@ -34,7 +34,8 @@ struct RunStats {
   double total_us = 0;
   std::vector<double> kernel_us;  // per launch in plan order, then by body; only with timestamps
   uint64_t bytes_copied = 0;      // by staging copies
-  double longest_slice_us = 0;    // device time of the longest submission; only with slice_ns
+  uint32_t plan = 0;  // of the variant: 0 is that for all sizes, n is Variant::plans[n - 1]
+  double longest_slice_us = 0;  // device time of the longest submission; only with slice_ns
 };
 
 /// How a run that does not block is submitted.

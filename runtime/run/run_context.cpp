@@ -39,6 +39,11 @@ CurrentRun& RunContext::start_run(const BoundIo& io, Clock::time_point start) {
 
 Status RunContext::prepare(CurrentRun& run) {
   RP_TRY(memory_.resize(run.io.symbols));
+  if (!shared_.body && shared_.session.states.grows()) {
+    const Status ready = shared_.session.states.begin(run.io.symbols);
+    shared_.session.count_states();
+    RP_TRY(ready);
+  }
   memory_.bind_states();
   values_.begin_run();
   return io_.bind(run);
@@ -106,6 +111,7 @@ Status RunContext::end_current(RunStats* stats, std::vector<HostTensor>& results
   RP_TRY(values_.deliver(run, results));
   add_body_times(run);
   run.stats.total_us = us_since(run.entered);
+  run.stats.plan = shared_.number;
   if (stats) *stats = std::move(run.stats);
   return {};
 }

@@ -82,14 +82,9 @@ Status RunMemory::place_own(plan::BufferId id) {
   return {};
 }
 
-SharedArena* RunMemory::shared_arena() const {
-  const SessionOptions& options = shared_.session.options;
-  return shared_.body || options.isolate_tensors ? nullptr : options.arena.get();
-}
-
 /// Gets the buffers that placement_ needs.
 Status RunMemory::get_shared_arenas() {
-  SharedArena& arena = *shared_arena();
+  SharedArena& arena = *shared_arena_;
   starved_ = true;
   shared_arenas_.resize(placement_.bytes.size());
   for (size_t a = 0; a < placement_.bytes.size(); ++a) {
@@ -104,14 +99,14 @@ Status RunMemory::get_shared_arenas() {
 
 /// Whether the shared arena, if there is one, has the buffers of the last run. Holds them then.
 bool RunMemory::holds_arena() {
-  const SharedArena* const arena = shared_arena();
-  return !arena || (arena->generation() == arena_generation_ && get_shared_arenas().ok());
+  return !shared_arena_ ||
+         (shared_arena_->generation() == arena_generation_ && get_shared_arenas().ok());
 }
 
 Status RunMemory::place_arena() {
   const plan::Plan& plan = *shared_.plan;
   placement_ = plan::place_arenas(plan, bytes_, shared_.session.limits.max_buffer_bytes);
-  const bool isolate = shared_.session.options.isolate_tensors, shared = shared_arena() != nullptr;
+  const bool isolate = shared_.session.options.isolate_tensors, shared = shared_arena_ != nullptr;
   if (shared) RP_TRY(get_shared_arenas());
   const size_t own = isolate || shared ? 0 : placement_.bytes.size();
   arenas_.resize(isolate ? 0 : std::max(arenas_.size(), own));
@@ -165,8 +160,9 @@ Status RunMemory::size_late(plan::BufferId id, const std::vector<int64_t>& symbo
 void RunMemory::bind_states() {
   const StateMemory& states = shared_.session.states;
   for (size_t s = 0; s < shared_.of_state.size(); ++s) {
-    const auto& [current, next] = shared_.of_state[s];
+    const auto& [current, next, all] = shared_.of_state[s];
     set_location(current, {states.current(s).buffer, states.current(s).offset});
+    if (!all.is_none()) set_location(all, {states.current(s).buffer, states.current(s).offset});
     if (!next.is_none()) set_location(next, {states.next(s).buffer, states.next(s).offset});
   }
 }

@@ -62,6 +62,8 @@ class RunMemory {
   void set_starved(bool starved) { starved_ = starved; }
   /// After a run: drops the memory of the shared arena, which the next run gets again.
   void leave_arena() { shared_arenas_.clear(); }
+  /// Before a run: the arena in which it places its tensors; null: its own.
+  void use_arena(SharedArena* arena) { shared_arena_ = arena; }
   /// The memory that it keeps for runs of other sizes and values.
   uint64_t held_bytes() const;
 
@@ -72,7 +74,6 @@ class RunMemory {
     uint64_t address = 0;  // the address that the parameter blocks hold
   };
   Status place_arena();
-  SharedArena* shared_arena() const;
   Status get_shared_arenas();
   bool holds_arena();
 
@@ -80,7 +81,8 @@ class RunMemory {
   CountedBuffer blocks_, error_;
   std::vector<CountedBuffer> arenas_;
   std::vector<std::shared_ptr<DeviceBuffer>> shared_arenas_;  // instead of them, during a run
-  uint64_t arena_generation_ = 0;                             // of the shared arena
+  SharedArena* shared_arena_ = nullptr;
+  uint64_t arena_generation_ = 0;  // of the shared arena
   IdVector<plan::BufferId, Tensor> tensors_;
   IdVector<plan::BufferId, uint64_t> bytes_;
   plan::ArenaPlacement placement_;  // the current placement in the arenas

@@ -174,7 +174,8 @@ Status check_items(const HostTensor& t) {
   return {};
 }
 
-IoBinder::IoBinder(const plan::Interface& io) : io_(io) {
+IoBinder::IoBinder(const plan::Interface& io)
+    : io_(io), grows_(std::ranges::any_of(io.states, &plan::StateSlot::grows)) {
   for (size_t i = 0; i < io.inputs.size(); ++i) inputs_.emplace(io.inputs[i].name, i);
   for (size_t i = 0; i < io.outputs.size(); ++i) outputs_.emplace(io.outputs[i].name, i);
   input_sizes_ = sizes_of(io.inputs);
@@ -314,11 +315,14 @@ Status IoBinder::check_overlaps(BoundIo& bound) const {
   return check_disjoint(host);
 }
 
-Status IoBinder::bind_symbols(BoundIo& bound) const {
-  if (bound.has_symbols_ && same_dims(bound.dims_, bound.dims_of_symbols_)) return {};
+Status IoBinder::bind_symbols(std::span<const int64_t> lengths, BoundIo& bound) const {
+  if (bound.has_symbols_ && same_dims(bound.dims_, bound.dims_of_symbols_) &&
+      std::ranges::equal(lengths, bound.lengths_))
+    return {};
   bound.has_symbols_ = false;
+  bound.lengths_.assign(lengths.begin(), lengths.end());
   bound.dims_of_symbols_.clear();
-  RP_ASSIGN(bound.symbols, plan::bind_symbols(io_, bound.dims_));
+  RP_ASSIGN(bound.symbols, plan::bind_symbols(io_, bound.dims_, lengths));
   for (const auto& d : bound.dims_) {
     bound.dims_of_symbols_.push_back(static_cast<int64_t>(d.size()));
     bound.dims_of_symbols_.insert(bound.dims_of_symbols_.end(), d.begin(), d.end());
@@ -373,7 +377,14 @@ Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> 
     if (b) RP_TRY(check_output(io_.outputs[o], *b, device));
   }
   RP_TRY(check_shared_images(bound.inputs, bound.outputs));
-  RP_TRY(bind_symbols(bound));
+  if (grows_) return {};
+  RP_TRY(bind_symbols({}, bound));
+  return check_overlaps(bound);
+}
+
+Status IoBinder::bind_lengths(std::span<const int64_t> lengths, BoundIo& bound) const {
+  if (!grows_) return {};
+  RP_TRY(bind_symbols(lengths, bound));
   return check_overlaps(bound);
 }
 

@@ -37,6 +37,7 @@ struct BoundIo {
   std::vector<std::span<const int64_t>> dims_;  // per input
   std::vector<std::array<int64_t, 3>> image_dims_;
   std::vector<int64_t> dims_of_symbols_;  // the ranks and dims from which `symbols` follow
+  std::vector<int64_t> lengths_;          // and the lengths of states
   bool has_symbols_ = false;
   std::vector<Extent> device_, host_;
 };
@@ -49,8 +50,11 @@ class IoBinder {
   Status load_defaults(const package::Package& package);
   /// Checks the bindings and computes the symbols. `device` is the device of the session, whose
   /// buffers may be bound; null for the host.
+  /// If a state grows, bind_lengths() computes the symbols.
   Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
               const Device* device, BoundIo& bound) const;
+  /// Before each run: computes the symbols if states grow, which have these lengths.
+  Status bind_lengths(std::span<const int64_t> lengths, BoundIo& bound) const;
 
  private:
   Status place(std::span<const Binding> given, bool is_input,
@@ -67,11 +71,12 @@ class IoBinder {
   Status check_output(const plan::Slot& slot, const Binding& b, const Device* device) const;
   Status check_image(const plan::Slot& slot, const Binding& b, const Device* device,
                      bool written) const;
-  Status bind_symbols(BoundIo& bound) const;
+  Status bind_symbols(std::span<const int64_t> lengths, BoundIo& bound) const;
   Status check_overlaps(BoundIo& bound) const;
   static Status check_disjoint(std::vector<BoundIo::Extent>& extents);
 
   const plan::Interface& io_;
+  const bool grows_;  // a state does
   std::unordered_map<std::string_view, size_t> inputs_, outputs_;
   std::vector<Size> input_sizes_, output_sizes_;
   /// By input. A default is a binding to the tensor.

@@ -17,8 +17,12 @@ struct SessionOptions {
   bool timestamps = false;     // measure the device time of each launch
   bool fullgraph = false;      // refuse a plan with host calls (Code::Unsupported; names the nodes)
   bool replay = true;          // false: record again on each run (mode "default")
-  /// create() launches every kernel without work. A driver that compiles a kernel when it is first
-  /// launched then does so in create() and not in the first run.
+  /// How many plans for some sizes (package::Variant::plans), for each run in flight, keep their
+  /// recordings and parameter blocks. Another one replaces that which was used longest ago. At
+  /// least 1.
+  unsigned max_recorded = 8;
+  /// create() launches every kernel without work, those of all plans included. A driver that
+  /// compiles a kernel when it is first launched then does so in create() and not in the first run.
   bool warm_up = false;
   /// create() runs the probes of the package's kernels. If one fails, create() takes the next
   /// variant that fits the device and whose kernels pass, or else the host plan. `log` and

@@ -1,6 +1,7 @@
 #include "runtime/run/shared_arena.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace reprise {
 namespace {
@@ -11,9 +12,15 @@ Status busy() {
           "sessions arenas of their own"};
 }
 
+uint64_t next_generation() {
+  static std::atomic<uint64_t> last = 0;
+  return ++last;
+}
+
 }  // namespace
 
-SharedArena::SharedArena(std::shared_ptr<Device> device) : device_(std::move(device)) {
+SharedArena::SharedArena(std::shared_ptr<Device> device)
+    : device_(std::move(device)), generation_(next_generation()) {
   device_->idle_memory().add(*this);
 }
 
@@ -50,7 +57,7 @@ void SharedArena::release(bool keeps) noexcept {
   user_ = User::None;
   if (keeps) {
     buffers_.clear();
-    ++generation_;
+    generation_ = next_generation();
   }
   free_.notify_all();
 }
@@ -62,7 +69,7 @@ Result<std::shared_ptr<DeviceBuffer>> SharedArena::get(size_t index, uint64_t by
       return buffers_[index];
     buffers_.resize(std::max(buffers_.size(), index + 1));
     buffers_[index].reset();
-    ++generation_;
+    generation_ = next_generation();
   }
   RP_ASSIGN(auto made, device_->allocate_or_free_idle(bytes, MemoryUse::Device));
   const std::lock_guard lock(mutex_);
@@ -74,7 +81,7 @@ bool SharedArena::free_idle() {
   const std::lock_guard lock(mutex_);
   if (user_ != User::None || buffers_.empty()) return false;
   buffers_.clear();
-  ++generation_;
+  generation_ = next_generation();
   return true;
 }
 

@@ -31,7 +31,7 @@ class SharedArena final : private IdleMemory::Holder {
   void release(bool keeps) noexcept;
 
   // Only for the run whose turn it is.
-  /// A number that changes whenever a buffer is replaced.
+  /// A number that changes whenever a buffer is replaced. No two arenas have the same.
   uint64_t generation() const { return generation_; }
   /// Makes buffer number `index` at least this large. Its owners keep it alive.
   Result<std::shared_ptr<DeviceBuffer>> get(size_t index, uint64_t bytes);
@@ -45,7 +45,7 @@ class SharedArena final : private IdleMemory::Holder {
   std::condition_variable free_;
   User user_ = User::None;
   uint64_t next_ticket_ = 0, now_serving_ = 0;  // of callers that wait
-  uint64_t generation_ = 1;
+  uint64_t generation_;
   std::vector<std::shared_ptr<DeviceBuffer>> buffers_;
 };
 

@@ -99,10 +99,13 @@ Status SharedPlan::index_buffers() {
       of_output[static_cast<size_t>(buffer.index)].buffer = id;
     if (buffer.kind == plan::BufferKind::State)
       of_state[static_cast<size_t>(buffer.index)].current = id;
-    if (buffer.kind == plan::BufferKind::NextState)
-      of_state[static_cast<size_t>(buffer.index)].next = id;
-    uses[id].on_device = uses[id].on_device || buffer.kind == plan::BufferKind::State ||
-                         buffer.kind == plan::BufferKind::NextState;
+    const bool next =
+        buffer.kind == plan::BufferKind::NextState || buffer.kind == plan::BufferKind::NewRows;
+    if (next) of_state[static_cast<size_t>(buffer.index)].next = id;
+    const bool all = buffer.kind == plan::BufferKind::AllRows;
+    if (all) of_state[static_cast<size_t>(buffer.index)].all = id;
+    uses[id].on_device =
+        uses[id].on_device || buffer.kind == plan::BufferKind::State || next || all;
   }
   for (const auto& alias : plan->aliases) {
     const plan::Buffer& to = plan->buffers[alias.output];
@@ -144,6 +147,12 @@ Status SharedPlan::fix_grids() {
   return {};
 }
 
+void SessionResources::count_states() {
+  const uint64_t bytes = states.bytes();
+  totals.device_bytes += bytes - state_bytes;
+  state_bytes = bytes;
+}
+
 Status SharedPlan::index() {
   uses.assign(plan->buffers.size(), {});
   index_segments();
@@ -152,11 +161,11 @@ Status SharedPlan::index() {
   return fix_grids();
 }
 
-Status SharedPlan::load_weights() {
+Status SharedPlan::load_weights(std::span<const KnownWeights> known) {
   RP_TRY(host_weights.load(*session.package, *plan));
   RP_ASSIGN(prepared,
             PreparedCalls::create(*plan, [this](plan::BufferId b) { return host_weight(b); }));
-  RP_ASSIGN(weights, upload_weights(*session.package, *plan, *session.device));
+  RP_ASSIGN(weights, upload_weights(*session.package, *plan, *session.device, known));
   session.totals.device_bytes += weights.bytes;
   return {};
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/device/backend.h"
@@ -41,12 +42,15 @@ struct SessionResources {
   std::unique_ptr<BodyCalls> (*make_body_calls)(RunContext& caller) = nullptr;
   std::atomic<uint64_t> started = 0;  // runs, which numbers them
   SessionTotals totals;
-  StateMemory states;  // only one run at a time may use it
+  StateMemory states;        // only one run at a time may use it
+  uint64_t state_bytes = 0;  // of them, in totals.device_bytes
 
   uint64_t timeout_ns() const;  // of one run
+  /// Counts the memory of the states, which may have grown.
+  void count_states();
 };
 
-/// One plan of a session, with its kernels and weights. It does not change after creation.
+/// One plan of a session, with its kernels and weights. It does not change once it is loaded.
 struct SharedPlan {
   SharedPlan(SessionResources& session_resources, const package::CompiledPlan& p,
              const plan::Interface& own)
@@ -56,7 +60,11 @@ struct SharedPlan {
   const package::CompiledPlan& compiled;
   const plan::Plan* plan;
   const plan::Interface& interface;
-  const package::DeviceBody* body = nullptr;  // null for the plan of the variant
+  const package::DeviceBody* body = nullptr;  // null for a plan of the model
+  const package::SizedPlan* sized = nullptr;  // the same, for some sizes; null for all sizes
+  uint32_t number = 0;                        // RunStats::plan
+  std::atomic<bool> loaded = false;           // kernels and weights are on the device
+  std::atomic<bool> refused = false;  // loading it failed, and the plan for all sizes serves
   plan::BlockTable table;
   std::vector<plan::Segment> segments;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
@@ -80,6 +88,7 @@ struct SharedPlan {
   std::vector<OutputSource> of_output;  // per model output
   struct StateBuffers {
     plan::BufferId current, next;  // `next` is none if launches update the state in place
+    plan::BufferId all;            // of a state that grows; may be none
   };
   std::vector<StateBuffers> of_state;           // per state; of the plan of the variant only
   std::vector<plan::Plan::Alias> state_copies;  // next values that the session copies
@@ -106,8 +115,8 @@ struct SharedPlan {
   }
   /// Computes what follows from the plan.
   Status index();
-  /// Prepares host calls and uploads the weights.
-  Status load_weights();
+  /// Prepares host calls and uploads the weights, except those that other plans have.
+  Status load_weights(std::span<const KnownWeights> known);
   /// Launches every kernel with an empty grid, in the order of first use.
   Status warm_up() const;
 

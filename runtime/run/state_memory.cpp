@@ -25,8 +25,13 @@ Status damaged_states(const std::string& name) {
                            "write this one"};
 }
 
+Status does_not_grow(const std::string& name) {
+  return {Code::Usage, "the state '" + name + "' has a fixed shape, and does not grow"};
+}
+
 Result<HostTensor> initial_state(const package::Package& package, const plan::StateSlot& slot) {
-  std::vector<int64_t> dims = static_dims(slot.shape);
+  std::vector<int64_t> dims;
+  for (const Expr& e : slot.shape) dims.push_back(e.is_const() ? e.value() : 0);
   RP_TRY(checked_element_count(dims, slot.dtype).status());
   if (slot.initial == plan::StateSlot::kZeros) return HostTensor(slot.dtype, std::move(dims));
   auto value = package::load_weight(package, slot.initial);
@@ -44,6 +49,7 @@ Status StateMemory::allocate(const plan::Interface& io, bool isolate) {
   std::vector<Want> wanted;
   std::vector<uint64_t> pools;
   for (size_t s = 0; s < states_.size(); ++s) {
+    if (states_[s].rows) continue;
     const uint64_t bytes = bytes_of(io.states[s]);
     const size_t places = states_[s].has_next ? 2 : 1;
     for (size_t p = 0; p < places; ++p) {
@@ -63,37 +69,107 @@ Status StateMemory::allocate(const plan::Interface& io, bool isolate) {
   return {};
 }
 
-Result<StateMemory> StateMemory::create(const package::Package& package, const plan::Plan& plan,
-                                        Device& device, bool isolate) {
-  StateMemory out;
-  const std::vector<plan::StateSlot>& slots = package.io.states;
-  out.io_ = &package.io;
-  out.device_ = &device;
-  out.states_.resize(slots.size());
+void StateMemory::add_uses(const plan::Plan& plan) {
   for (const plan::Buffer& b : plan.buffers) {
     if (b.kind == plan::BufferKind::NextState)
-      out.states_[static_cast<size_t>(b.index)].has_next = true;
+      states_[static_cast<size_t>(b.index)].has_next = true;
   }
   for (const plan::Step& step : plan.steps) {
     const auto* launch = std::get_if<plan::Launch>(&step.what);
     for (size_t i = 0; launch && i < launch->buffers.size(); ++i) {
       const plan::Buffer& b = plan.buffers[launch->buffers[i]];
       if (launch->writes[i] && b.kind == plan::BufferKind::State)
-        out.states_[static_cast<size_t>(b.index)].in_place = true;
+        states_[static_cast<size_t>(b.index)].in_place = true;
     }
+  }
+}
+
+Result<StateMemory> StateMemory::create(const package::Package& package,
+                                        const package::Variant& variant, Device& device,
+                                        bool isolate) {
+  StateMemory out;
+  const std::vector<plan::StateSlot>& slots = package.io.states;
+  out.io_ = &package.io;
+  out.device_ = &device;
+  out.states_.resize(slots.size());
+  out.add_uses(variant.plan);
+  for (const package::SizedPlan& plan : variant.plans) out.add_uses(plan.plan);
+  for (size_t s = 0; s < slots.size(); ++s) {
+    if (!slots[s].grows()) continue;
+    if (out.states_[s].has_next || out.states_[s].in_place)
+      return invalid_model("the state '" + slots[s].name + "' grows, but launches replace it");
+    out.states_[s].rows = std::make_unique<RowMemory>(device, slots[s]);
+    out.lengths_.resize(slots.size());
   }
   RP_TRY(out.allocate(package.io, isolate));
   for (size_t s = 0; s < slots.size(); ++s) {
+    if (slots[s].grows()) continue;
     RP_ASSIGN(const HostTensor value, initial_state(package, slots[s]));
     RP_TRY(out.write(std::span(&s, 1), std::span(&value, 1)));
   }
   return out;
 }
 
+uint64_t StateMemory::bytes() const {
+  uint64_t bytes = bytes_;
+  for (const State& s : states_)
+    if (s.rows) bytes += s.rows->bytes();
+  return bytes;
+}
+
+std::span<const int64_t> StateMemory::lengths() {
+  for (size_t s = 0; s < lengths_.size(); ++s)
+    if (states_[s].rows) lengths_[s] = states_[s].rows->rows().length;
+  return lengths_;
+}
+
+Result<std::vector<StateRows>> StateMemory::change(std::span<const size_t> which, RowChange change,
+                                                   int64_t rows) {
+  for (const size_t s : which) {
+    const std::string& name = io_->states[s].name;
+    if (!states_[s].rows) return does_not_grow(name);
+    RP_TRY(check_change(name, states_[s].rows->rows(), change, rows));
+  }
+  std::vector<StateRows> out;
+  out.reserve(which.size());
+  for (const size_t s : which) {
+    RP_TRY(states_[s].rows->change(change, rows));
+    out.push_back(states_[s].rows->rows());
+  }
+  return out;
+}
+
+Status StateMemory::begin(std::span<const int64_t> symbols) {
+  for (size_t s = 0; s < lengths_.size(); ++s) {
+    if (!states_[s].rows) continue;
+    const plan::StateSlot& slot = io_->states[s];
+    RP_ASSIGN(const auto dims, plan::eval_dims(*io_, slot.shape, symbols, slot.name));
+    RP_TRY(checked_element_count(dims, slot.dtype).status());
+    RP_ASSIGN(const int64_t length, slot.length_after.eval(symbols));
+    RP_TRY(states_[s].rows->begin(dims, length));
+  }
+  place_rows();
+  return {};
+}
+
+void StateMemory::place_rows() {
+  for (size_t s = 0; s < lengths_.size(); ++s) {
+    State& state = states_[s];
+    if (!state.rows) continue;
+    state.places[0] = {state.rows->buffer(), 0};
+    state.places[1] = {state.rows->buffer(), state.rows->end()};
+  }
+}
+
 Result<std::vector<HostTensor>> StateMemory::read(std::span<const size_t> which) const {
   std::vector<HostTensor> out;
   for (const size_t s : which) {
     const plan::StateSlot& slot = io_->states[s];
+    if (states_[s].rows) {
+      RP_ASSIGN(HostTensor rows, states_[s].rows->read());
+      out.push_back(std::move(rows));
+      continue;
+    }
     if (states_[s].damaged) return damaged_states(slot.name);
     HostTensor value(slot.dtype, static_dims(slot.shape));
     const Place& from = current(s);
@@ -105,8 +181,17 @@ Result<std::vector<HostTensor>> StateMemory::read(std::span<const size_t> which)
 }
 
 Status StateMemory::write(std::span<const size_t> which, std::span<const HostTensor> values) {
+  std::vector<RowMemory::Rewrite> rewrites(which.size());
+  for (size_t i = 0; i < which.size(); ++i) {
+    if (!states_[which[i]].rows) continue;
+    RP_ASSIGN(rewrites[i], states_[which[i]].rows->prepare(values[i]));
+  }
   for (size_t i = 0; i < which.size(); ++i) {
     State& s = states_[which[i]];
+    if (s.rows) {
+      RP_TRY(s.rows->write(std::move(rewrites[i])));
+      continue;
+    }
     const Place& to = s.places[s.at];
     s.damaged = true;
     if (!values[i].bytes().empty())
@@ -122,9 +207,10 @@ Status StateMemory::check() const {
   return {};
 }
 
-void StateMemory::advance() {
-  for (State& s : states_)
-    if (s.has_next) s.at = static_cast<uint8_t>(1 - s.at);
+void StateMemory::advance(size_t s) {
+  State& state = states_[s];
+  if (state.rows) return state.rows->advance();
+  state.at = static_cast<uint8_t>(1 - state.at);
 }
 
 void StateMemory::fail() {

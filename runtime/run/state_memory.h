@@ -9,11 +9,13 @@
 
 #include "runtime/device/backend.h"
 #include "runtime/package/package.h"
+#include "runtime/run/row_memory.h"
 
 namespace reprise {
 
 /// A state whose next value is a tensor of its own has two places, which change roles after each
-/// run. Any other has one, and launches may update it in place. Nothing here is thread-safe: the
+/// run. Any other has one, and launches may update it in place. A state that grows has a RowMemory,
+/// behind whose valid rows launches append. Nothing here is thread-safe: the
 /// session lets one run, or one transfer, use its states at a time.
 class StateMemory {
  public:
@@ -24,24 +26,36 @@ class StateMemory {
 
   StateMemory() = default;
   /// Allocates and writes the initial values. With `isolate`, each place is an allocation of its
-  /// own.
-  static Result<StateMemory> create(const package::Package& package, const plan::Plan& plan,
-                                    Device& device, bool isolate);
+  /// own. All plans of the variant can use the states.
+  static Result<StateMemory> create(const package::Package& package,
+                                    const package::Variant& variant, Device& device, bool isolate);
 
   bool empty() const { return states_.empty(); }
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const;
   const Place& current(size_t s) const { return states_[s].places[states_[s].at]; }
   const Place& next(size_t s) const { return states_[s].places[1 - states_[s].at]; }
+  /// Whether a state grows: current() is where its rows begin, next() where the run appends.
+  bool grows() const { return !lengths_.empty(); }
+  /// Of the states, 0 for those that do not grow; empty if none does.
+  std::span<const int64_t> lengths();
+  /// Changes the rows of states. Code::Usage if one does not grow. If it fails, only some may have
+  /// more memory than before.
+  Result<std::vector<StateRows>> change(std::span<const size_t> which, RowChange change,
+                                        int64_t rows);
+  /// Before a run with these symbols: makes memory for the rows that it appends.
+  Status begin(std::span<const int64_t> symbols);
 
   /// Reads the values of states; an error if a run has damaged them.
   Result<std::vector<HostTensor>> read(std::span<const size_t> which) const;
-  /// `values` are parallel to `which`, with the dtypes and dims of the states.
+  /// `values` are parallel to `which`, with the dtypes and dims of the states. If limits or memory
+  /// forbid one of them, nothing changes.
   Status write(std::span<const size_t> which, std::span<const HostTensor> values);
 
   /// Code::Usage if a state has no defined value.
   Status check() const;
-  /// A run has ended: next values become the current ones.
-  void advance();
+  /// A run has ended whose plan gives the state a next value of its own, which becomes the current
+  /// one, or rows behind those that it had.
+  void advance(size_t s);
   /// A run has failed while the device updated states: what it updates in place has no defined
   /// value.
   void fail();
@@ -50,20 +64,26 @@ class StateMemory {
   struct State {
     Place places[2];
     uint8_t at = 0;
-    bool has_next = false;  // its next value has a place of its own
-    bool in_place = false;  // a launch updates it
+    bool has_next = false;  // in a plan, its next value has a place of its own
+    bool in_place = false;  // a launch of a plan updates it
     bool damaged = false;
+    std::unique_ptr<RowMemory> rows;  // if it grows
   };
+  void add_uses(const plan::Plan& plan);
+  void place_rows();
   Status allocate(const plan::Interface& io, bool isolate);
 
   const plan::Interface* io_ = nullptr;
   Device* device_ = nullptr;
   std::vector<std::unique_ptr<DeviceBuffer>> pools_;
   std::vector<State> states_;
+  std::vector<int64_t> lengths_;
   uint64_t bytes_ = 0;
 };
 
-/// The initial value of a state, whose checksum has been verified.
+/// The error for functions of states that grow.
+Status does_not_grow(const std::string& name);
+/// The initial value of a state, whose checksum has been verified. One that grows has no rows.
 Result<HostTensor> initial_state(const package::Package& package, const plan::StateSlot& slot);
 /// The error for states that a failed run has damaged.
 Status damaged_states(const std::string& name);

@@ -42,6 +42,8 @@ void add_host_calls(const package::Variant& v, const plan::Plan& plan, std::stri
 Status refuse_host_calls(const package::Variant& v) {
   std::string nodes;
   add_host_calls(v, v.plan, nodes);
+  for (const package::SizedPlan& p : v.plans)
+    if (nodes.empty()) add_host_calls(v, p.plan, nodes);
   if (nodes.empty()) return {};
   return unsupported("fullgraph is set, but these nodes run on the host: " + nodes +
                      "; replace them in the model, or allow host fallback");
@@ -125,6 +127,7 @@ Result<std::unique_ptr<Session>> create_instead(
 Status verify_plans(const package::Variant& v, const plan::Interface& io) {
   for (const package::DeviceBody& body : v.bodies)
     RP_TRY(plan::verify(body.plan, body.io).with_context(body.name));
+  for (const package::SizedPlan& p : v.plans) RP_TRY(plan::verify(p.plan, io));
   return plan::verify(v.plan, io);
 }
 
@@ -176,9 +179,10 @@ std::string why_unfit(const package::Package& package, const DeviceFacts& facts)
   if (v == package.variants.size()) return joined(notes);
   const package::Variant& variant = package.variants[v];
   if (!verify_plans(variant, package.io).ok()) return {};  // a session reports damage
-  Status fits = check_weights_fit(package, variant.plan, facts.max_buffer_bytes);
-  for (const package::DeviceBody& body : variant.bodies)
-    if (fits.ok()) fits = check_weights_fit(package, body.plan, facts.max_buffer_bytes);
+  Status fits;
+  package::for_each_plan(variant, [&](const package::CompiledPlan& p) {
+    if (fits.ok()) fits = check_weights_fit(package, p.plan, facts.max_buffer_bytes);
+  });
   return fits.code() == Code::Unsupported ? fits.message() : std::string();
 }
 
@@ -228,11 +232,31 @@ Status Session::load_states(const std::string& path) {
 
 Status Session::reset_states() {
   std::vector<HostTensor> values;
+  values.reserve(io().states.size());
   for (const plan::StateSlot& slot : io().states) {
     RP_ASSIGN(HostTensor value, initial_state(package(), slot));
     values.push_back(std::move(value));
   }
   return write_states(all_of(io().states), values);
+}
+
+Result<StateRows> Session::state_rows(const std::string& name) {
+  RP_ASSIGN(const size_t s, find_state(io().states, name));
+  RP_ASSIGN(std::vector<StateRows> rows, change_rows(std::span(&s, 1), RowChange::None, 0));
+  return std::move(rows[0]);
+}
+
+Status Session::change_rows(const std::string& name, RowChange change, int64_t rows) {
+  std::vector<size_t> which;
+  if (!name.empty()) {
+    RP_ASSIGN(const size_t s, find_state(io().states, name));
+    which.push_back(s);
+  } else {
+    which = all_of(io().states);
+    std::erase_if(which, [&](size_t s) { return !io().states[s].grows(); });
+  }
+  if (which.empty()) return {Code::Usage, "the model has no states that grow"};
+  return change_rows(which, change, rows).status();
 }
 
 Result<std::vector<HostTensor>> Session::run_from_start(std::span<const Binding> inputs) {

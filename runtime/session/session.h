@@ -1,4 +1,5 @@
 // A package bound to a device: uploads weights once, records once, and replays on each run.
+// A variant may have plans for some sizes. Each run chooses the first that serves its sizes.
 //
 // Threads: several threads may run a Session at the same time. Each run takes a free run context
 // (recordings, parameter blocks, arena) or makes one, up to SessionOptions::max_in_flight. Beyond
@@ -13,6 +14,7 @@
 #include "runtime/device/backend.h"
 #include "runtime/package/package.h"
 #include "runtime/run/binding.h"
+#include "runtime/run/row_memory.h"
 #include "runtime/run/session_options.h"
 
 namespace reprise {
@@ -99,11 +101,28 @@ class Session {
   /// Writes the values of all states to a file: a package without kernels.
   Status save_states(const std::string& path);
   /// Reads all states from a file of save_states(), or the initial values from a package. It must
-  /// have the same states, or else nothing changes.
+  /// have the same states. If it does not, or if limits or memory forbid a value, nothing changes.
   Status load_states(const std::string& path);
   /// Gives all states their initial values.
   Status reset_states();
-  /// Copies all states of another session of the same package. If this fails, nothing changes.
+  // States that grow: a run appends rows to each, and the session has memory for them. A run that
+  // fails leaves them as they were. They begin without rows. An empty name: all that grow.
+  Result<StateRows> state_rows(const std::string& name);
+  /// Keeps the first rows. Code::Usage if there are fewer.
+  Status truncate_states(const std::string& name, int64_t length) {
+    return change_rows(name, RowChange::Truncate, length);
+  }
+  /// Makes memory for at least so many rows: now, or before the next run if that decides the size
+  /// of a row.
+  Status reserve_states(const std::string& name, int64_t rows) {
+    return change_rows(name, RowChange::Reserve, rows);
+  }
+  /// Runs that need more rows are refused.
+  Status limit_states(const std::string& name, int64_t rows) {
+    return change_rows(name, RowChange::Limit, rows);
+  }
+  /// Copies all states of another session of the same package. If limits or memory forbid a value,
+  /// nothing changes.
   Status copy_states_from(Session& other);
   /// Runs once with the initial values of the states, for comparisons. The results are the outputs,
   /// then the next values of the states. result_name() names them.
@@ -118,7 +137,14 @@ class Session {
   /// Why earlier variants were not used: "NAME: reason". A note that begins with the name of the
   /// variant in use says why it is not the ideal one, such as PTX because there is no cubin.
   virtual const std::vector<std::string>& variant_notes() const = 0;
+  /// The plan for all sizes.
   virtual const plan::Plan& plan() const = 0;
+  /// The variant in use, with its plans for some sizes; null on the host.
+  virtual const package::Variant* compiled() const { return nullptr; }
+  /// The plan of a run. `number`: RunStats::plan.
+  const plan::Plan& plan(uint32_t number) const {
+    return number == 0 ? plan() : compiled()->plans[number - 1].plan;
+  }
   virtual SessionStats stats() const = 0;
   virtual Device* device() = 0;  // null for the host
 
@@ -134,6 +160,13 @@ class Session {
   /// `values` are parallel to `which`, and have the dtypes and dims of the states.
   virtual Status write_states(std::span<const size_t> which,
                               std::span<const HostTensor> values) = 0;
+  /// Changes the rows of states in one turn, and returns what they have then. Code::Usage if one
+  /// does not grow. If it fails, no rows are lost, and all limits are as before.
+  virtual Result<std::vector<StateRows>> change_rows(std::span<const size_t> which,
+                                                     RowChange change, int64_t rows) = 0;
+
+ private:
+  Status change_rows(const std::string& name, RowChange change, int64_t rows);
 };
 
 }  // namespace reprise

@@ -24,6 +24,7 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
   resources_.options = options;
   resources_.make_body_calls = make_body_calls;
   resources_.options.max_in_flight = std::max(options.max_in_flight, 1U);
+  resources_.options.max_recorded = std::max(options.max_recorded, 1U);
   if (!resources_.package->io.states.empty() || options.arena) resources_.options.max_in_flight = 1;
 }
 
@@ -45,6 +46,89 @@ Status DeviceSession::load_kernels(SharedPlan& plan, Verdict& verdict) {
   return {};
 }
 
+Status DeviceSession::index_plans() {
+  for (const package::DeviceBody& body : variant_.bodies) {
+    auto plan = std::make_unique<SharedPlan>(resources_, body, body.io);
+    plan->body = &body;
+    resources_.bodies.push_back(std::move(plan));
+  }
+  for (const package::SizedPlan& p : variant_.plans) {
+    auto plan = std::make_unique<SharedPlan>(resources_, p, resources_.package->io);
+    plan->sized = &p;
+    sized_.push_back(std::move(plan));
+    sized_.back()->number = static_cast<uint32_t>(sized_.size());
+  }
+  for (SharedPlan* plan : all_plans()) RP_TRY(plan->index());
+  return {};
+}
+
+std::vector<SharedPlan*> DeviceSession::all_plans() {
+  std::vector<SharedPlan*> out;
+  for (const auto& plan : resources_.bodies) out.push_back(plan.get());
+  out.push_back(&plan_);
+  for (const auto& plan : sized_) out.push_back(plan.get());
+  return out;
+}
+
+Status DeviceSession::load_plan(SharedPlan& plan, Verdict& verdict) {
+  if (plan.loaded) return {};
+  const std::lock_guard lock(load_mutex_);
+  if (plan.loaded) return {};
+  RP_TRY(load_kernels(plan, verdict));
+  if (!verdict.right) return {};
+  std::vector<KnownWeights> known;
+  for (const SharedPlan* other : all_plans())
+    if (other->loaded) known.push_back({*other->plan, other->weights});
+  RP_TRY(plan.load_weights(known));
+  plan.loaded = true;
+  return {};
+}
+
+// Inputs have their dims before symbols have values: the lengths of states are known only when it
+// is the run's turn.
+SharedPlan& DeviceSession::plan_for(const BoundIo& bound) {
+  const auto holds = [&](const package::SymbolValues& s) {
+    const SymbolSource& source = plan_.io().sources[static_cast<size_t>(s.symbol)];
+    const auto dims = bound.dims(static_cast<size_t>(source.index));
+    const auto axis = static_cast<size_t>(source.axis);
+    return axis < dims.size() && dims[axis] >= s.min && dims[axis] <= s.max;
+  };
+  for (const auto& plan : sized_)
+    if (!plan->refused && std::ranges::all_of(plan->sized->sizes, holds) && !refuses(*plan))
+      return *plan;
+  return plan_;
+}
+
+/// Whether a plan for some sizes cannot be loaded, so that another has to serve them. A lack of
+/// memory or a lost device is the run's error.
+bool DeviceSession::refuses(SharedPlan& plan) {
+  Verdict verdict;
+  const Status loaded = load_plan(plan, verdict);
+  if (loaded.ok() || loaded.code() == Code::OutOfMemory || loaded.code() == Code::DeviceLost)
+    return false;
+  if (!plan.refused.exchange(true))
+    log_plan(Severity::Warning, plan, "does not use", loaded.message());
+  return true;
+}
+
+void DeviceSession::log_plan(Severity severity, const SharedPlan& plan, const char* does,
+                             const std::string& why) const {
+  if (!resources_.options.log || sized_.empty()) return;
+  std::string sizes = "all other sizes";
+  if (plan.sized) sizes = package::describe_sizes(plan.sized->sizes, plan.io().symbols);
+  resources_.options.log(severity, resources_.device->info().id + ": '" +
+                                       resources_.package->model_name + "': " + does +
+                                       " the plan for " + sizes + (why.empty() ? "" : ", " + why));
+}
+
+/// A context of a plan, which is loaded if no run has used it before.
+Result<std::unique_ptr<RunContext>> DeviceSession::make_context(SharedPlan& plan) {
+  Verdict verdict;
+  RP_TRY(load_plan(plan, verdict));
+  log_plan(Severity::Info, plan, "prepares", plan.sized ? plan.sized->why : "");
+  return RunContext::create(plan);
+}
+
 Status DeviceSession::load(Verdict& verdict) {
   const auto start = Clock::now();
   const DeviceFacts& facts = resources_.device->info().facts;
@@ -52,30 +136,25 @@ Status DeviceSession::load(Verdict& verdict) {
   std::copy(std::begin(facts.max_grid), std::end(facts.max_grid),
             resources_.limits.max_grid.begin());
   resources_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
-  std::vector<SharedPlan*> plans;
-  for (const package::DeviceBody& body : variant_.bodies) {
-    auto plan = std::make_unique<SharedPlan>(resources_, body, body.io);
-    plan->body = &body;
-    plans.push_back(plan.get());
-    resources_.bodies.push_back(std::move(plan));
-  }
-  plans.push_back(&plan_);
-  for (SharedPlan* plan : plans) {
-    RP_TRY(plan->index());
-    RP_TRY(load_kernels(*plan, verdict));
-    if (!verdict.right) return {};
-  }
+  RP_TRY(index_plans());
   RP_ASSIGN(resources_.host_bodies, HostBodies::load(*resources_.package));
   RP_TRY(binder_.load_defaults(*resources_.package));
-  for (SharedPlan* plan : plans) RP_TRY(plan->load_weights());
-  RP_ASSIGN(resources_.states,
-            StateMemory::create(*resources_.package, variant_.plan, *resources_.device,
-                                resources_.options.isolate_tensors));
-  resources_.totals.device_bytes += resources_.states.bytes();
-  RP_ASSIGN(auto first, RunContext::create(plan_));
-  free_.push_back(std::move(first));
-  for (const SharedPlan* plan : plans)
-    if (resources_.options.warm_up) RP_TRY(plan->warm_up().with_context("warm-up"));
+  const SessionOptions& options = resources_.options;
+  for (SharedPlan* plan : all_plans()) {
+    if (plan->sized && !options.warm_up && !options.check_kernels) continue;
+    RP_TRY(load_plan(*plan, verdict));
+    if (!verdict.right) return {};
+  }
+  RP_ASSIGN(resources_.states, StateMemory::create(*resources_.package, variant_,
+                                                   *resources_.device, options.isolate_tensors));
+  resources_.count_states();
+  for (SharedPlan* plan : all_plans()) {
+    if (plan->loaded && !plan->body && (!plan->sized || options.warm_up)) {
+      RP_ASSIGN(auto context, make_context(*plan));
+      free_.push_back(std::move(context));
+    }
+    if (options.warm_up) RP_TRY(plan->warm_up().with_context("warm-up"));
+  }
   resources_.device->idle_memory().add(*this);
   load_ms_ = ms_since(start);
   return {};
@@ -92,7 +171,7 @@ class DeviceSession::Lease {
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
     if (!complete_) context.reset();
-    session_.release(std::move(context), user_);
+    session_.release(std::move(context), arena, user_);
   }
   void complete() { complete_ = true; }
   /// Gives up the shared arena. Returns false if the device may still use it.
@@ -103,6 +182,7 @@ class DeviceSession::Lease {
     return true;
   }
   std::unique_ptr<RunContext> context;
+  SharedArena* arena = nullptr;  // of the session
 
  private:
   DeviceSession& session_;
@@ -140,7 +220,7 @@ struct DeviceSession::Waiter {
 };
 
 bool DeviceSession::has_room() const {
-  return !free_.empty() || in_use_ + late_.size() < resources_.options.max_in_flight;
+  return in_use_ + late_.size() < resources_.options.max_in_flight;
 }
 
 void DeviceSession::poll_late() {
@@ -173,15 +253,17 @@ void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
   if (!first_waiter_) last_waiter_ = nullptr;
 }
 
-// Returns a free context, preferably one that last ran with these sizes, or null if there is room
-// for a new one.
-Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
+// Returns a free context of the plan, preferably one that last ran with these sizes, or null if
+// there is room for a new one. Without a plan, only takes the turn.
+Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const SharedPlan* plan,
+                                                           const std::vector<int64_t>& symbols) {
+  std::unique_ptr<RunContext> replaced;  // destroyed without the lock
   std::unique_lock lock(mutex_);
   if (!late_.empty()) poll_late();
   if (!has_room() && held_ >= resources_.options.max_in_flight) return full();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
   if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it as well
-  return take_free(symbols);
+  return take_free(plan, symbols, replaced);
 }
 
 Status DeviceSession::full() const {
@@ -205,34 +287,66 @@ Status DeviceSession::full() const {
 
 // For a run object: as acquire(), but fails instead of waiting.
 Result<std::unique_ptr<RunContext>> DeviceSession::try_acquire(
-    const std::vector<int64_t>& symbols) {
+    const SharedPlan* plan, const std::vector<int64_t>& symbols) {
+  std::unique_ptr<RunContext> replaced;
   const std::lock_guard lock(mutex_);
   if (!late_.empty()) poll_late();
   if (first_waiter_ || !has_room()) return full();
-  auto context = take_free(symbols);
+  auto context = take_free(plan, symbols, replaced);
   ++held_;
   return context;
 }
 
 // The caller must hold the lock, and there must be room.
-std::unique_ptr<RunContext> DeviceSession::take_free(const std::vector<int64_t>& symbols) {
+std::unique_ptr<RunContext> DeviceSession::take_free(const SharedPlan* plan,
+                                                     const std::vector<int64_t>& symbols,
+                                                     std::unique_ptr<RunContext>& replaced) {
   // Reserve memory now, so that returning the context cannot fail.
   const size_t all = free_.size() + late_.size() + in_use_ + 1;
   for (auto* list : {&free_, &late_}) list->reserve(all);
   dead_.reserve(dead_.size() + all);
   ++in_use_;
-  if (free_.empty()) return nullptr;
-  auto it = std::find_if(free_.begin(), free_.end(),
-                         [&](const auto& c) { return c->memory().symbols() == symbols; });
-  if (it == free_.end()) it = free_.end() - 1;
-  auto context = std::move(*it);
+  if (!plan) return nullptr;
+  auto it = free_.end();
+  for (auto c = free_.begin(); c != free_.end(); ++c) {
+    if (&(*c)->shared() != plan) continue;
+    it = c;
+    if ((*c)->memory().symbols() == symbols) break;
+  }
+  auto context = it == free_.end() ? nullptr : std::move(*it);
+  const size_t most = size_t{resources_.options.max_in_flight} * resources_.options.max_recorded;
+  if (!context && free_.size() >= most) it = free_.begin();
+  if (it == free_.end()) return context;
+  if (!context) replaced = std::move(*it);
   free_.erase(it);
   return context;
 }
 
-void DeviceSession::release(std::unique_ptr<RunContext> context, User user) noexcept {
+/// The arena that a run of a session with several plans takes; null if there is only one, or if the
+/// application has given one.
+SharedArena* DeviceSession::take_arena() {
+  if (sized_.empty() || resources_.options.arena || resources_.options.isolate_tensors)
+    return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_arenas_.empty()) {
+      SharedArena* const arena = free_arenas_.back();
+      free_arenas_.pop_back();
+      return arena;
+    }
+  }
+  auto made = std::make_unique<SharedArena>(resources_.device);  // locks what may call free_idle()
+  const std::lock_guard lock(mutex_);
+  free_arenas_.reserve(arenas_.size() + 1);
+  arenas_.push_back(std::move(made));
+  return arenas_.back().get();
+}
+
+void DeviceSession::release(std::unique_ptr<RunContext> context, SharedArena* arena,
+                            User user) noexcept {
   const std::lock_guard lock(mutex_);
   --in_use_;
+  if (arena) free_arenas_.push_back(arena);
   if (user == User::RunObject) --held_;
   if (user != User::States) ++runs_;
   if (context) {
@@ -260,8 +374,9 @@ bool DeviceSession::free_idle() {
 /// context as in use.
 class DeviceSession::Submission {
  public:
-  Submission(DeviceSession& session, User user)
+  Submission(DeviceSession& session, SharedPlan& plan, User user)
       : session_(session),
+        plan_(plan),
         turn_(session.resources_.options.arena.get(), user),
         lease_(session, user) {}
   Submission(const Submission&) = delete;
@@ -269,11 +384,12 @@ class DeviceSession::Submission {
   ~Submission() {
     session_.resources_.device->end_watcher().finish(watch_);
     turn_.keeps = !lease_.leaves_arena();
+    if (lease_.arena) lease_.arena->release(turn_.keeps);
   }
 
-  Status begin(std::unique_ptr<RunContext> context, const BoundIo& bound, Clock::time_point start,
+  Status begin(std::unique_ptr<RunContext> context, BoundIo& bound, Clock::time_point start,
                const SubmitOptions& options) {
-    RP_TRY(take(std::move(context)));
+    RP_TRY(take(std::move(context), bound));
     return ended_with(lease_.context->begin(bound, start, options));
   }
   /// Calls `at_end` when the device has ended what begin() submitted.
@@ -288,8 +404,8 @@ class DeviceSession::Submission {
            (!lease_.context ||
             (lease_.context->memory().starved() && !lease_.context->executor().submitted()));
   }
-  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, const BoundIo& bound) {
-    RP_TRY(take(std::move(context)));
+  Status begin_in(void* command_buffer, std::unique_ptr<RunContext> context, BoundIo& bound) {
+    RP_TRY(take(std::move(context), bound));
     return ended_with(lease_.context->begin_in(command_buffer, bound, Clock::now()));
   }
   Result<bool> poll() {
@@ -307,20 +423,28 @@ class DeviceSession::Submission {
   }
 
  private:
-  Status take(std::unique_ptr<RunContext> context) {
+  Status take(std::unique_ptr<RunContext> context, BoundIo& bound) {
     lease_.context = std::move(context);
     if (Status waited = turn_.take(); !waited.ok()) {
       if (lease_.context) lease_.complete();
       return waited;
     }
+    lease_.arena = session_.take_arena();
+    if (lease_.arena) RP_TRY(lease_.arena->try_acquire());  // no other run has it
     if (!lease_.context) {
-      RP_ASSIGN(lease_.context, RunContext::create(session_.plan_));
+      RP_ASSIGN(lease_.context, session_.make_context(plan_));
     }
-    if (Status damaged = session_.resources_.states.check(); !damaged.ok()) {
+    const SessionOptions& options = session_.resources_.options;
+    if (!options.isolate_tensors)
+      lease_.context->memory().use_arena(lease_.arena ? lease_.arena : options.arena.get());
+    StateMemory& states = session_.resources_.states;
+    Status ready = states.check();
+    if (ready.ok()) ready = session_.binder_.bind_lengths(states.lengths(), bound);
+    if (!ready.ok()) {
       lease_.complete();
-      return damaged;
+      return ready;
     }
-    states_.emplace(session_.resources_.states, lease_.context->executor());
+    states_.emplace(plan_, lease_.context->executor());
     return {};
   }
   Status ended_with(const Status& failure) {
@@ -328,6 +452,7 @@ class DeviceSession::Submission {
     return failure;
   }
   DeviceSession& session_;
+  SharedPlan& plan_;
   ArenaTurn turn_;  // ends after the lease, which may wait for the device
   Lease lease_;
   std::optional<StateUpdate> states_;  // before the lease ends
@@ -340,11 +465,12 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
   const HostMemoryScope on_host(resources_.options.host_memory);
   const auto bound = bound_.take();
   RP_TRY(binder_.bind(inputs, outputs, resources_.device.get(), *bound));
+  SharedPlan& plan = plan_for(*bound);
   MemoryQueue::Use memory(resources_.device->memory_queue());
   while (true) {
     memory.begin();  // before it takes a context, for which those in line may wait
-    RP_ASSIGN(auto free_context, acquire(bound->symbols));
-    std::optional<Submission> submission(std::in_place, *this, User::Call);
+    RP_ASSIGN(auto free_context, acquire(&plan, bound->symbols));
+    std::optional<Submission> submission(std::in_place, *this, plan, User::Call);
     Status begun = submission->begin(std::move(free_context), *bound, start, {});
     if (begun.ok()) {
       memory.has_enough();
@@ -366,6 +492,7 @@ class DeviceSession::Run final : public AsyncRun {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
     is_bound_ = false;
     RP_TRY(session_.binder_.bind(inputs, outputs, session_.resources_.device.get(), bound_));
+    plan_ = &session_.plan_for(bound_);
     is_bound_ = true;
     return {};
   }
@@ -381,24 +508,24 @@ class DeviceSession::Run final : public AsyncRun {
     if (sliced && (options.at_end || !options.sync.signals.empty()))
       return unsupported("a run in slices cannot signal or call at its end; poll it");
     if (options.at_end) RP_TRY(session_.resources_.device->end_watcher().start());
-    if (!options.sync.waits.empty() && !session_.plan_.begins_with_a_submission())
+    if (!options.sync.waits.empty() && !plan_->begins_with_a_submission())
       return unsupported(
           "a run that waits must begin with a launch; this one has a host kernel first");
-    RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
+    RP_ASSIGN(auto context, session_.try_acquire(plan_, bound_.symbols));
     Ending unless_begun(*this);
-    submission_.emplace(session_, User::RunObject);
+    submission_.emplace(session_, *plan_, User::RunObject);
     RP_TRY(submission_->begin(std::move(context), bound_, start, options));
     unless_begun.cancel();
     if (options.at_end) submission_->watch(options.at_end);  // last, as the call may end the run
-    return session_.plan_.begins_with_a_submission();
+    return plan_->begins_with_a_submission();
   }
 
   Status record(void* command_buffer) override {
     if (!command_buffer) return {Code::Usage, "the command buffer is null"};
     RP_TRY(check(true, "is recorded"));
-    RP_ASSIGN(auto context, session_.try_acquire(bound_.symbols));
+    RP_ASSIGN(auto context, session_.try_acquire(plan_, bound_.symbols));
     Ending unless_begun(*this);
-    submission_.emplace(session_, User::RunObject);
+    submission_.emplace(session_, *plan_, User::RunObject);
     RP_TRY(submission_->begin_in(command_buffer, std::move(context), bound_));
     unless_begun.cancel();
     return {};
@@ -440,7 +567,7 @@ class DeviceSession::Run final : public AsyncRun {
   Status check(bool alone, const char* does) const {
     if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
     if (!is_bound_) return {Code::Usage, kUnbound};
-    if (!alone || session_.plan_.is_one_submission()) return {};
+    if (!alone || plan_->is_one_submission()) return {};
     return unsupported(std::string("a run that ") + does +
                        " must be one submission, without host kernels, and without values or next "
                        "states that pass "
@@ -449,6 +576,7 @@ class DeviceSession::Run final : public AsyncRun {
 
   DeviceSession& session_;
   BoundIo bound_;
+  SharedPlan* plan_ = nullptr;  // for the sizes that are bound
   bool is_bound_ = false;
   std::optional<Submission> submission_;
 };
@@ -460,9 +588,8 @@ Result<std::unique_ptr<AsyncRun>> DeviceSession::make_run() {
 // A session with states has one context at most, so that nothing else uses the states while this
 // call has it.
 Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_t> which) {
-  RP_ASSIGN(auto free_context, acquire({}));
+  RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
-  lease.context = std::move(free_context);
   lease.complete();
   const HostMemoryScope on_host(resources_.options.host_memory);
   return resources_.states.read(which);
@@ -470,11 +597,22 @@ Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_
 
 Status DeviceSession::write_states(std::span<const size_t> which,
                                    std::span<const HostTensor> values) {
-  RP_ASSIGN(auto free_context, acquire({}));
+  RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
-  lease.context = std::move(free_context);
   lease.complete();
-  return resources_.states.write(which, values);
+  Status written = resources_.states.write(which, values);
+  resources_.count_states();
+  return written;
+}
+
+Result<std::vector<StateRows>> DeviceSession::change_rows(std::span<const size_t> which,
+                                                          RowChange change, int64_t rows) {
+  RP_TRY(acquire(nullptr, {}).status());
+  Lease lease(*this, User::States);
+  lease.complete();
+  auto changed = resources_.states.change(which, change, rows);
+  resources_.count_states();
+  return changed;
 }
 
 SessionStats DeviceSession::stats() const {
@@ -487,6 +625,7 @@ SessionStats DeviceSession::stats() const {
   s.barriers = resources_.totals.barriers;
   s.copies = resources_.totals.copies;
   s.device_bytes = resources_.totals.device_bytes;
+  for (const auto& arena : arenas_) s.device_bytes += arena->bytes();
   s.load_ms = load_ms_;
   return s;
 }

@@ -22,11 +22,14 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   DeviceSession& operator=(const DeviceSession&) = delete;
   ~DeviceSession() override { resources_.device->idle_memory().remove(*this); }
 
-  /// If the verdict is that a kernel is wrong, the session must not be used.
+  /// If the verdict is that a kernel is wrong, the session must not be used. Plans for some sizes
+  /// are loaded when a run needs them for the first time, unless the options ask for more.
   Status load(Verdict& verdict);
   const package::Package& package() const override { return *resources_.package; }
   Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
+  Result<std::vector<StateRows>> change_rows(std::span<const size_t> which, RowChange change,
+                                             int64_t rows) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   Result<std::unique_ptr<AsyncRun>> make_run() override;
@@ -34,11 +37,21 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   const std::string& variant() const override { return variant_.name; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
   const plan::Plan& plan() const override { return variant_.plan; }
+  const package::Variant* compiled() const override { return &variant_; }
   SessionStats stats() const override;
   Device* device() override { return resources_.device.get(); }
 
  private:
+  std::vector<SharedPlan*> all_plans();
+  Status index_plans();
+  Status load_plan(SharedPlan& plan, Verdict& verdict);
   Status load_kernels(SharedPlan& plan, Verdict& verdict);
+  SharedPlan& plan_for(const BoundIo& bound);
+  bool refuses(SharedPlan& plan);
+  void log_plan(Severity severity, const SharedPlan& plan, const char* does,
+                const std::string& why) const;
+  Result<std::unique_ptr<RunContext>> make_context(SharedPlan& plan);
+  SharedArena* take_arena();
   class Lease;
   class ArenaTurn;
   class Submission;
@@ -47,22 +60,31 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   bool has_room() const;
   void poll_late();
   void wait_for_room(std::unique_lock<std::mutex>& lock);
-  Result<std::unique_ptr<RunContext>> acquire(const std::vector<int64_t>& symbols);
+  Result<std::unique_ptr<RunContext>> acquire(const SharedPlan* plan,
+                                              const std::vector<int64_t>& symbols);
   Status full() const;
-  Result<std::unique_ptr<RunContext>> try_acquire(const std::vector<int64_t>& symbols);
-  std::unique_ptr<RunContext> take_free(const std::vector<int64_t>& symbols);
+  Result<std::unique_ptr<RunContext>> try_acquire(const SharedPlan* plan,
+                                                  const std::vector<int64_t>& symbols);
+  std::unique_ptr<RunContext> take_free(const SharedPlan* plan, const std::vector<int64_t>& symbols,
+                                        std::unique_ptr<RunContext>& replaced);
   enum class User : uint8_t { Call, RunObject, States };
-  void release(std::unique_ptr<RunContext> context, User user) noexcept;
+  void release(std::unique_ptr<RunContext> context, SharedArena* arena, User user) noexcept;
   bool free_idle() override;
 
   SessionResources resources_;
   const package::Variant& variant_;
-  SharedPlan plan_;  // of the variant's plan; outlives the contexts below
+  SharedPlan plan_;                                 // of the variant's plan
+  std::vector<std::unique_ptr<SharedPlan>> sized_;  // of its plans for some sizes
+  std::mutex load_mutex_;                           // of SharedPlan::loaded
   std::vector<std::string> notes_;
   IoBinder binder_;
   Pool<BoundIo> bound_;
   mutable std::mutex mutex_;
   Waiter *first_waiter_ = nullptr, *last_waiter_ = nullptr;
+  // If there are several plans, each run in flight takes one of these, which its context uses: the
+  // contexts of all plans need no more memory than that of the largest.
+  std::vector<std::unique_ptr<SharedArena>> arenas_;
+  std::vector<SharedArena*> free_arenas_;
   // Late contexts count as in flight. The device may still use the memory of late and dead
   // contexts.
   std::vector<std::unique_ptr<RunContext>> free_, late_, dead_;

@@ -38,6 +38,8 @@ class HostSession final : public Session {
   const package::Package& package() const override { return *package_; }
   Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) override;
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
+  Result<std::vector<StateRows>> change_rows(std::span<const size_t> which, RowChange change,
+                                             int64_t rows) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override {
     return run_until(nullptr, inputs, outputs, results, stats);
@@ -56,6 +58,8 @@ class HostSession final : public Session {
  private:
   class Run;
   static Result<HostTensor> deliver(HostTensor value, const Binding* binding);
+  StateRows known_rows(size_t state) const;
+  Status bind_lengths(BoundIo& bound);
   Result<std::vector<HostTensor>> compute(BoundIo& bound, const CancelFlag* cancelled);
   Status run_until(const CancelFlag* cancelled, std::span<const Binding> inputs,
                    std::span<const Binding> outputs, std::vector<HostTensor>& results,
@@ -76,6 +80,7 @@ class HostSession final : public Session {
   SessionStats stats_;
   std::mutex states_mutex_;         // held by a run that has states
   std::vector<HostTensor> states_;  // a failed run leaves them as they are
+  std::vector<StateRows> rows_;     // parallel to them; their limits are those of states that grow
 };
 
 Status HostSession::load() {
@@ -85,6 +90,7 @@ Status HostSession::load() {
   RP_TRY(binder_.load_defaults(*package_));
   const HostMemoryScope memory(host_memory_);
   for (const plan::StateSlot& slot : package_->io.states) {
+    rows_.emplace_back();
     RP_ASSIGN(HostTensor value, initial_state(*package_, slot));
     states_.push_back(std::move(value));
   }
@@ -103,7 +109,57 @@ Status HostSession::write_states(std::span<const size_t> which,
                                  std::span<const HostTensor> values) {
   const HostMemoryScope memory(host_memory_);
   const std::lock_guard lock(states_mutex_);
+  for (size_t i = 0; i < which.size(); ++i) {
+    const plan::StateSlot& slot = package_->io.states[which[i]];
+    if (slot.grows())
+      RP_TRY(check_reserve(slot.name, rows_[which[i]],
+                           values[i].dims()[static_cast<size_t>(slot.axis)]));
+  }
   for (size_t i = 0; i < which.size(); ++i) states_[which[i]] = values[i].detached();
+  return {};
+}
+
+Result<std::vector<StateRows>> HostSession::change_rows(std::span<const size_t> which,
+                                                        RowChange change, int64_t rows) {
+  const std::lock_guard lock(states_mutex_);
+  for (const size_t s : which) {
+    const plan::StateSlot& slot = package_->io.states[s];
+    if (!slot.grows()) return does_not_grow(slot.name);
+    RP_TRY(check_change(slot.name, known_rows(s), change, rows));
+  }
+  std::vector<StateRows> out;
+  out.reserve(which.size());
+  for (const size_t s : which) {
+    if (change == RowChange::Truncate)
+      states_[s] = first_rows(states_[s], package_->io.states[s].axis, rows);
+    if (change == RowChange::Limit) rows_[s].limit = rows;
+    out.push_back(known_rows(s));
+  }
+  return out;
+}
+
+StateRows HostSession::known_rows(size_t state) const {
+  const int32_t axis = package_->io.states[state].axis;
+  StateRows out = rows_[state];
+  out.dims = states_[state].dims();
+  if (axis >= 0) out.length = out.capacity = out.dims[static_cast<size_t>(axis)];
+  return out;
+}
+
+/// Computes the symbols that depend on the lengths of states, and checks the states against them.
+Status HostSession::bind_lengths(BoundIo& bound) {
+  std::vector<int64_t> lengths(states_.size());
+  for (size_t s = 0; s < states_.size(); ++s) lengths[s] = known_rows(s).length;
+  RP_TRY(binder_.bind_lengths(lengths, bound));
+  for (size_t s = 0; s < states_.size(); ++s) {
+    const plan::StateSlot& slot = package_->io.states[s];
+    if (!slot.grows()) continue;
+    StateRows rows = known_rows(s);
+    RP_ASSIGN(const auto dims, plan::eval_dims(package_->io, slot.shape, bound.symbols, slot.name));
+    RP_ASSIGN(const int64_t length, slot.length_after.eval(bound.symbols));
+    RP_TRY(check_rows(slot, rows, dims, length));
+    if (rows.length == 0) states_[s] = HostTensor(slot.dtype, dims);
+  }
   return {};
 }
 
@@ -111,6 +167,7 @@ Status HostSession::write_states(std::span<const size_t> which,
 Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound, const CancelFlag* cancelled) {
   std::unique_lock lock(states_mutex_, std::defer_lock);
   if (!states_.empty()) lock.lock();
+  RP_TRY(bind_lengths(bound));
   std::vector<HostTensor> inputs;
   inputs.reserve(bound.inputs.size());
   for (size_t i = 0; i < bound.inputs.size(); ++i)

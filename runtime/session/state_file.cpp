@@ -24,6 +24,8 @@ package::Package package_of(const package::Package& of, std::vector<HostTensor> 
   for (uint32_t s = 0; s < p.io.states.size(); ++s) {
     plan::StateSlot& slot = p.io.states[s];
     slot.initial = s;
+    slot.axis = -1;  // the file has the rows that are valid
+    slot.shape.assign(values[s].dims().begin(), values[s].dims().end());
     p.host_plan.buffers.push_back(
         {slot.name, plan::BufferKind::State, static_cast<int32_t>(s), slot.dtype, slot.shape});
   }
@@ -60,8 +62,12 @@ Result<size_t> find_state(const std::vector<plan::StateSlot>& states, const std:
 }
 
 Status check_value(const plan::StateSlot& slot, const HostTensor& value) {
-  const std::vector<int64_t> dims = static_dims(slot.shape);
-  if (value.dtype() == slot.dtype && value.dims() == dims) return {};
+  std::vector<int64_t> dims = value.dims();
+  const bool fits = dims.size() == slot.shape.size();
+  dims.resize(slot.shape.size(), -1);
+  for (size_t a = 0; a < dims.size(); ++a)
+    if (slot.shape[a].is_const()) dims[a] = slot.shape[a].value();
+  if (value.dtype() == slot.dtype && fits && value.dims() == dims) return {};
   return invalid_input("state '" + slot.name + "' is " + describe(slot.dtype, dims) +
                        ", but the given value is " + describe(value.dtype(), value.dims()));
 }

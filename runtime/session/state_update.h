@@ -2,24 +2,26 @@
 #pragma once
 
 #include "runtime/run/run_executor.h"
-#include "runtime/run/state_memory.h"
+#include "runtime/run/shared_plan.h"
 
 namespace reprise {
 
 /// Gives the states their next values when a run ends, also if an exception ends it.
 class StateUpdate {
  public:
-  StateUpdate(StateMemory& states, const RunExecutor& run) : states_(states), run_(run) {}
+  StateUpdate(const SharedPlan& plan, const RunExecutor& run) : plan_(plan), run_(run) {}
   StateUpdate(const StateUpdate&) = delete;
   StateUpdate& operator=(const StateUpdate&) = delete;
   ~StateUpdate() {
-    if (done) states_.advance();
-    if (!done && !run_.kept_states()) states_.fail();
+    StateMemory& states = plan_.session.states;
+    for (size_t s = 0; done && s < plan_.of_state.size(); ++s)
+      if (!plan_.of_state[s].next.is_none()) states.advance(s);
+    if (!done && !run_.kept_states()) states.fail();
   }
   bool done = false;
 
  private:
-  StateMemory& states_;
+  const SharedPlan& plan_;
   const RunExecutor& run_;
 };
 

@@ -59,13 +59,26 @@ Result<uint64_t> bytes_on_device(const package::Package& package, const plan::We
                      "split-weights.bytes, which reads it in parts, or use the host device");
 }
 
+/// The place of the same weight in the same form.
+DeviceWeights::Place find(const plan::Weight& w, std::span<const KnownWeights> known) {
+  for (const KnownWeights& k : known) {
+    for (size_t i = 0; i < k.plan.weights.size(); ++i) {
+      const plan::Weight& other = k.plan.weights[i];
+      if (other.segment == w.segment && k.weights.places[i].buffer && other.packing == w.packing)
+        return k.weights.places[i];
+    }
+  }
+  return {};
+}
+
+/// `places`: those that are known already.
 Result<std::vector<Pool>> make_pools(const package::Package& package, const plan::Plan& plan,
-                                     uint64_t most) {
+                                     uint64_t most, std::span<const DeviceWeights::Place> places) {
   std::vector<Pool> pools;
   size_t together = SIZE_MAX;  // index of the pool for small weights that has room
   const std::vector<bool> used = read_by_launches(plan);
   for (size_t i = 0; i < plan.weights.size(); ++i) {
-    if (!used[i]) continue;
+    if (!used[i] || (i < places.size() && places[i].buffer)) continue;
     RP_ASSIGN(const uint64_t bytes, bytes_on_device(package, plan.weights[i], most));
     if (bytes >= kOwnAllocation) {
       pools.push_back({{{i, 0}}, bytes});
@@ -201,15 +214,16 @@ Result<std::shared_ptr<DeviceBuffer>> get_memory(const package::Package& package
 }  // namespace
 
 Status check_weights_fit(const package::Package& package, const plan::Plan& plan, uint64_t most) {
-  return make_pools(package, plan, most).status();
+  return make_pools(package, plan, most, {}).status();
 }
 
 Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
-                                     Device& device) {
+                                     Device& device, std::span<const KnownWeights> known) {
   DeviceWeights out;
-  out.places.resize(plan.weights.size());
+  out.places.reserve(plan.weights.size());
+  for (const plan::Weight& w : plan.weights) out.places.push_back(find(w, known));
   RP_ASSIGN(const std::vector<Pool> pools,
-            make_pools(package, plan, device.info().facts.max_buffer_bytes));
+            make_pools(package, plan, device.info().facts.max_buffer_bytes, out.places));
   std::vector<std::byte> scratch;  // one block for all, which leaves no holes in the heap
   for (const Pool& pool : pools) {
     RP_ASSIGN(auto memory, get_memory(package, plan, pool, device, scratch));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/device/backend.h"
@@ -22,11 +23,18 @@ struct DeviceWeights {
   uint64_t bytes = 0;
 };
 
-/// Uploads the weights that launches read, except those that another session on the device has.
+/// Weights that another plan of the session has on the device.
+struct KnownWeights {
+  const plan::Plan& plan;
+  const DeviceWeights& weights;
+};
+
+/// Uploads the weights that launches read, except those that are `known`, whose places must outlive
+/// the result, and those that another session on the device has.
 /// Fails on a damaged segment, on a recipe that does not fit its tensor, and if there is no memory;
 /// the error names the weight.
 Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
-                                     Device& device);
+                                     Device& device, std::span<const KnownWeights> known = {});
 
 /// Whether a device with buffers of at most `most` bytes can hold the weights that launches read.
 /// The error names the first weight that is too large.

@@ -30,8 +30,6 @@
 
 namespace reprise::shaders {
 
-using kernel::Ty;
-
 namespace {
 
 struct AsyncShape {
@@ -89,7 +87,7 @@ double transfer_work(const std::optional<GemmSize::Copies>& copies, const Tile& 
 double async_time(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
   const double work = transfer_work(size.a_copies, t, t.rows, size.a_loads) +
-                      transfer_work(size.b_copies, t, t.columns, 1) + matrix_work(t);
+                      transfer_work(size.b_copies, t, t.columns, size.b_loads) + matrix_work(t);
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
   const int ahead = size.a_copies && size.b_copies ? t.stages - 1 : 1;
   return gpu_time(tiles_of(size, t.rows, t.columns) * splits, t.workgroup, steps, work,
@@ -99,30 +97,23 @@ double async_time(const GemmSize& size, const Tile& t, int splits) {
 /// The code of one tile.
 class AsyncTile {
  public:
-  explicit AsyncTile(const TileWork& w)
-      : w_(w), b_(w.gemm.builder()), matrices_(w), ahead_(w.tile.stages - 1) {}
+  explicit AsyncTile(const TileWork& w) : w_(w), b_(w.gemm.builder()), matrices_(w) {}
 
   Status write() {
     RP_TRY(place_operands());
     const Value first = w_.gemm.first_k_block(), count = w_.gemm.k_block_count();
-    const int stages = w_.tile.stages * stage_;
-    // Where the stage lies that is multiplied, and the one that is filled: the stage before it.
-    const int oldest = b_.local("oldest", {Ty::I32, 1}), newest = b_.local("newest", {Ty::I32, 1});
+    StageRing ring(b_, w_.tile.stages, stage_);
     const auto fill = [&]() -> Status {
       if (converted_) RP_TRY(converted_->begin());
-      for (int i = 0; i < ahead_; ++i) copy(first, count, i);
-      b_.local_store(oldest, b_.i32(0));
-      b_.local_store(newest, b_.i32(ahead_ * stage_));
+      ring.fill([&](int i, Value to) { copy(first, count, i, to); });
       return {};
     };
     RP_TRY(w_.gemm.k_blocks(fill, [&](Value i) -> Status {
-      b_.copy_wait(static_cast<uint32_t>(w_.tile.stages - 2));
-      b_.barrier();
-      const Value from = b_.local_load(oldest), to = b_.local_load(newest);
+      const StageRing::Places at = ring.await();
       const Value block = i % kConvertedBlocks * block_;
       const auto multiply = [&] {
-        copy_whole(first, count, i + ahead_, to);
-        matrices_.multiply(lines_, copied_a_ ? from : block, copied_b_ ? from : block);
+        copy_whole(first, count, i + ring.ahead(), at.newest);
+        matrices_.multiply(lines_, copied_a_ ? at.oldest : block, copied_b_ ? at.oldest : block);
         return Status();
       };
       if (converted_) {
@@ -130,9 +121,7 @@ class AsyncTile {
       } else {
         RP_TRY(multiply());
       }
-      b_.local_store(newest, from);
-      const Value next = from + stage_;
-      b_.local_store(oldest, b_.select(next < b_.i32(stages), next, b_.i32(0)));
+      ring.advance(at);
       return {};
     }));
     b_.copy_wait(0);
@@ -180,9 +169,8 @@ class AsyncTile {
     return {};
   }
 
-  /// Begins to copy what is multiplied in iteration i, before the loop, to stage i.
-  void copy(Value first, Value count, int i) {
-    const Value at = b_.i32(i * stage_);
+  /// Begins to copy what is multiplied in iteration i, before the loop, to the stage `at`.
+  void copy(Value first, Value count, int i, Value at) {
     if (i > 0 || w_.gemm.whole_k_blocks()) return copy_whole(first, count, b_.i32(i), at);
     const Value last = first + count - 1;
     const Value end = min(w_.gemm.extent().k, (last + 1) * w_.tile.step);
@@ -206,7 +194,6 @@ class AsyncTile {
   MatrixBlock lines_;
   std::optional<CopiedOperand> copied_a_, copied_b_;
   std::optional<BlockOperands> converted_;
-  const int ahead_;
   int stage_ = 0, block_ = 0;  // elements of a stage of what is copied, of a block of what is not
 };
 

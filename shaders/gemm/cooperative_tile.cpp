@@ -48,7 +48,7 @@ int shared_bytes(const Tile& t) {
 /// Of the launch that sums each part of K.
 double time_of(const GemmSize& size, const Tile& t, int splits) {
   const double threads = t.workgroup;
-  const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
+  const double loads = (t.rows * size.a_loads + t.columns * size.b_loads) * t.step / 4 / threads;
   const GpuCosts& gpu = kGpuCosts;
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
   // A vector of fp32 is as long as a copy, which stores it without an instruction.

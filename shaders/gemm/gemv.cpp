@@ -38,7 +38,7 @@ constexpr GemvTile kGemvShapes[] = {{8, 64}, {16, 64}, {32, 64}, {16, 128}, {32,
 
 double cost_of(const GemmSize& size, const GemvTile& s, int rows) {
   // A step is four values of k for four columns. The tree of sums follows at the end.
-  const double work = kGpuCosts.load * (rows * size.a_loads + 4) + 16.0 * rows;
+  const double work = kGpuCosts.load * (rows * size.a_loads + 4 * size.b_loads) + 16.0 * rows;
   const double steps = std::ceil(size.k / (4 * s.slices()));
   const double ends = 1 + kGpuCosts.barrier * std::log2(s.slices()) / work;
   const double workgroups = tiles_of(size, rows, s.columns);

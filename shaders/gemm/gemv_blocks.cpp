@@ -85,7 +85,7 @@ class GemvBlocks final : public Schedule {
       RP_ASSIGN(Values x, load_row(w, row, step * quads, lane));
       loaded.push_back(std::move(x));
     }
-    std::vector<Value> sums(rows.size());
+    std::vector<Value> sums(rows.size()), totals(rows.size());
     for (int octet = 0; octet < quads / 2; ++octet) {
       RP_ASSIGN(const Values ys,
                 w.gemm.load_b_octet(column, step * (quads / 2) + octet, block.zero));
@@ -95,6 +95,7 @@ class GemvBlocks final : public Schedule {
           const Val x = w.tile.unit == Unit::Subgroup
                             ? broadcast(b, loaded[r][static_cast<size_t>(k % 4)], k / 4)
                             : loaded[r][static_cast<size_t>(k)];
+          if (block.minimum) totals[r] = k == 0 ? Value{b, x} : totals[r] + Value{b, x};
           const Val four = b.splat(x, 4);
           const Val y = ys[static_cast<size_t>(i)];
           sums[r] = k == 0 ? b.mul(four, y) : multiply_add(b, four, y, sums[r], w.tile.fma);
@@ -103,7 +104,10 @@ class GemvBlocks final : public Schedule {
     }
     for (size_t r = 0; r < rows.size(); ++r) {
       const int at = static_cast<int>(r);
-      acc.store(at, 0, multiply_add(b, sums[r], block.scale, acc.load(at), w.tile.fma));
+      Value sum = multiply_add(b, sums[r], block.scale, acc.load(at), w.tile.fma);
+      if (block.minimum)
+        sum = multiply_add(b, b.splat(totals[r], 4), block.minimum, sum, w.tile.fma);
+      acc.store(at, 0, sum);
     }
     return {};
   }

@@ -22,6 +22,14 @@
 // its own: its invocations load and convert the next 64 values of k of one operand before they
 // await the stage, and each of its subgroups copies a quarter of the other operand.
 //
+// A cluster of workgroups may compute a tile together (TileShape):
+// - Each has some rows of it. They need the same B, of which each copies a part to all of them.
+//   So a stage is empty once the teams of all workgroups have told so, and full once all have
+//   copied.
+// - Each sums a part of K. Their sums stay in shared memory, where each workgroup reads some
+//   columns of all of them, adds them in the order of ranks, and stores these results.
+// Nobody ends before the others no longer access its shared memory: a barrier of the cluster.
+//
 // Shared memory: the stages, and sums and results of each team (team_bytes()).
 #include <algorithm>
 #include <cmath>
@@ -38,18 +46,17 @@ using kernel::Swizzle;
 using kernel::TeamOperand;
 using kernel::TeamOperands;
 using kernel::Ty;
+using team_stages::kGroup;
+using team_stages::kLine;
+using team_stages::kStep;
+using team_stages::kTeam;
 
 namespace {
 
-constexpr int kTeam = 32 * static_cast<int>(kernel::kTeamSubgroups);  // invocations
 constexpr int kTeamRows = static_cast<int>(TeamOperands::kRows);
-constexpr int kLine = 64;  // elements of 16 bits in a line of 128 bytes
-constexpr int kStep = kLine;
-constexpr int kDepth = 16;                      // values of k that are multiplied at once
-constexpr int kGroup = kLine * kStep;           // elements of 64 rows or columns
-constexpr int kGroupUnits = 2 * kGroup / 1024;  // TeamOperand::group
-constexpr uint32_t kAlign = 512;                // elements between repeated patterns
-constexpr int kCopiedUnit = 8;  // elements of 16 bits, of which GpuCosts::copy is the price
+constexpr int kDepth = 16;        // values of k that are multiplied at once
+constexpr uint32_t kAlign = 512;  // elements between repeated patterns
+constexpr int kCopiedUnit = 8;    // elements of 16 bits, of which GpuCosts::copy is the price
 // A workgroup takes nearly all shared memory of a multiprocessor, so there is one for each of the
 // 132 of an H100 (SXM) or H200. A device with fewer runs the rest of them later.
 constexpr int kGroups = 132;
@@ -74,6 +81,15 @@ constexpr uint32_t converting_registers(int columns) {
 // What matrix units do for teams, as a multiple of what they do for subgroups: those reach 62 to
 // 65% of the peak on H800 (arXiv 2402.13499).
 constexpr double kTeamSpeed = 1.5;
+// Estimates, as nothing was measured: two barriers of a cluster; two signals, a fence of all memory
+// for each, and reads of other workgroups' sums.
+constexpr double kClusterWaits = 2, kExchangeWaits = 6;
+// Instructions for each HGMMA, of teams that give stages back to two workgroups, as a multiple of
+// those of other teams: 27.5 and 25.2 in SASS.
+constexpr double kSharedRingWork = 27.5 / 25.2;
+// No device has compared tiles of clusters. They must promise to be so many times faster to be
+// preferred; autotuning measures them in any case.
+constexpr double kClusterGain = 1.1;
 
 struct HopperShape {
   int teams, columns, stages;
@@ -81,31 +97,53 @@ struct HopperShape {
 constexpr HopperShape kHopperShapes[] = {
     {2, 256, 4}, {2, 128, 6}, {2, 64, 8}, {1, 128, 8}, {1, 64, 8}};
 
+/// Rows of a tile that one workgroup has.
+int own_rows(const Tile& t) {
+  return t.rows / t.cluster_rows;
+}
+
+/// Parts of a team's sums that shared memory has room for.
+int staged_parts(const Tile& t) {
+  return t.cluster_parts == 1 ? 1 : t.columns / kPart;
+}
+
 int team_bytes(const Tile& t) {
   constexpr int kRest = 1024;  // signals, alignment
-  const int stage = 2 * kStep * (t.rows + t.columns);
-  return t.stages * stage + 4 * t.rows * kSumLine + t.rows / kTeamRows * kResultBytes + kRest;
+  const int rows = own_rows(t);
+  const int stage = 2 * kStep * (rows + t.columns);
+  return t.stages * stage + staged_parts(t) * 4 * rows * kSumLine +
+         rows / kTeamRows * kResultBytes + kRest;
 }
 
 /// Of the launch that sums each part of K.
 double team_time(const GemmSize& size, const Tile& t, int splits) {
   const GpuCosts& gpu = kGpuCosts;
-  const double threads = static_cast<double>(t.rows) / kTeamRows * kTeam;
-  const double groups = tiles_of(size, t.rows, t.columns) * splits;
-  const double copies = static_cast<double>(t.rows + t.columns) * kStep / kCopiedUnit / threads;
-  const double multiply = t.rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed;
+  const int rows = own_rows(t);
+  const double threads = static_cast<double>(rows) / kTeamRows * kTeam;
+  const double units = tiles_of(size, t.rows, t.columns) * splits;
+  // A box that several workgroups get leaves the cache once.
+  const double copied = rows + static_cast<double>(t.columns) / t.cluster_rows;
+  const double copies = copied * kStep / kCopiedUnit / threads;
+  const double multiply = rows * t.columns * kStep / threads / gpu.matrix_speed / kTeamSpeed *
+                          (t.cluster_rows == 1 ? 1 : kSharedRingWork);
   const double loads =
-      (t.converted.a ? t.rows * size.a_loads : 0) + (t.converted.b ? t.columns : 0);
+      (t.converted.a ? rows * size.a_loads : 0) + (t.converted.b ? t.columns * size.b_loads : 0);
   // One role does this while others multiply.
   const double convert = gpu.load * loads * kStep / 4 / kTeam;
   const double work = std::max(multiply + gpu.copy * copies, convert);
   // Both ends together are as long as so many steps of 16 values of k. The loads before the first
   // step are hidden behind the tile before, the stores at the end are not.
   const double end = gpu.ends * kDepth / kStep / 2;
-  const double rounds = std::ceil(groups / kGroups);
-  const double steps = end + rounds * (std::ceil(size.k / kStep / splits) + end);
-  return gpu_time(std::min(groups, gpu.cores), threads, steps, work,
-                  loads > 0 ? gpu.latency : gpu.latency / (t.stages - 1));
+  const double rounds = std::ceil(units / t.groups);
+  const double steps = end + rounds * (std::ceil(size.k / kStep / splits / t.cluster_parts) + end);
+  const double latency = loads > 0 ? gpu.latency : gpu.latency / (t.stages - 1);
+  // What workgroups of a cluster wait for each other, in latencies: when they begin and end, and
+  // for the sums of others, in each round.
+  const double waits =
+      (t.cluster() == 1 ? 0 : kClusterWaits) + (t.cluster_parts == 1 ? 0 : rounds * kExchangeWaits);
+  const double groups = std::min(units * t.cluster(), gpu.cores);
+  return gpu_time(groups, threads, steps, work, latency) +
+         gpu_time(groups, threads, waits, 0, gpu.latency);
 }
 
 /// Where a role is in the ring: the stage of its next step, and the parity of that stage's phase.
@@ -139,28 +177,43 @@ class RingPlace {
   int stages_, stage_, phase_;
 };
 
+/// The workgroup's rank in its cluster.
+Value rank(kernel::Builder& b) {
+  return b.convert(b.builtin(Builtin::ClusterRank), Ty::I32);
+}
+
 /// The stages of an operand that is copied to shared memory.
 class StagedOperand {
  public:
-  /// `elements`: rows or columns of a tile. `copiers`: subgroups, each of which copies a part.
-  StagedOperand(kernel::Builder& b, const std::string& name, ViewedOperand operand, int elements,
-                int stages, int copiers)
-      : b_(b), operand_(std::move(operand)), elements_(elements), copiers_(copiers) {
+  struct Extent {
+    int elements;  // rows or columns of a workgroup's tile
+    int stages;
+    int copiers;  // subgroups, each of which copies a part
+    int sharers;  // workgroups of the cluster, each of which copies a part to all of them
+  };
+  StagedOperand(kernel::Builder& b, const std::string& name, ViewedOperand operand,
+                const Extent& extent)
+      : b_(b),
+        operand_(std::move(operand)),
+        elements_(extent.elements),
+        copiers_(extent.copiers),
+        sharers_(extent.sharers) {
     TensorView tensor = operand_.tensor;
     tensor.swizzle = Swizzle::B128;
-    const auto count = static_cast<uint32_t>(elements);
+    const auto count = static_cast<uint32_t>(elements_);
     const auto share = [&](int n) { return static_cast<uint32_t>(n / copiers_); };
+    const auto groups = static_cast<uint32_t>(own_elements() / kLine);
     if (operand_.columns != 0) {
-      tensor.box = {kLine, share(kStep), copiers_ == 1 ? count / kLine : 1};
+      tensor.box = {kLine, share(kStep), copiers_ == 1 ? groups : 1};
     } else if (operand_.along_k) {
-      tensor.box = {kStep, share(elements)};
+      tensor.box = {kStep, share(own_elements())};
     } else {
       tensor.box = {kLine, share(kStep)};
     }
     if (operand_.batched) tensor.box.push_back(1);
     view_ = b_.view(name, std::move(tensor));
     shared_ = b_.shared(name + "_stages", operand_.type,
-                        count * static_cast<uint32_t>(kStep * stages), Swizzle::B128);
+                        count * static_cast<uint32_t>(kStep * extent.stages), Swizzle::B128);
   }
 
   /// Where a box begins in the operand.
@@ -169,46 +222,48 @@ class StagedOperand {
   };
   /// Begins to copy 64 values of k of a tile to a stage, and counts at the signal.
   void copy(Value stage, const Place& from, int signal) {
-    const auto& [first, k, batch] = from;
-    const Value to = stage * (elements_ * kStep);
+    const auto& [begin, k, batch] = from;
+    // The workgroup's part.
+    const Value part = sharers_ == 1 ? Value(b_, b_.i32(0)) : rank(b_) * own_elements();
+    const Value first = begin + part;
+    const Value to = stage * (elements_ * kStep) + part * kStep;
+    const uint32_t ranks = sharers_ == 1 ? 0 : (1U << static_cast<uint32_t>(sharers_)) - 1;
     const auto box = [&](const Val& at, const Value& where) {
-      b_.box_copy(kernel::box_access(view_, shared_, signal), at, where, stage, kAlign);
+      b_.box_copy(kernel::box_access(view_, shared_, signal, ranks), at, where, stage, kAlign);
     };
     // The subgroup's share, in lines.
     const Value own = copiers_ == 1
                           ? Value(b_, b_.i32(0))
                           : b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32) % copiers_ *
-                                ((operand_.along_k ? elements_ : kStep) / copiers_);
+                                ((operand_.along_k ? own_elements() : kStep) / copiers_);
     if (operand_.columns != 0) {
-      const int count = copiers_ == 1 ? 1 : elements_ / kLine;
+      const int count = copiers_ == 1 ? 1 : own_elements() / kLine;
       for (int i = 0; i < count; ++i)
         box(b_.compose({b_.i32(0), k + own, first / kLine + i, b_.i32(0)}),
             to + i * kGroup + own * kLine);
     } else if (operand_.along_k) {
       box(coordinates(k, first + own, batch), to + own * kLine);
     } else {
-      for (int i = 0; i < elements_; i += kLine)
+      for (int i = 0; i < own_elements(); i += kLine)
         box(coordinates(first + i, k + own, batch), to + i * kStep + own * kLine);
     }
   }
 
-  TeamOperand form() const {
-    return {static_cast<uint16_t>(shared_), operand_.along_k, kGroupUnits};
-  }
-  /// The index in the shared array of the element of a row or column, a multiple of 64, at a k
-  /// within the step.
+  TeamOperand form() const { return team_stages::form(shared_, operand_.along_k); }
+  /// See team_stages::at().
   Value at(Value stage, Value element, int k) const {
-    return stage * (elements_ * kStep) + element * kStep + (operand_.along_k ? k : k * kLine);
+    return team_stages::at(stage, elements_, element, k, operand_.along_k);
   }
 
  private:
+  int own_elements() const { return elements_ / sharers_; }
   Val coordinates(Value x, Value y, Value batch) const {
     return operand_.batched ? b_.compose({x, y, batch, b_.i32(0)}) : b_.compose({x, y});
   }
 
   kernel::Builder& b_;
   ViewedOperand operand_;
-  int elements_, copiers_, view_ = -1, shared_ = -1;
+  int elements_, copiers_, sharers_, view_ = -1, shared_ = -1;
 };
 
 /// The stages of an operand, however it gets there.
@@ -217,13 +272,15 @@ class OperandStages {
   using Side = OperandVectors::Side;
   OperandStages(const TileWork& w, Side side, int copiers) {
     const bool is_a = side == Side::A;
-    const int elements = is_a ? w.tile.rows : w.tile.columns;
+    const int elements = is_a ? own_rows(w.tile) : w.tile.columns;
+    const int sharers = is_a ? 1 : w.tile.cluster_rows;
     const std::string name = is_a ? "left" : "right";
     if (is_a ? w.tile.converted.a : w.tile.converted.b) {
       const Ty type = w.tile.matrix.types.a == MmaType::BF16 ? Ty::BF16 : Ty::F16;
       converted_.emplace(w, name, side, type, elements);
     } else if (auto view = is_a ? w.gemm.viewed_a() : w.gemm.viewed_b()) {
-      copied_.emplace(w.gemm.builder(), name, std::move(*view), elements, w.tile.stages, copiers);
+      const StagedOperand::Extent extent{elements, w.tile.stages, copiers, sharers};
+      copied_.emplace(w.gemm.builder(), name, std::move(*view), extent);
     }
   }
 
@@ -292,18 +349,24 @@ class HopperTile {
   explicit HopperTile(const TileWork& w)
       : w_(w),
         b_(w.gemm.builder()),
-        teams_(w.tile.rows / kTeamRows),
+        teams_(own_rows(w.tile) / kTeamRows),
         converts_(w.tile.converted.a || w.tile.converted.b),
         left_(w, OperandVectors::Side::A, copiers()),
         right_(w, OperandVectors::Side::B, copiers()) {
     const auto stages = static_cast<uint32_t>(w.tile.stages);
     const auto subgroups = static_cast<uint32_t>(teams_) * kernel::kTeamSubgroups;
-    full_ = b_.signal("full", stages, static_cast<uint32_t>(copiers()));
-    empty_ = b_.signal("empty", stages, subgroups);
+    const auto sharers = static_cast<uint32_t>(w.tile.cluster_rows);
+    full_ = b_.signal("full", stages, sharers * static_cast<uint32_t>(copiers()));
+    empty_ = b_.signal("empty", stages, sharers * subgroups);
+    if (parts() != 1) {
+      summed_ = b_.signal("summed", 1, static_cast<uint32_t>(parts()) * subgroups);
+      read_ = b_.signal("read", 1, static_cast<uint32_t>(parts()) * subgroups);
+    }
     for (int i = 0; i < w.tile.columns / kPart; ++i)
       sums_.push_back(b_.matrix("sum" + std::to_string(i), MatrixUse::Sum, Ty::F32, kTeamRows,
                                 kPart, MmaScope::Team));
-    staged_ = b_.shared("sums", Ty::F32, static_cast<uint32_t>(w.tile.rows * kSumLine));
+    staged_ =
+        b_.shared("sums", Ty::F32, static_cast<uint32_t>(staged_parts(w.tile) * teams_ * kStaged));
     if (auto result = w.result.viewed()) boxed_.emplace(b_, std::move(*result), teams_);
     const auto teams = static_cast<uint32_t>(teams_);
     const uint32_t registers =
@@ -326,12 +389,29 @@ class HopperTile {
   }
 
  private:
+  static constexpr int kStaged = kTeamRows * kSumLine;  // of a part of a team's sums
+
   /// Subgroups that bring operands to the stages.
   int copiers() const { return converts_ ? static_cast<int>(kernel::kTeamSubgroups) : 1; }
+  int parts() const { return w_.tile.cluster_parts; }
+  /// The first row of the workgroup's part of a tile.
+  TileOrigin own(TileOrigin at) const {
+    if (w_.tile.cluster_rows != 1) at.row = at.row + rank(b_) * own_rows(w_.tile);
+    return at;
+  }
+  /// Arrives at the signal of each of `workgroups` of the cluster.
+  void arrive(int signal, Value at, int workgroups) {
+    if (workgroups == 1) return b_.arrive(signal, at);
+    for (int r = 0; r < workgroups; ++r) b_.arrive(signal, at, b_.i32(r));
+  }
+  void meet() {
+    if (w_.tile.cluster() != 1) b_.barrier(kernel::BarrierScope::Cluster);
+  }
 
   Status copy() {
     RingPlace place(b_, "copy", w_.tile.stages);
-    return w_.gemm.each_tile([&](const TileOrigin& at) {
+    RP_TRY(w_.gemm.each_tile([&](const TileOrigin& tile) {
+      const TileOrigin at = own(tile);
       const Value first = w_.gemm.first_k_block(), column = at.column_tile * w_.tile.columns;
       return w_.gemm.k_blocks([] { return Status(); },
                               [&](Value i) -> Status {
@@ -341,25 +421,55 @@ class HopperTile {
                                 b_.await(empty_, stage, 1 - place.phase());
                                 left_.bring(stage, {at.row, k, at.batch}, full_);
                                 right_.bring(stage, {column, k, at.batch}, full_);
-                                b_.arrive(full_, stage);
+                                arrive(full_, stage, w_.tile.cluster_rows);
                                 place.advance();
                                 return {};
                               });
-    });
+    }));
+    meet();
+    return {};
   }
 
   Status multiply() {
     const Value team = b_.convert(b_.builtin(Builtin::TeamIndex), Ty::I32);
     RingPlace place(b_, "multiply", w_.tile.stages);
-    RP_TRY(w_.gemm.each_tile([&](const TileOrigin& at) -> Status {
+    if (parts() != 1) {
+      turn_ = b_.local("turn", kernel::kI32);
+      b_.local_store(turn_, b_.i32(0));
+    }
+    RP_TRY(w_.gemm.each_tile([&](const TileOrigin& tile) -> Status {
+      const TileOrigin at = own(tile);
       RP_TRY(sum(team, place));
+      if (parts() != 1) return exchange(at, team);
       for (size_t part = 0; part < sums_.size(); ++part)
         RP_TRY(store(at, team, static_cast<int>(part)));
       return {};
     }));
     if (boxed_) b_.box_drain(0);
+    meet();
     return {};
   }
+
+  /// Adds the sums that the workgroups of the cluster have, some columns by each, and stores them.
+  Status exchange(const TileOrigin& at, Value team) {
+    const Value turn = b_.local_load(turn_);
+    b_.await(read_, b_.i32(0), 1 - turn);
+    for (size_t part = 0; part < sums_.size(); ++part)
+      b_.matrix_store(sums_[part], staged_, staged(team, static_cast<int64_t>(part)), kSumLine,
+                      false, 4);
+    arrive(summed_, b_.i32(0), parts());
+    b_.await(summed_, b_.i32(0), turn);
+    const int count = static_cast<int>(sums_.size()) / parts();
+    for (int i = 0; i < count; ++i) RP_TRY(store(at, team, i));
+    arrive(read_, b_.i32(0), parts());
+    b_.local_store(turn_, 1 - turn);
+    return {};
+  }
+
+  Value staged(Value team, Value part) const {
+    return (team * static_cast<int64_t>(staged_parts(w_.tile)) + part) * kStaged;
+  }
+  Value staged(Value team, int64_t part) const { return staged(team, Value(b_, b_.i32(part))); }
 
   /// Multiplies all of a tile, and gives its stages back.
   Status sum(Value team, RingPlace& place) {
@@ -375,21 +485,34 @@ class HopperTile {
                                                 right_.at(stage, Value(b_, b_.i32(0)), k));
                               b_.matrix_commit();
                               b_.matrix_await(1);
-                              b_.if_then(b_.lt(b_.i32(0), i),
-                                         [&] { b_.arrive(empty_, place.before()); });
+                              b_.if_then(b_.lt(b_.i32(0), i), [&] { free(place.before()); });
                               place.advance();
                               return {};
                             }));
     b_.matrix_await(0);
-    b_.if_then(b_.lt(b_.i32(0), w_.gemm.k_block_count()),
-               [&] { b_.arrive(empty_, place.before()); });
+    b_.if_then(b_.lt(b_.i32(0), w_.gemm.k_block_count()), [&] { free(place.before()); });
     return {};
   }
+  /// Tells that a stage may be overwritten.
+  void free(Value stage) { arrive(empty_, stage, w_.tile.cluster_rows); }
 
-  /// Stores some columns of the team's rows.
-  Status store(const TileOrigin& at, Value team, int part) {
-    const Value from = team * (kTeamRows * kSumLine);
-    b_.matrix_store(sums_[static_cast<size_t>(part)], staged_, from, kSumLine, false, 4);
+  /// Four neighbouring sums, over all of K.
+  Value loaded(Value at) {
+    if (parts() == 1) return b_.shared_load(staged_, at, 4);
+    Value sum = b_.shared_load(staged_, at, 4, b_.i32(0));
+    for (int r = 1; r < parts(); ++r) sum = sum + b_.shared_load(staged_, at, 4, b_.i32(r));
+    return sum;
+  }
+
+  /// Stores some columns of the team's rows: those of a part, or of the workgroup's part of this
+  /// number.
+  Status store(const TileOrigin& at, Value team, int number) {
+    const bool split = parts() != 1;
+    const Value part =
+        split ? rank(b_) + static_cast<int64_t>(number) * parts() : Value(b_, b_.i32(number));
+    const Value from = staged(team, split ? part : Value(b_, b_.i32(0)));
+    if (!split)
+      b_.matrix_store(sums_[static_cast<size_t>(number)], staged_, from, kSumLine, false, 4);
     if (boxed_) boxed_->make_room();
     b_.barrier(kernel::BarrierScope::Team);
     constexpr int kWidth = kPart / 4, kCount = kTeamRows * kWidth / kTeam;
@@ -401,16 +524,16 @@ class HopperTile {
       const Value row = at.row + (team * kTeamRows + r), vec = first_vec + v;
       return w_.result.guard_columns(vec, [&] {
         return w_.result.guard_row(row, [&]() -> Status {
-          const Value four = b_.shared_load(staged_, from + r * kSumLine + v * 4, 4);
+          const Value four = loaded(from + r * kSumLine + v * 4);
           if (!boxed_) return w_.result.store(row, vec, four);
           RP_ASSIGN(const Value result, w_.result.stored_form(row, vec, four));
-          boxed_->put(boxed_->at(team, part) + (r * kPart + v * 4), result);
+          boxed_->put(boxed_->at(team, number) + (r * kPart + v * 4), result);
           return {};
         });
       });
     }));
     b_.barrier(kernel::BarrierScope::Team);  // the sums have been read, the results are complete
-    if (boxed_) boxed_->store(at, team, first_vec * 4, part);
+    if (boxed_) boxed_->store(at, team, first_vec * 4, number);
     return {};
   }
 
@@ -420,6 +543,7 @@ class HopperTile {
   const bool converts_;
   OperandStages left_, right_;
   int full_ = -1, empty_ = -1, staged_ = -1;
+  int summed_ = -1, read_ = -1, turn_ = -1;  // if workgroups sum parts of K
   std::vector<int> sums_;
   std::optional<BoxedResult> boxed_;
 };
@@ -469,6 +593,31 @@ class HopperSchedule final : public Schedule {
       return;
     add_with_splits(out, t, size, tiles_of(size, t.rows, t.columns),
                     [&](int splits) { return team_time(size, t, splits); });
+    if (size.viewed) add_clusters(out, t, size, device);
+  }
+
+  /// The same tile for each workgroup of a cluster, if there are several in a column of them; and
+  /// one that the workgroups of a cluster sum together, if few tiles leave cores idle.
+  static void add_clusters(std::vector<Tile>& out, const Tile& one, const GemmSize& size,
+                           const TargetFacts& device) {
+    constexpr double kLeastBlocks = 4;  // of a part of K
+    Tile rows = one;
+    rows.cluster_rows = 2;
+    rows.rows = rows.cluster_rows * one.rows;
+    rows.groups = kGroups / rows.cluster_rows;
+    rows.cost = kClusterGain * team_time(size, rows, 1);
+    if (one.columns >= 2 * kLine && size.m > one.rows) out.push_back(rows);
+    for (const int parts : {2, 4}) {
+      Tile t = one;
+      t.cluster_parts = parts;
+      t.groups = kGroups / parts;
+      while (t.stages > 3 && team_bytes(t) > static_cast<int>(device.shared_bytes())) --t.stages;
+      t.cost = kClusterGain * team_time(size, t, 1);
+      const bool idle = tiles_of(size, t.rows, t.columns) * parts <= kGroups;
+      if (idle && t.columns % (parts * kPart) == 0 && size.k / kStep / parts >= kLeastBlocks &&
+          team_bytes(t) <= static_cast<int>(device.shared_bytes()))
+        out.push_back(t);
+    }
   }
 };
 

@@ -44,7 +44,7 @@ class RegisterSchedule final : public Schedule {
     t.workgroup = device.cpu_type() ? 16 : 64;
     t.fma = !device.cpu_type();
     // Loads of one invocation for 4 values of k. A register of 8 invocations takes as many.
-    const double loads = t.rows * size.a_loads + kColumns;
+    const double a_loads = t.rows * size.a_loads;
     const double units = tiles_of(size, t.rows, t.columns);
     const double steps = size.k / 4;
     const double multiply_adds = 4.0 * t.rows * t.columns;
@@ -52,11 +52,12 @@ class RegisterSchedule final : public Schedule {
       const CpuCosts& price = cpu_costs(device);
       const double compile_ms =
           price.compile.instruction * prologue_instructions(size, t.rows, kColumns / 4.0);
-      const double time = units / kCpuLanes * steps * (price.gather * loads + multiply_adds);
+      const double time =
+          units / kCpuLanes * steps * (price.gather * (a_loads + kColumns) + multiply_adds);
       t.cost = with_compile_time(time, compile_ms, price.compile);
     } else {
       t.cost = gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
-                        kGpuCosts.load * loads + multiply_adds);
+                        kGpuCosts.load * (a_loads + kColumns * size.b_loads) + multiply_adds);
     }
     return {t};
   }

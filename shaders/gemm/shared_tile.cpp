@@ -56,7 +56,7 @@ static_assert(std::ranges::all_of(kShapes, fits));
 /// Of the launch that sums each part of K.
 double time_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double threads = s.workgroup();
-  const double loads = (s.rows * size.a_loads + s.columns) * s.step / 4 / threads;
+  const double loads = (s.rows * size.a_loads + s.columns * size.b_loads) * s.step / 4 / threads;
   const double positions = s.step / static_cast<double>(s.slices);
   const double shared_loads = positions * (s.own_rows + s.own_columns) / 4;
   const GpuCosts& gpu = kGpuCosts;

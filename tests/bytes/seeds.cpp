@@ -6,7 +6,11 @@
 
 #include "apps/common/npy.h"
 #include "codegen/compile/compiler.h"
+#include "tests/bytes/format_targets.h"
 #include "tests/support/paths.h"
+#ifdef REPRISE_HAVE_TEXT
+#include "tests/bytes/text_targets.h"
+#endif
 #include "tests/support/text_cases.h"
 
 namespace reprise::test {
@@ -60,6 +64,19 @@ std::vector<std::string> packages() {
     if (!package.ok() || !package::write(*package, file).ok()) continue;
     out.push_back(read_file(file));
   }
+  for (const std::string& text : all) {  // one that has plans for some sizes
+    auto g = graph::parse(text);
+    if (!g.ok() || (*g)->symbols.empty()) continue;
+    CompileOptions options;
+    options.targets = {"vulkan-baseline"};
+    options.plans = {PlanChoice::Kind::Given,
+                     {{{(*g)->symbols[0].name, {1, 1}}}, {{(*g)->symbols[0].name, {2, 16}}}}};
+    const auto package = compile(std::move(*g), options);
+    const fs::path file = dir / "seed.rpk";
+    if (!package.ok() || !package::write(*package, file).ok()) continue;
+    out.push_back(read_file(file));
+    break;
+  }
   return out;
 }
 
@@ -97,7 +114,14 @@ std::vector<std::string> seeds_of(const std::string& target) {
   if (target == "value") return value_files();
   if (target == "package") return packages();
   if (target == "graph") return graph_texts();
-  return npy_files();
+  if (target == "blocks") return block_files();
+  if (target == "safetensors") return safetensors_files();
+  if (target == "npy") return npy_files();
+#ifdef REPRISE_HAVE_TEXT
+  return text_seeds_of(target);
+#else
+  return {};
+#endif
 }
 
 std::vector<std::string> findings_of(const std::string& target) {

@@ -11,7 +11,11 @@
 #include "codegen/onnx/importer.h"
 #include "runtime/run/session_io.h"
 #include "runtime/session/session.h"
+#include "tests/bytes/format_targets.h"
 #include "tests/bytes/mutators.h"
+#ifdef REPRISE_HAVE_TEXT
+#include "tests/bytes/text_targets.h"
+#endif
 
 namespace reprise::test {
 namespace {
@@ -159,9 +163,20 @@ std::string run_npy(Bytes bytes) {
 }
 
 constexpr ByteTarget kTargets[] = {
-    {"onnx", run_onnx, mutate_protobuf},      {"tensor", run_tensor, mutate_protobuf},
-    {"package", run_package, mutate_package}, {"graph", run_graph, mutate_text},
-    {"npy", run_npy, mutate_bytes},           {"value", run_value, mutate_protobuf},
+    {"onnx", run_onnx, mutate_protobuf},
+    {"tensor", run_tensor, mutate_protobuf},
+    {"package", run_package, mutate_package},
+    {"graph", run_graph, mutate_text},
+    {"npy", run_npy, mutate_bytes},
+    {"value", run_value, mutate_protobuf},
+    {"blocks", run_blocks, mutate_bytes},
+    {"safetensors", run_safetensors, mutate_bytes},
+#ifdef REPRISE_HAVE_TEXT
+    {"json", run_json, mutate_text},
+    {"gguf", run_gguf, mutate_bytes},
+    {"tokenizer", run_tokenizer, mutate_text},
+    {"template", run_template, mutate_text},
+#endif
 };
 
 }  // namespace

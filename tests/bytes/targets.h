@@ -22,7 +22,8 @@ struct ByteTarget {
   std::string (*mutate)(const std::string& bytes, Random& random);
 };
 
-/// "onnx", "tensor", "package", "graph" and "npy".
+/// "onnx", "tensor", "value", "package", "graph", "npy", "blocks" (weights in GGUF files) and
+/// "safetensors"; and "json", "gguf", "tokenizer" and "template" where tokenizers are built.
 std::span<const ByteTarget> byte_targets();
 /// Null if there is no such target.
 const ByteTarget* find_byte_target(const std::string& name);

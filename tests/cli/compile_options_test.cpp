@@ -64,6 +64,69 @@ TEST(Range, IsAnOptionOfTheLibrary) {
   reprise_package_free(package);
 }
 
+TEST(Plan, IsAnOptionAndExplained) {
+  const TempDir dir;
+  const std::string model = dir / "m.onnx", package = dir / "m.rpk", json = dir / "m.json";
+  write_file(model, doubling_model());
+  const ProcessResult made =
+      reprise({"compile", model, "-o", package, "--plan", "n=1", "--plan", "n=2..16"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const ProcessResult explained =
+      reprise({"explain", package, "--targets", "vulkan", "--json", json});
+  ASSERT_EQ(explained.status, 0) << explained.err;
+  for (const char* line : {"n=1 ", "n=2..16", "all other sizes", "asked for"})
+    EXPECT_NE(explained.out.find(line), std::string::npos) << explained.out;
+  const std::string text = read_file(json);
+  EXPECT_NE(text.find("\"plans\": ["), std::string::npos);
+  EXPECT_NE(text.find("\"max\": 16"), std::string::npos);
+  EXPECT_EQ(reprise({"compile", model, "-o", package, "--plan", "none"}).status, 0);
+  const ProcessResult unknown = reprise({"compile", model, "-o", package, "--plan", "m=1"});
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("--plan m=1: the model has no such size"), std::string::npos)
+      << unknown.err;
+}
+
+TEST(Plan, IsAnOptionOfTheLibrary) {
+  const std::string model = doubling_model();
+  const char* plans[] = {"n=1", "n=2..16"};
+  reprise_compile_options options = REPRISE_COMPILE_OPTIONS_INIT;
+  options.plans = plans;
+  options.plan_count = 2;
+  reprise_package* package = nullptr;
+  reprise_error error{};
+  ASSERT_EQ(reprise_compile_memory(model.data(), model.size(), &options, &package, &error),
+            REPRISE_OK)
+      << error.message;
+  reprise_device* device = nullptr;
+  reprise_session* session = nullptr;
+  reprise_session_options session_options = REPRISE_SESSION_OPTIONS_INIT;
+  session_options.max_recorded = 2;
+  if (reprise_device_open("vulkan", nullptr, &device, &error) != REPRISE_OK)
+    GTEST_SKIP() << error.message;
+  ASSERT_EQ(reprise_session_create(package, device, &session_options, &session, &error), REPRISE_OK)
+      << error.message;
+  reprise_session_info info = REPRISE_SESSION_INFO_INIT;
+  ASSERT_EQ(reprise_session_get_info(session, &info, &error), REPRISE_OK) << error.message;
+  EXPECT_EQ(info.plan_count, 2U);
+  const uint32_t expected[] = {1, 2, 0};
+  const int64_t rows[] = {1, 9, 30};
+  for (size_t i = 0; i < 3; ++i) {
+    std::vector<float> x(static_cast<size_t>(rows[i]) * 3, 2), y(x.size());
+    reprise_tensor in = REPRISE_TENSOR_INIT, out = REPRISE_TENSOR_INIT;
+    in.name = "x", in.rank = 2, in.dims[0] = rows[i], in.dims[1] = 3;
+    in.data = x.data(), in.bytes = x.size() * sizeof(float);
+    out.name = "y", out.data = y.data(), out.bytes = y.size() * sizeof(float);
+    reprise_run_stats stats = REPRISE_RUN_STATS_INIT;
+    ASSERT_EQ(reprise_session_run(session, &in, 1, &out, 1, nullptr, &stats, &error), REPRISE_OK)
+        << error.message;
+    EXPECT_EQ(stats.plan, expected[i]);
+    EXPECT_EQ(y.back(), 4.0F);
+  }
+  reprise_session_free(session);
+  reprise_device_free(device);
+  reprise_package_free(package);
+}
+
 TEST(CompileOptions, FixesShapesAndKeepsStates) {
   OnnxWriter m;
   m.input("x", DType::F32, {"n", 3}).input("total", DType::F32, {"n", 3});

@@ -98,28 +98,29 @@ TEST_F(CudaEarly, AGraphWithFullEdgesIsTriedAgain) {
   for (const int64_t n : {100, 0, 64}) ASSERT_OK(run_chain(*s, n, 3));
 }
 
-TEST_F(CudaEarly, FullEdgesTakeTheirPlaceIfTheDriverRefusesTheGraph) {
-  fail("cuGraphInstantiateWithFlags", 1, cuda::CUDA_ERROR_NOT_SUPPORTED);
-  auto s = session(chain(3, 64, true), open());
-  ASSERT_TRUE(s);
-  for (const int64_t n : {100, 0, 64}) ASSERT_OK(run_chain(*s, n, 3));
-  EXPECT_EQ(calls("cuGraphAddDependencies_v2"), 2U);
-  EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 2U);
-}
-
-TEST_F(CudaEarly, FullEdgesTakeTheirPlaceIfTheDriverRefusesAnEdge) {
+TEST_F(CudaEarly, FullEdgesTakeTheirPlaceIfTheDriverRefusesThem) {
   set("CHECK", "bytes");
-  for (const int error : {cuda::CUDA_ERROR_NOT_SUPPORTED, cuda::CUDA_ERROR_INVALID_VALUE}) {
-    for (const uint64_t nth : {1, 3}) {  // the first edge; or the last one, of a graph with others
-      fail("cuGraphAddDependencies_v2", nth, error);
-      auto s = session(chain(4, 64, true), open());
-      ASSERT_TRUE(s) << error << ", edge " << nth;
-      for (const int64_t n : {100, 0, 64}) ASSERT_OK(run_chain(*s, n, 4));
-      EXPECT_EQ(calls("cuGraphAddDependencies_v2"), nth);
-      EXPECT_EQ(calls("cuGraphCreate"), 2U);
-      EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 1U);
-      EXPECT_EQ(s->stats().recordings, 1U);
-    }
+  constexpr const char* kEdge = "cuGraphAddDependencies_v2";
+  constexpr const char* kGraph = "cuGraphInstantiateWithFlags";
+  struct Refusal {
+    const char* symbol;
+    uint64_t nth;
+    int error;
+    uint64_t edges, graphs;  // that were tried
+  };
+  for (const Refusal& r : {Refusal{kEdge, 1, cuda::CUDA_ERROR_NOT_SUPPORTED, 1, 1},
+                           {kEdge, 1, cuda::CUDA_ERROR_INVALID_VALUE, 1, 1},
+                           {kEdge, 3, cuda::CUDA_ERROR_NOT_SUPPORTED, 3, 1},  // after others
+                           {kEdge, 3, cuda::CUDA_ERROR_INVALID_VALUE, 3, 1},
+                           {kGraph, 1, cuda::CUDA_ERROR_NOT_SUPPORTED, 3, 2}}) {
+    fail(r.symbol, r.nth, r.error);
+    auto s = session(chain(4, 64, true), open());
+    ASSERT_TRUE(s) << r.symbol << ' ' << r.nth;
+    for (const int64_t n : {100, 0, 64}) ASSERT_OK(run_chain(*s, n, 4));
+    EXPECT_EQ(calls(kEdge), r.edges) << r.symbol << ' ' << r.nth;
+    EXPECT_EQ(calls("cuGraphCreate"), 2U) << r.symbol << ' ' << r.nth;
+    EXPECT_EQ(calls(kGraph), r.graphs) << r.symbol << ' ' << r.nth;
+    EXPECT_EQ(s->stats().recordings, 1U) << r.symbol << ' ' << r.nth;
   }
 }
 

@@ -154,6 +154,42 @@ TEST(Golden, Roles) {
   EXPECT_EQ(emit::spirv(*k, {}).status().code(), Code::Unsupported);
 }
 
+/// Two workgroups that get the same box, and read each other's arrays.
+TEST(Golden, Cluster) {
+  Builder b("cluster");
+  b.set_workgroup(128);
+  b.set_cluster(2);
+  b.require_subgroup_size(32);
+  b.buffer("x", Ty::F32, Access::Read);
+  const int y = b.buffer("y", Ty::F32, Access::Write);
+  for (const char* name : {"zero", "columns", "rows"}) b.scalar(name);
+  const int box = b.view("box", {0, 4, Swizzle::None, {32, 4}, 0, {1, 2}, {1}});
+  const int pair = b.shared("pair", Ty::F32, 256), sums = b.shared("sums", Ty::F32, 512);
+  const int full = b.signal("full", 1, 2), ready = b.signal("ready", 1, 1);
+  b.role({"all", 1, 1, 0});
+  const std::function<void()> bodies[] = {[&] {
+    const kernel::Value rank = b.convert(b.builtin(Builtin::ClusterRank), Ty::I32);
+    const kernel::Value lane = b.convert(b.builtin(Builtin::SubgroupLane), Ty::I32);
+    b.box_copy(kernel::box_access(box, pair, full, 3), b.compose({b.i32(0), rank * 4}), rank * 128,
+               b.i32(0), 32);
+    for (const int r : {0, 1}) b.arrive(full, b.i32(0), b.i32(r));
+    b.await(full, b.i32(0), b.i32(0));
+    b.shared_store(sums, lane * 4, b.shared_load(pair, lane * 4, 4));
+    b.arrive(ready, b.i32(0), 1 - rank);
+    b.await(ready, b.i32(0), b.i32(0));
+    const kernel::Value four = b.shared_load(sums, lane * 4, 4, 1 - rank);
+    const kernel::Value one = b.shared_load(sums, lane, 1, b.i32(0));
+    b.store(y, lane * 4, four + b.splat(one, 4), 4);
+    b.barrier(kernel::BarrierScope::Cluster);
+  }};
+  b.run_roles(bodies);
+  auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  ASSERT_TRUE(kernel::legalize(*k, {}).ok());
+  expect_golden_cuda(*k);
+  EXPECT_EQ(emit::spirv(*k, {}).status().code(), Code::Unsupported);
+}
+
 /// Loads of u64 x2 in place of float x4.
 TEST(Golden, Wide) {
   Builder b("wide");

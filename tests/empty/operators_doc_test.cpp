@@ -161,7 +161,7 @@ struct Operator {
 /// Operators that passes or the backend of PyTorch write, and no model.
 bool is_of_core_form(const ops::OpDef& def) {
   constexpr std::string_view kOthers[] = {
-      "AttentionGrad", "CountedRows",  "FlatIndex",   "NotEqual",   "RecurrentSteps",
+      "AttentionGrad", "CountedRows",  "FlatIndex",   "NotEqual",   "RecurrentSteps", "SampleRows",
       "ScatterSorted", "SearchCounts", "SelectBoxes", "ShapeValue", "TreeLeaves"};
   return (def.row && def.decompose == nullptr) ||
          std::ranges::find(kOthers, def.name) != std::end(kOthers);

@@ -115,7 +115,7 @@ TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
       "ZipMap",  // their inputs or results are maps
       // A pass makes them, no model.
       "ShapeValue", "RecurrentSteps", "TreeLeaves", "FlatIndex", "ScatterSorted", "SelectBoxes",
-      "CountedRows", "SearchCounts",
+      "CountedRows", "SearchCounts", "StateAppend", "StateRows",
       // Its operands are results of attention (tests/agreement/attention_grad_random_test.cpp).
       "AttentionGrad",
       "InvalidBranch",                        // the importer writes it, and it always fails

@@ -125,6 +125,23 @@ TEST(AsyncCopy, ElementsThatDoNotExistAreZero) {
     EXPECT_EQ((*y)[i], i < 21 ? static_cast<float>(i + 1) : 0.0F) << i;
 }
 
+/// As in a product without depth, whose ring has nothing to copy.
+TEST(AsyncCopy, NothingIsWaitedFor) {
+  for (const bool commits : {false, true}) {
+    Builder kernel = copies([&](Builder& b, int, int shared, Val at) {
+      b.shared_store(shared, at, b.constant({Ty::F32, kLanes}, 3));
+      if (commits) b.copy_commit();
+      b.copy_wait(1);
+      b.copy_wait(0);
+    });
+    const auto k = verified(kernel);
+    ASSERT_TRUE(k.ok()) << k.status().message();
+    const auto y = run(*k);
+    ASSERT_TRUE(y.ok()) << y.status().message();
+    for (const float v : *y) EXPECT_EQ(v, 3.0F);
+  }
+}
+
 TEST(AsyncCopy, InterpreterCatchesViolations) {
   const struct {
     const char* message;

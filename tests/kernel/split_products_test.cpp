@@ -17,39 +17,39 @@
 namespace reprise::kernel {
 namespace {
 
-constexpr int kRows = 16, kColumns = 16, kDepth = 8;
-constexpr uint32_t kLanes = 8;
+constexpr int kProductRows = 16, kProductColumns = 16, kProductDepth = 8;
+constexpr uint32_t kSubgroupLanes = 8;
 constexpr double kUnit = 0x1p-24;  // the largest relative error of a rounding to F32
 
-/// y = x * w by matrices of F32, of which each operation multiplies kDepth values of k.
+/// y = x * w by matrices of F32, of which each operation multiplies kProductDepth values of k.
 Kernel product(int depth) {
   Builder b("product");
-  b.set_workgroup(kLanes);
-  b.require_subgroup_size(kLanes);
+  b.set_workgroup(kSubgroupLanes);
+  b.require_subgroup_size(kSubgroupLanes);
   const int x = b.buffer("x", Ty::F32, Access::Read), w = b.buffer("w", Ty::F32, Access::Read);
   const int y = b.buffer("y", Ty::F32, Access::Write);
-  const int xs = b.shared("xs", Ty::F32, static_cast<uint32_t>(kRows * depth));
-  const int ws = b.shared("ws", Ty::F32, static_cast<uint32_t>(kColumns * depth));
-  const int ys = b.shared("ys", Ty::F32, kRows * kColumns);
-  const int left = b.matrix("left", MatrixUse::Left, Ty::F32, kRows, kDepth);
-  const int right = b.matrix("right", MatrixUse::Right, Ty::F32, kDepth, kColumns);
-  const int sum = b.matrix("sum", MatrixUse::Sum, Ty::F32, kRows, kColumns);
+  const int xs = b.shared("xs", Ty::F32, static_cast<uint32_t>(kProductRows * depth));
+  const int ws = b.shared("ws", Ty::F32, static_cast<uint32_t>(kProductColumns * depth));
+  const int ys = b.shared("ys", Ty::F32, kProductRows * kProductColumns);
+  const int left = b.matrix("left", MatrixUse::Left, Ty::F32, kProductRows, kProductDepth);
+  const int right = b.matrix("right", MatrixUse::Right, Ty::F32, kProductDepth, kProductColumns);
+  const int sum = b.matrix("sum", MatrixUse::Sum, Ty::F32, kProductRows, kProductColumns);
   const Val local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
   const auto each = [&](int count, const std::function<void(Val)>& body) {
-    b.for_loop(local, b.i32(count), b.i32(kLanes), body);
+    b.for_loop(local, b.i32(count), b.i32(kSubgroupLanes), body);
   };
-  each(kRows * depth, [&](Val i) { b.shared_store(xs, i, b.load(x, i)); });
-  each(kColumns * depth, [&](Val i) { b.shared_store(ws, i, b.load(w, i)); });
+  each(kProductRows * depth, [&](Val i) { b.shared_store(xs, i, b.load(x, i)); });
+  each(kProductColumns * depth, [&](Val i) { b.shared_store(ws, i, b.load(w, i)); });
   b.barrier();
   b.matrix_zero(sum);
-  b.for_loop(b.i32(0), b.i32(depth), b.i32(kDepth), [&](Value k) {
+  b.for_loop(b.i32(0), b.i32(depth), b.i32(kProductDepth), [&](Value k) {
     b.matrix_load(left, xs, k, static_cast<uint32_t>(depth));
-    b.matrix_load(right, ws, k * kColumns, kColumns);
+    b.matrix_load(right, ws, k * kProductColumns, kProductColumns);
     b.matrix_mul_add(sum, left, right);
   });
-  b.matrix_store(sum, ys, b.i32(0), kColumns);
+  b.matrix_store(sum, ys, b.i32(0), kProductColumns);
   b.barrier();
-  each(kRows * kColumns, [&](Val i) { b.store(y, i, b.shared_load(ys, i)); });
+  each(kProductRows * kProductColumns, [&](Val i) { b.store(y, i, b.shared_load(ys, i)); });
   auto k = b.finish();
   EXPECT_TRUE(k.ok()) << k.status().message();
   return k.ok() ? std::move(*k) : Kernel{};
@@ -61,14 +61,14 @@ struct Operands {
 
   /// The n-th factors of result i.
   std::pair<float, float> factors(int i, int n) const {
-    const size_t depth = x.size() / kRows, row = static_cast<size_t>(i) / kColumns;
-    const size_t at = static_cast<size_t>(n), column = static_cast<size_t>(i) % kColumns;
-    return {x[row * depth + at], w[at * kColumns + column]};
+    const size_t depth = x.size() / kProductRows, row = static_cast<size_t>(i) / kProductColumns;
+    const size_t at = static_cast<size_t>(n), column = static_cast<size_t>(i) % kProductColumns;
+    return {x[row * depth + at], w[at * kProductColumns + column]};
   }
 };
 
 std::vector<float> products(const Kernel& k, Operands o, NativeError error) {
-  std::vector<float> y(kRows * kColumns);
+  std::vector<float> y(kProductRows * kProductColumns);
   const auto bytes = [](auto& v) { return std::as_writable_bytes(std::span(v)); };
   const auto ran = interpret(k, {{1, 1, 1}, {bytes(o.x), bytes(o.w), bytes(y)}, {}},
                              {.native_error = error, .error_seed = 5});
@@ -83,8 +83,8 @@ std::vector<Operands> hard_operands(int depth) {
   std::uniform_int_distribution<int> exponent(-40, 40);
   const auto make = [&](const char* name, const auto& x_of, const auto& w_of) {
     Operands o{name, {}, {}};
-    for (int i = 0; i < kRows * depth; ++i) o.x.push_back(x_of(i % depth));
-    for (int i = 0; i < kColumns * depth; ++i) o.w.push_back(w_of(i / kColumns));
+    for (int i = 0; i < kProductRows * depth; ++i) o.x.push_back(x_of(i % depth));
+    for (int i = 0; i < kProductColumns * depth; ++i) o.w.push_back(w_of(i / kProductColumns));
     return o;
   };
   const auto any = [&](int) { return normal(rng); };
@@ -168,7 +168,7 @@ TEST(SplitProducts, ErrorsAreThoseOfSingles) {
       for (const NativeError error : {NativeError::None, NativeError::Low, NativeError::High,
                                       NativeError::Mixed, NativeError::Every}) {
         const std::vector<float> y = products(k, o, error);
-        for (int i = 0; i < kRows * kColumns; ++i) {
+        for (int i = 0; i < kProductRows * kProductColumns; ++i) {
           double exact = 0, size = 0, operands = 0;
           for (int n = 0; n < depth; ++n) {
             const auto [left, right] = o.factors(i, n);
@@ -197,7 +197,7 @@ TEST(SplitProducts, AreAsNearAsSinglesInOrder) {
       if (!usual && o.name != "cancelling") continue;
       const std::vector<float> y = products(k, o, NativeError::None);
       double split = 0, single = 0;
-      for (int i = 0; i < kRows * kColumns; ++i) {
+      for (int i = 0; i < kProductRows * kProductColumns; ++i) {
         double exact = 0;
         float in_order = 0;
         for (int n = 0; n < depth; ++n) {
@@ -224,9 +224,10 @@ TEST(SplitProducts, WhatCannotBeSplitIsNotFinite) {
                         -0x1.ffep127F, std::bit_cast<float>(0x7f800001U)}) {
     for (const bool left : {false, true}) {
       for (const float other : {0.0F, 1.0F, -3000.7F, 0x1p-140F, kInfinity}) {
-        Operands o{"", std::vector<float>(kRows * 32, 1), std::vector<float>(kColumns * 32, 1)};
-        (left ? o.x : o.w)[static_cast<size_t>(left ? 5 : 5 * kColumns)] = v;
-        (left ? o.w : o.x)[static_cast<size_t>(left ? 5 * kColumns : 5)] = other;
+        Operands o{"", std::vector<float>(kProductRows * 32, 1),
+                   std::vector<float>(kProductColumns * 32, 1)};
+        (left ? o.x : o.w)[static_cast<size_t>(left ? 5 : 5 * kProductColumns)] = v;
+        (left ? o.w : o.x)[static_cast<size_t>(left ? 5 * kProductColumns : 5)] = other;
         EXPECT_FALSE(std::isfinite(products(k, o, NativeError::None)[0])) << v << " " << other;
       }
     }
@@ -235,7 +236,8 @@ TEST(SplitProducts, WhatCannotBeSplitIsNotFinite) {
 
 TEST(SplitProducts, OperandsAreOfOneType) {
   Kernel k = product(8);
-  EXPECT_EQ(requirements(k).matrix, (MmaConfig{kRows, kColumns, kDepth, kSplitMma}));
+  EXPECT_EQ(requirements(k).matrix,
+            (MmaConfig{kProductRows, kProductColumns, kProductDepth, kSplitMma}));
   EXPECT_NE(print(k).find("matrix left: left f32 16x8"), std::string::npos) << print(k);
   Kernel legal = k;
   ASSERT_TRUE(legalize(legal, {}).ok());

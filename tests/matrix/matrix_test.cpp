@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <string_view>
 
 #include "backends/registry.h"
@@ -195,14 +197,21 @@ output y
         {"x", "w", "b", "r"}, shapes);
 }
 
+/// A layer whose weights are packed: rows, columns and depth.
+std::string packed_layer(int64_t rows, int64_t columns, int64_t depth) {
+  return "graph packed\ninput x: float16[" + std::to_string(rows) + "," + std::to_string(depth) +
+         "]\n" + constant("w", {depth, columns}) + constant("b", {columns}) +
+         "m = MatMul(x, w) @13\na = Add(m, b) @14\ny = Relu(a) @14\noutput y\n";
+}
+
 TEST_F(CooperativeMatrix, StaticSizesAndPackedWeights) {
-  for (const auto& [rows, columns, depth] : std::vector<std::array<int64_t, 3>>{
-           {32, 32, 32}, {33, 12, 20}, {5, 8, 7}, {64, 40, 16}, {7, 33, 3}}) {
-    const std::string text = "graph packed\ninput x: float16[" + std::to_string(rows) + "," +
-                             std::to_string(depth) + "]\n" + constant("w", {depth, columns}) +
-                             constant("b", {columns}) +
-                             "m = MatMul(x, w) @13\na = Add(m, b) @14\ny = Relu(a) @14\noutput y\n";
-    check(text, {"x"}, {{{rows, depth}}});
+  check(packed_layer(33, 12, 20), {"x"}, {{{33, 20}}});
+}
+
+TEST_F(CooperativeMatrix, FullStaticSizesAndPackedWeights) {
+  for (const auto& [rows, columns, depth] :
+       std::vector<std::array<int64_t, 3>>{{32, 32, 32}, {5, 8, 7}, {64, 40, 16}, {7, 33, 3}}) {
+    check(packed_layer(rows, columns, depth), {"x"}, {{{rows, depth}}});
     if (HasFatalFailure()) return;
   }
 }
@@ -282,6 +291,91 @@ TEST(MatrixVariants, OnlyForProductsInHalfPrecisionOrByName) {
   EXPECT_FALSE(has(single, "vulkan-matrix"));
   EXPECT_FALSE(has(single, "vulkan-float16"));
   EXPECT_TRUE(has(single, "vulkan-int64"));
+}
+
+/// Constant integers of 8 bits.
+std::string integers(const std::string& name, const std::string& type, int64_t count) {
+  std::string values;
+  for (int64_t i = 0; i < count; ++i) values += (i > 0 ? ", " : "") + std::to_string(i * i % 113);
+  return "const " + name + ": " + type + "{" + values + "}\n";
+}
+
+/// Kernels convert weights of integers to the type of the other operand, which matrix units
+/// multiply.
+TEST(MatrixVariants, OfWeightsOfIntegers) {
+  const std::string models[] = {
+      "graph nibbles\ninput x: float16[64,128]\n" + integers("w", "uint8[64,4,16]", 64 * 4 * 16) +
+          constant("s", {64 * 4}) +
+          "y = \"com.microsoft\"::MatMulNBits<K=128, N=64, bits=4, block_size=32>(x, w, s) @1\n"
+          "output y\n",
+      "graph bytes\ninput x: float16[64,128]\n" + integers("w", "int8[128,64]", 128 * 64) +
+          constant("s", {64}) +
+          "d = DequantizeLinear<axis=1>(w, s) @19\ny = MatMul(x, d) @13\noutput y\n",
+      "graph both\ninput x: float16[64,128]\ninput t: float16[]\n" +
+          integers("w", "int8[128,64]", 128 * 64) + constant("s", {64}) +
+          integers("z", "int8[]", 1) +
+          "q = QuantizeLinear(x, t, z) @19\nf = DequantizeLinear(q, t, z) @19\n"
+          "d = DequantizeLinear<axis=1>(w, s) @19\ny = MatMul(f, d) @13\noutput y\n",
+      "graph turned\ninput x: float16[64,128]\n" + integers("w", "int8[64,128]", 128 * 64) +
+          constant("s", {64}) +
+          "d = DequantizeLinear<axis=0>(w, s) @19\nc = Transpose<perm=[1, 0]>(d) @13\n"
+          "y = MatMul(x, c) @13\noutput y\n"};
+  for (const std::string& model : models) {
+    size_t products = 0;
+    CompileOptions options;
+    options.on_kernel = [&](const std::string& variant, const std::string&, const std::string& ir,
+                            const std::vector<uint32_t>&, const std::string&) {
+      products += variant == "vulkan-matrix" && ir.find("matrix_mul_add") != std::string::npos;
+    };
+    const auto has = [](const std::vector<std::string>& names, const char* name) {
+      return std::ranges::find(names, std::string(name)) != names.end();
+    };
+    EXPECT_TRUE(has(variants_of(model, options), "vulkan-matrix")) << model.substr(0, 16);
+    EXPECT_EQ(products, 1U) << model.substr(0, 16);
+    const auto bfloats = variants_of(std::regex_replace(model, std::regex("float16"), "bfloat16"));
+    EXPECT_TRUE(has(bfloats, "vulkan-matrix-bf16")) << model.substr(0, 16);
+    EXPECT_FALSE(has(bfloats, "vulkan-matrix")) << model.substr(0, 16);
+    const auto singles = variants_of(std::regex_replace(model, std::regex("float16"), "float32"));
+    EXPECT_FALSE(has(singles, "vulkan-matrix")) << model.substr(0, 16);
+  }
+}
+
+/// The prices of all candidates for 4096 rows of a product by an input or constant of so many
+/// columns.
+std::map<std::string, double> prices(int64_t columns, bool is_constant) {
+  const std::string n = std::to_string(columns);
+  const std::string text =
+      "graph prices\ninput x: float16[4096,64]\n" +
+      (is_constant ? constant("w", {64, columns}) : "input w: float16[64," + n + "]\n") +
+      "y = MatMul(x, w) @13\noutput y\n";
+  CompileOptions options;
+  options.targets = {"vulkan-matrix"};
+  CompileReport report;
+  const auto package = compile(parsed(text), options, &report);
+  EXPECT_TRUE(package.ok()) << package.status().message();
+  std::map<std::string, double> out;
+  for (const ScheduleChoice& choice : report.schedules)
+    for (const lower::ScheduleCandidate& c : choice.site.candidates) out[c.schedule] = c.cost;
+  return out;
+}
+
+/// Rows of 141 elements lie at odd distances, so that no vector of four is loaded at once;
+/// constants are packed.
+TEST(MatrixPrices, ElementsThatAreLoadedOneByOneCostMore) {
+  const auto even = prices(144, false), odd = prices(141, false), packed = prices(141, true);
+  std::set<std::string> dearer;
+  for (const auto& [schedule, price] : odd) {
+    if (!even.contains(schedule)) continue;
+    EXPECT_GE(price, even.at(schedule)) << schedule;
+    if (price > even.at(schedule)) dearer.insert(schedule.substr(0, schedule.find(" tile")));
+  }
+  EXPECT_EQ(dearer, (std::set<std::string>{"cooperative matrix", "register", "shared"}));
+  for (const auto& [schedule, price] : packed) {
+    const std::string name = schedule.substr(0, schedule.find(", packed"));
+    if (even.contains(name)) {
+      EXPECT_EQ(price, even.at(name)) << name;
+    }
+  }
 }
 
 /// Tensors that --precision stores in fp16 are rounded as those of the model are.

@@ -320,6 +320,10 @@ const Refused kRefused[] = {
      "input a: uint8[2,8], s: float32[2,1], i: int64[1]\n"
      "y = \"com.microsoft\"::GatherBlockQuantized<block_size=16>(a, i, s) @1 \"g\"\noutput y",
      "input 'a' must be constant, so that it is unpacked once; make it an initialiser"},
+    {"MinimumOfModel",
+     "input x: uint8[4], s: float32[1], z: uint8[1], m: float32[1]\n"
+     "y = DequantizeLinear(x, s, z, m) @13 \"d\"\noutput y",
+     "node 'd' (DequantizeLinear): has 4 inputs, expected 2 or 3"},
     {"PackedExperts",
      "input x: float32[1,4], r: float32[1,2], s: float32[2,4], a: uint8[2,4,2]\n"
      "y = \"com.microsoft\"::QMoE(x, r, a, s, _, a, s) @1 \"m\"\noutput y",

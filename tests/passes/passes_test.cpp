@@ -2,6 +2,7 @@
 // fp16 and bf16 are autocast in that precision, where constants of 8 elements count as large.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "codegen/passes/autocast.h"
@@ -28,6 +29,20 @@ std::string said_by_autocast(graph::Graph& g, DType precision) {
   return out;
 }
 
+/// Every input behind which an output has rows grows.
+PassOptions growing_in(const graph::Graph& g) {
+  PassOptions options;
+  for (size_t o = 0; o < g.outputs.size(); ++o) {
+    const graph::ValueId v = grown_input(g, g.outputs[o]);
+    if (v == graph::kNone) continue;
+    const Shape &before = g.value(v).shape, &after = g.value(g.outputs[o]).shape;
+    const auto axis = std::ranges::mismatch(before, after).in1 - before.begin();
+    const auto input = std::ranges::find(g.inputs, v) - g.inputs.begin();
+    options.growing.push_back({static_cast<size_t>(input), o, static_cast<int32_t>(axis)});
+  }
+  return options;
+}
+
 std::string run(const test::TextCase& c) {
   auto g = graph::parse(c.source);
   if (!g.ok()) return "parse: " + g.status().message() + "\n";
@@ -41,7 +56,7 @@ std::string run(const test::TextCase& c) {
     }
     const Pass* pass = find(name);
     if (pass == nullptr) return "there is no pass " + name + "\n";
-    if (Status s = passes::run(*pass, **g); !s.ok()) return s.message() + "\n";
+    if (Status s = passes::run(*pass, **g, growing_in(**g)); !s.ok()) return s.message() + "\n";
     core |= name == "decompose";
   }
   if (Status s = graph::verify(**g, core); !s.ok()) return "verify: " + s.message() + "\n";

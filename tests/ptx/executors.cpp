@@ -6,6 +6,8 @@
 
 #include "codegen/compile/compiler.h"
 #include "codegen/emit/cuda/cuda.h"
+#include "codegen/graph/text/text.h"
+#include "codegen/passes/pass.h"
 #include "runtime/session/session.h"
 
 namespace reprise::test {
@@ -40,6 +42,37 @@ Result<std::vector<HostTensor>> on_host(const graph::Graph& g,
     bindings[n].host = &inputs[n];
   }
   return session->run(bindings);
+}
+
+Result<GraphOnHost> GraphOnHost::make(const GraphText& text) {
+  GraphOnHost out;
+  RP_ASSIGN(out.graph.g, graph::parse(text.text));
+  out.graph.symbols = text.symbols;
+  graph::Graph& g = *out.graph.g;
+  out.graph.inputs.reserve(g.inputs.size());
+  for (const graph::ValueId v : g.inputs) {
+    const graph::Value& value = g.value(v);
+    out.graph.inputs.push_back(
+        text.values(value.name, value.dtype, dims_of(value.shape, text.symbols)));
+  }
+  RP_ASSIGN(out.expected, on_host(g, out.graph.inputs));
+  for (const passes::Pass& p : passes::pipeline()) RP_TRY(passes::run(p, g));
+  return out;
+}
+
+std::string Executors::disagreement(const GraphOnHost& host, const Lowering& lowered,
+                                    const Differs& differs) const {
+  const PtxGraph& graph = host.graph;
+  for (const auto& [name, execute] : all_) {
+    KernelRunner runner(*graph.g, graph.symbols, graph.inputs);
+    for (const lower::Lowered& l : lowered) {
+      const Status s = runner.run(l, execute);
+      if (!s.ok()) return name + ": " + s.message();
+    }
+    const std::string wrong = differs(host.expected[0], runner.memory_of(graph.g->outputs[0]));
+    if (!wrong.empty()) return name + ": " + wrong;
+  }
+  return "";
 }
 
 Result<Executors> Executors::load(const std::vector<kernel::Kernel>& kernels,

@@ -143,7 +143,7 @@ bool limit_groups(Lowering& lowered, uint32_t groups) {
   for (lower::Lowered& l : lowered) {
     for (lower::LoweredLaunch& launch : l.launches) {
       if (!launch.kernel.units) continue;
-      launch.grid = {Expr(groups), Expr(1), Expr(1)};
+      launch.grid = {Expr(groups * launch.kernel.cluster), Expr(1), Expr(1)};
       launch.scalars[launch.kernel.units->groups] = Expr(groups);
       found = true;
     }

@@ -35,7 +35,8 @@ Result<std::vector<Lowering>> lower_by_kind(const graph::Graph& g,
 /// same. Returns what went wrong; empty when nothing did.
 std::string differs(const PtxGraph& graph, const Lowering& lowered, const PtxModule& module,
                     double error);
-/// Lets few workgroups compute all units of persistent kernels, and tells whether there are such.
+/// Lets few workgroups (or clusters) compute all units of persistent kernels, and tells whether
+/// there are such.
 bool limit_groups(Lowering& lowered, uint32_t groups);
 /// Lets each kernel begin before the launches before it have ended, as those of packages do.
 void begin_early(Lowering& lowered);

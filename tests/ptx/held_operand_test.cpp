@@ -28,7 +28,6 @@ using kernel::Ty;
 using kernel::Val;
 using kernel::Value;
 
-constexpr CudaArch kHopperPtx{true, 90, true};
 constexpr int kTile = 64, kDepth = 16;  // of a product
 constexpr int kParts = kTile / kDepth;  // left operands that a sum becomes
 

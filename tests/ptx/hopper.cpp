@@ -71,8 +71,9 @@ Status run_hopper(const std::string& body, HopperMemory& m) {
   std::memcpy(params.data(), &HopperMemory::kIn, 8);
   std::memcpy(params.data() + 8, &HopperMemory::kOut, 8);
   std::memcpy(params.data() + 128, m.maps.data(), 256);
-  return ptx::run(program, {"k", {1, 1, 1}, {m.threads, 1, 1}, m.shared, params, buffers},
-                  m.options);
+  ptx::Launch launch{"k", m.grid, {m.threads, 1, 1}, m.shared, params, buffers};
+  launch.cluster = m.cluster;
+  return ptx::run(program, launch, m.options);
 }
 
 std::string wait_for(const std::string& address, const std::string& parity) {

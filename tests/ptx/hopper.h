@@ -11,13 +11,14 @@
 
 namespace reprise::test {
 
-/// What a kernel of one workgroup gets: two buffers, and two maps that a test may make of them.
+/// What a kernel gets: two buffers, and two maps that a test may make of them.
 struct HopperMemory {
   uint32_t threads = 128, shared = 1 << 16;
   std::vector<std::byte> in, out;
   static constexpr uint64_t kIn = uint64_t{1} << 36, kOut = uint64_t{2} << 36;
 
   std::array<TensorMap, 2> maps{};
+  std::array<uint32_t, 3> grid{1, 1, 1}, cluster{1, 1, 1};  // in workgroups
   ptx::Options options;
 };
 

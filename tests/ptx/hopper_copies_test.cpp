@@ -249,7 +249,8 @@ TEST(PtxBoxes, MistakesInLoadsAreFound) {
       {replaced(good, "[%map0, ", "[%in, "), "tensor map"},
       {replaced(good, ".2d.", ".3d."), "coordinates"},
       {replaced(good, "[%r0], [%map0", "[%r0+64], [%map0"), "128 bytes"},
-      {replaced(good, ".tile", ".multicast::cluster"), "multicast::cluster"},
+      {replaced(good, ".tile", ".tile.multicast::cluster"), "',' expected"},
+      {replaced(good, ".tile", ".tile.cta_group::2"), "cta_group::2"},
       {replaced(good, wait, wait + "st.shared.u32 [%r1], 1;\n"), "mbarrier"},
       {replaced(good, "@%p0 bra WAIT;\n", "st.shared.u32 [%r0], 1;\n@%p0 bra WAIT;\n"), ""},
   };

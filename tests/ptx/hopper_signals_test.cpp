@@ -259,19 +259,6 @@ TEST(PtxRoles, BlocksAreStored) {
   }
 }
 
-TEST(PtxRoles, DirectivesOfClustersAreRead) {
-  const auto problem_of_directive = [](const std::string& directive) {
-    const std::string text =
-        replaced(hopper_text(""), ".maxntid 512, 1, 1", ".maxntid 512, 1, 1\n" + directive);
-    return ptx::parse(text).status().message();
-  };
-  EXPECT_EQ(problem_of_directive(".explicitcluster\n.reqnctapercluster 1, 1, 1"), "");
-  EXPECT_EQ(problem_of_directive(".maxclusterrank 8\n.minnctapersm 1\n.maxnreg 168"), "");
-  EXPECT_NE(problem_of_directive(".reqnctapercluster 2, 1, 1").find("cluster of 2"),
-            std::string::npos);
-  EXPECT_NE(problem_of_directive(".another 1"), "");
-}
-
 TEST(PtxRoles, FencesAreRead) {
   EXPECT_EQ(problem_of_warps("fence.proxy.async;\nfence.proxy.async.global;\n"
                              "fence.proxy.async.shared::cluster;\nfence.proxy.alias;\n"
@@ -282,26 +269,10 @@ TEST(PtxRoles, FencesAreRead) {
             "");
 }
 
-TEST(PtxRoles, AClusterIsOneWorkgroup) {
-  std::vector<uint32_t> out;
-  EXPECT_EQ(
-      problem_of_warps(kStoreOwn +
-                           "barrier.cluster.arrive.release.aligned;\n"
-                           "barrier.cluster.wait.acquire.aligned;\n" +
-                           kLoadOther +
-                           "mapa.shared::cluster.u32 %r1, %r0, 0;\nmov.u32 %r2, %cluster_ctarank;\n"
-                           "mov.u32 %r3, %cluster_nctarank;\nmov.u32 %r4, %nclusterid.x;\n"
-                           "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n"
-                           "nanosleep.u32 20;\nsub.u32 %r1, %r1, %r0;\nadd.u32 %r1, %r1, %r2;\n"
-                           "mad.lo.u32 %r1, %r3, 10, %r1;\nmad.lo.u32 %r1, %r4, 100, %r1;\n"
-                           "st.global.u32 [%q4+1024], %r1;\n",
-                       &out),
-      "");
-  EXPECT_EQ(out[0], 32U);
-  EXPECT_EQ(out[256], 110U);
-  EXPECT_NE(problem_of_warps(kStoreOwn + "barrier.cluster.arrive.release.aligned;\n" + kLoadOther),
+TEST(PtxRoles, HintsChangeNothing) {
+  EXPECT_EQ(problem_of_warps("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n"
+                             "nanosleep.u32 20;\n"),
             "");
-  expect_in_warps("mapa.shared::cluster.u32 %r1, %r0, 1;\n", "cluster");
 }
 
 }  // namespace

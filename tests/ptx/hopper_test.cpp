@@ -3,6 +3,7 @@
 // bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <sstream>
 
@@ -16,7 +17,7 @@ namespace reprise::test {
 namespace {
 
 const std::string kSchedule = "team matrix tile";
-constexpr CudaArch kHopper{false, 90, true}, kHopperPtx{true, 90, true};
+constexpr CudaArch kTeams{false, 90, true}, kTeamsPtx{true, 90, true};
 
 HostTensor small_numbers(DType dtype, const std::vector<int64_t>& dims, int64_t seed) {
   HostTensor t(dtype, dims);
@@ -105,7 +106,7 @@ Status lower_tiles(const std::string& text, const std::string& part, PtxGraph& g
       count = found.size();
       return tile < found.size() ? found[tile] : size_t{0};
     };
-    RP_ASSIGN(Lowering one, lower_for_cuda(*graph.g, choose, kHopper));
+    RP_ASSIGN(Lowering one, lower_for_cuda(*graph.g, choose, kTeams));
     if (count == 0) return internal_error("no tile of teams");
     tiles.push_back(std::move(one));
   }
@@ -122,7 +123,7 @@ void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k) {
     if (t % 2 == 0) begin_early(tiles[t]);
   }
   const std::vector<kernel::Kernel> kernels = name_kernels(tiles);
-  auto module = PtxModule::load(kernels, {}, kHopperPtx);
+  auto module = PtxModule::load(kernels, {}, kTeamsPtx);
   ASSERT_TRUE(module.ok()) << module.status().message();
   for (size_t t = 0; t < tiles.size(); ++t) {
     module->options.copies = static_cast<ptx::Completion>(t % 3);
@@ -131,13 +132,56 @@ void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k) {
   }
 }
 
-/// Without any one of the lines that synchronise, the executor reports a mistake. There are at
-/// least so many lines.
-void expect_lines_needed(const Form& f, size_t least) {
+/// A product, and a part of a tile's name.
+struct Product {
+  int64_t m, n, k;
+  std::string tile;
+};
+// More steps than stages, and two tiles for one workgroup.
+const Product kTwoTiles{136, 256, 392, " 128x256"};
+
+using Words = std::vector<std::string_view>;
+/// The lines that synchronise have one of these.
+const Words kSynchronising{
+    "mbarrier.init.",           "mbarrier.arrive.",  "mbarrier.expect_tx.",
+    "cp.async.bulk.tensor.",    "wgmma.fence.",      "wgmma.commit_group.",
+    "wgmma.wait_group.",        "bar.sync",          "cp.async.bulk.commit_group",
+    "cp.async.bulk.wait_group", "fence.proxy.async", "griddepcontrol.wait",
+    "barrier.cluster."};
+
+/// The numbers of lines that are left out together.
+using LeftOut = std::vector<size_t>;
+
+/// Each of the lines with such words, alone. But the last waits of a cluster are one mistake: a
+/// workgroup lasts until all its roles have ended, so it is enough that one of them waits.
+std::vector<LeftOut> left_out_of(const std::vector<std::string>& lines, const Words& words) {
+  std::vector<LeftOut> out;
+  LeftOut ends;
+  bool begun = false;
+  for (size_t n = 0; n < lines.size(); ++n) {
+    const auto has = [&](std::string_view word) {
+      return lines[n].find(word) != std::string::npos;
+    };
+    if (std::ranges::none_of(words, has)) continue;
+    const bool waits = has("barrier.cluster.wait");
+    if (waits && begun) {
+      ends.push_back(n);
+    } else {
+      out.push_back({n});
+    }
+    begun = begun || waits;
+  }
+  if (!ends.empty()) out.push_back(std::move(ends));
+  return out;
+}
+
+/// Without any one of the lines with such words, the executor reports a mistake. There are at least
+/// so many mistakes.
+void expect_lines_needed(const Form& f, size_t least, const Product& p = kTwoTiles,
+                         const Words& words = kSynchronising) {
   PtxGraph graph;
   std::vector<Lowering> tiles;
-  // More steps than stages, and two tiles for one workgroup.
-  const Status lowered = lower_tiles(text_of(f, 136, 256, 392), " 128x256", graph, tiles);
+  const Status lowered = lower_tiles(text_of(f, p.m, p.n, p.k), p.tile, graph, tiles);
   ASSERT_TRUE(lowered.ok()) << lowered.message();
   tiles.resize(1);
   limit_groups(tiles[0], 1);
@@ -148,27 +192,19 @@ void expect_lines_needed(const Form& f, size_t least) {
     std::istringstream in(text);
     for (std::string line; std::getline(in, line);) lines.push_back(line);
   };
-  ASSERT_TRUE(PtxModule::load(kernels, read, kHopperPtx).ok());
-  size_t dropped = 0;
-  for (size_t n = 0; n < lines.size(); ++n) {
-    const auto has = [&](const char* part) { return lines[n].find(part) != std::string::npos; };
-    if (!has("mbarrier.init.") && !has("mbarrier.arrive.") && !has("mbarrier.expect_tx.") &&
-        !has("cp.async.bulk.tensor.") && !has("wgmma.fence.") && !has("wgmma.commit_group.") &&
-        !has("wgmma.wait_group.") && !has("bar.sync") && !has("cp.async.bulk.commit_group") &&
-        !has("cp.async.bulk.wait_group") && !has("fence.proxy.async") &&
-        !has("griddepcontrol.wait"))
-      continue;
+  ASSERT_TRUE(PtxModule::load(kernels, read, kTeamsPtx).ok());
+  const std::vector<LeftOut> mistakes = left_out_of(lines, words);
+  for (const LeftOut& mistake : mistakes) {
     const auto drop = [&](std::string& text) {
       text.clear();
       for (size_t i = 0; i < lines.size(); ++i)
-        if (i != n) text += lines[i] + "\n";
+        if (std::ranges::find(mistake, i) == mistake.end()) text += lines[i] + "\n";
     };
-    const auto module = PtxModule::load(kernels, drop, kHopperPtx);
+    const auto module = PtxModule::load(kernels, drop, kTeamsPtx);
     ASSERT_TRUE(module.ok()) << module.status().message();
-    EXPECT_NE(differs(graph, tiles[0], *module, 0), "") << lines[n];
-    ++dropped;
+    EXPECT_NE(differs(graph, tiles[0], *module, 0), "") << lines[mistake[0]];
   }
-  EXPECT_GE(dropped, least);
+  EXPECT_GE(mistakes.size(), least);
 }
 
 TEST(PtxHopper, FullEachSynchronisingLineIsNeeded) {
@@ -181,6 +217,33 @@ TEST(PtxHopper, FullEachSynchronisingLineOfAConvertingTeamIsNeeded) {
   Form f;
   f.computed = true;
   expect_lines_needed(f, 18);
+}
+
+/// The ring's arrivals at other workgroups follow reads that are over: products that were awaited.
+/// Signals are ready before other workgroups arrive at them, and last until these have.
+TEST(PtxHopper, ASharedRingAwaitsProductsAndWorkgroups) {
+  REPRISE_NEEDS_PTX();
+  expect_lines_needed({}, 4, {200, 256, 328, " 256x256"},
+                      {"wgmma.wait_group.", "barrier.cluster.wait"});
+}
+
+/// Two workgroups share the right operand.
+TEST(PtxHopper, FullEachSynchronisingLineOfASharedRingIsNeeded) {
+  REPRISE_NEEDS_PTX();
+  // The text has 22 such lines or more; two of them, the roles' last waits, are left out together.
+  expect_lines_needed({}, 21, {260, 256, 392, " 256x256"});
+}
+
+/// Two workgroups sum parts of K.
+TEST(PtxHopper, FullEachSynchronisingLineOfAnExchangeIsNeeded) {
+  REPRISE_NEEDS_PTX();
+  expect_lines_needed({}, 22, {70, 64, 1160, " 64x64x64, 8 stages, K split over a cluster of 2"});
+}
+
+/// A depth that up to four workgroups sum together.
+TEST(PtxHopper, PartsOfKInAClusterAreSummed) {
+  REPRISE_NEEDS_PTX();
+  expect_equal({"bfloat16", false, true}, 70, 73, 1032);
 }
 
 TEST(PtxHopper, OperandsThatATeamConverts) {
@@ -263,6 +326,45 @@ TEST(PtxHopper, ProbesComputeFewTiles) {
     ++changed;
   }
   EXPECT_EQ(changed, 2U);
+}
+
+/// Compiles a product by the tile with this part in its name. Its kernel has a probe, of which
+/// `size` workgroups are a cluster.
+void expect_probe_of_clusters(const Product& p, uint32_t size) {
+  auto g = graph::parse(text_of({}, p.m, p.n, p.k));
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  uint32_t cluster = 0;
+  CompileOptions options;
+  options.targets = {"cuda:sm_90a"};
+  options.cuda_ptx = false;
+  options.probes = true;
+  options.choose_schedule = [&](const ScheduleSite& site) {
+    const auto has = [&](const auto& c) { return c.schedule.find(p.tile) != std::string::npos; };
+    const auto found = std::ranges::find_if(site.candidates, has);
+    return found == site.candidates.end() ? size_t{0}
+                                          : static_cast<size_t>(found - site.candidates.begin());
+  };
+  options.on_kernel_ir = [&](const std::string&, const kernel::Kernel& k) { cluster = k.cluster; };
+  const auto package = compile(std::move(*g), options);
+  ASSERT_TRUE(package.ok()) << package.status().message();
+  EXPECT_EQ(cluster, size);
+  const plan::Probe& probe = package->variants[0].probes[0];
+  EXPECT_EQ(probe.skipped, "");
+  EXPECT_FALSE(probe.samples.empty());
+  EXPECT_EQ(probe.grid[0] % size, 0U) << probe.grid[0];
+  EXPECT_GE(probe.grid[0], size);
+}
+
+TEST(PtxHopper, ProbesOfClusters) {
+  REPRISE_NEEDS_PTX();
+  expect_probe_of_clusters({136, 264, 200, "256x256"}, 2);
+  expect_probe_of_clusters({70, 64, 1160, "64x64x64, 8 stages, K split over a cluster of 2"}, 2);
+}
+
+TEST(PtxHopper, FullProbesOfClusters) {
+  REPRISE_NEEDS_PTX();
+  expect_probe_of_clusters({2048, 264, 200, "256x256"}, 2);
+  expect_probe_of_clusters({256, 256, 16384, "K split over a cluster of 4"}, 4);
 }
 
 TEST(PtxHopper, FullEdgesOfTiles) {

@@ -13,6 +13,9 @@
 
 namespace reprise::test {
 
+/// sm_90a.
+inline constexpr CudaArch kHopperPtx{true, 90, true};
+
 class PtxModule {
  public:
   /// Compiles the kernels, whose names must differ. `edit` may change the PTX.

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <random>
 
-#include "codegen/graph/text/text.h"
-#include "codegen/passes/pass.h"
 #include "tests/ptx/executors.h"
 #include "tests/ptx/needs.h"
 
@@ -122,19 +120,12 @@ std::string far_from(const HostTensor& wanted, const std::vector<std::byte>& mem
 /// Whether the attention was offered a tile on matrix units.
 void expect_agreement_of_attention(uint32_t seed, bool& on_matrices) {
   RandomAttention attention(seed);
-  PtxGraph graph;
-  auto parsed = graph::parse(attention.text());
-  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
-  graph.g = std::move(*parsed);
-  graph.symbols = attention.symbols();
-  for (const graph::ValueId v : graph.g->inputs) {
-    const graph::Value& value = graph.g->value(v);
-    graph.inputs.push_back(
-        attention.values(value.name, value.dtype, dims_of(value.shape, graph.symbols)));
-  }
-  const auto expected = on_host(*graph.g, graph.inputs);
-  ASSERT_TRUE(expected.ok()) << expected.status().message();
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *graph.g).ok());
+  const auto host = GraphOnHost::make(
+      {attention.text(), attention.symbols(),
+       [&](const std::string& name, DType type, const std::vector<int64_t>& dims) {
+         return attention.values(name, type, dims);
+       }});
+  ASSERT_TRUE(host.ok()) << host.status().message();
   const Choice choose = [&](const std::vector<lower::ScheduleCandidate>& choices) {
     std::vector<size_t> found;
     for (size_t n = 0; n < choices.size(); ++n)
@@ -145,20 +136,13 @@ void expect_agreement_of_attention(uint32_t seed, bool& on_matrices) {
                : found[static_cast<size_t>(attention.one_of(static_cast<int64_t>(found.size())))];
   };
   std::vector<Lowering> lowered(1);
-  auto one = lower_for_cuda(*graph.g, choose);
+  auto one = lower_for_cuda(*host->graph.g, choose);
   ASSERT_TRUE(one.ok()) << one.status().message();
   lowered[0] = std::move(*one);
   const std::vector<kernel::Kernel> kernels = name_kernels(lowered);
   const auto executors = Executors::load(kernels, static_cast<ptx::Completion>(seed % 3));
   ASSERT_TRUE(executors.ok()) << executors.status().message();
-  for (const auto& [name, execute] : executors->all()) {
-    KernelRunner runner(*graph.g, graph.symbols, graph.inputs);
-    for (const lower::Lowered& l : lowered[0]) {
-      const Status s = runner.run(l, execute);
-      ASSERT_TRUE(s.ok()) << name << ": " << s.message();
-    }
-    EXPECT_EQ(far_from((*expected)[0], runner.memory_of(graph.g->outputs[0])), "") << name;
-  }
+  EXPECT_EQ(executors->disagreement(*host, lowered[0], far_from), "");
 }
 
 /// Of so many seeds; stops at the first that fails.

@@ -13,6 +13,7 @@ FOLDERS = ("python/reprise", "tests/python", "tests/api", "docs/api")
 SOURCES = [str(p) for folder in FOLDERS for p in sorted(Path(folder).glob("*.py"))]
 # Programs, some of which need torch, are formatted alike.
 FORMATTED = [*SOURCES, "apps/python", "tools/wheel"]
+CHECKED = [*FORMATTED, "bench", "tests"]
 
 
 def run(*command: str) -> bool:
@@ -42,7 +43,7 @@ def main() -> int:
     checks = [
         stub_is_current(),
         run("mypy", "--config-file", "pyproject.toml", "--no-incremental", *SOURCES),
-        run("ruff", "check", "--no-cache", *FORMATTED),
+        run("ruff", "check", "--no-cache", *CHECKED),
         run("ruff", "format", "--no-cache", "--check", *FORMATTED),
     ]
     return 0 if all(checks) else 1

@@ -150,6 +150,22 @@ class OnEachDevice(unittest.TestCase):
             if device != "host":
                 self.assertEqual(len(times.kernel_us), len(session.kernels))
 
+    def test_chooses_plans_by_sizes(self) -> None:
+        package = reprise.compile(support.pointwise(), plans=("batch=1", "batch=2..16"))
+        for device in DEVICES:
+            session = reprise.Session(package, device, timestamps=True)
+            for batch, plan in ((1, 1), (7, 2), (40, 0), (1, 1)):
+                x = np.full((batch, 4), 3, np.float32)
+                (y,), times = session.run_timed([x])
+                np.testing.assert_array_equal(y, np.full((batch, 4), 12, np.float32))
+                if device == "host":
+                    continue
+                self.assertEqual(times.plan, plan)
+                kernels = session.kernels_of(times.plan)
+                self.assertEqual(len(times.kernel_us), len(kernels))
+        with self.assertRaises(reprise.UsageError):
+            reprise.compile(support.pointwise(), plans=("rows=1",))
+
 
 class Facts(unittest.TestCase):
     def test_of_inputs_with_values(self) -> None:

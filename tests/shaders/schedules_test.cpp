@@ -284,6 +284,49 @@ TEST(Schedules, TilesOfTeamsPersist) {
   EXPECT_LT(twice->cost, 2 * whole->cost) << "the first loads of a second tile are hidden";
 }
 
+/// The tiles of teams for a product of m x k and k x n, the cheapest first.
+std::vector<Tile> team_tiles_of(double m, double n, double k) {
+  GemmSize size = copied(size_of(m, n, k));
+  size.viewed = kernel::Ty::F16;
+  std::vector<Tile> all = candidates(size, hopper());
+  std::erase_if(all, [](const Tile& t) { return !t.describe().starts_with("team matrix tile"); });
+  return all;
+}
+
+/// Clusters share operands of large products, and sum parts of K in those with few tiles. Both can
+/// be chosen; the first choice they are only with a gain that is worth the risk.
+TEST(Schedules, ClustersOfTeams) {
+  for (const double m : {4096, 8192, 16384}) {
+    const std::vector<Tile> large = team_tiles_of(m, m, 4096);
+    ASSERT_FALSE(large.empty());
+    EXPECT_EQ(large[0].cluster(), 1) << large[0].describe();
+    const auto shared =
+        std::ranges::find_if(large, [](const Tile& t) { return t.cluster_rows == 2; });
+    ASSERT_NE(shared, large.end());
+    EXPECT_EQ(shared->groups, 66);
+    EXPECT_EQ(shared->describe(),
+              "team matrix tile 256x256x64, 4 stages, rows over a cluster of 2");
+    EXPECT_LT(shared->cost, 1.1 * large[0].cost);
+  }
+  EXPECT_EQ(team_tiles_of(256, 256, 16384)[0].cluster_parts, 4);
+  EXPECT_EQ(team_tiles_of(64, 64, 64)[0].cluster(), 1);
+  for (const double m : {64, 1000, 8192}) {
+    for (const double k : {64, 640, 8192}) {
+      GemmSize size = copied(size_of(m, 1024, k));
+      size.viewed = kernel::Ty::F16;
+      for (const Tile& t : candidates(size, hopper())) {
+        EXPECT_TRUE(t.cluster_rows == 1 || t.cluster_parts == 1) << t.describe();
+        EXPECT_TRUE(t.cluster() == 1 || (t.splits == 1 && t.groups * t.cluster() == 132))
+            << t.describe();
+        EXPECT_TRUE(t.cluster_rows == 1 || t.rows / t.cluster_rows < m) << t.describe();
+      }
+      size.viewed.reset();
+      size.converted = GemmSize::Converted{true, false, false};
+      for (const Tile& t : candidates(size, hopper())) EXPECT_EQ(t.cluster(), 1) << t.describe();
+    }
+  }
+}
+
 /// Every price states its device, or that it is an estimate, and a day.
 TEST(DeviceCosts, SayWhereTheyWereMeasured) {
   const std::regex form(R"((estimate|llvmpipe of Mesa [0-9.]+).*; 20[0-9]{2}-[0-9]{2}-[0-9]{2})");

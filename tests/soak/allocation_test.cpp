@@ -33,6 +33,44 @@ TEST_P(Allocation, ASteadyRunTakesNothingFromTheHeap) {
   for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], x[i] + static_cast<float>(app.launches));
 }
 
+/// What runs of two sizes, one after the other, take from the heap once both have run.
+std::vector<uint64_t> taken_by_two_sizes(App& app) {
+  std::vector<uint64_t> out;
+  reprise_error error{};
+  const auto session = app.make_session(nullptr, &error);
+  EXPECT_TRUE(session) << error.message;
+  const std::vector<float> few = ramp(90), many = ramp(1000);
+  for (int run = 0; session && run < 12; ++run) {
+    const std::vector<float>& x = run % 4 < 2 ? few : many;
+    std::vector<float> y(x.size());
+    reprise_status status = REPRISE_INTERNAL;
+    uint64_t taken = 0;
+    {
+      const CountAllocations counting;
+      status = run_once(session.get(), x, y, &error, kResult);
+      taken = counting.count();
+    }
+    EXPECT_EQ(status, REPRISE_OK) << error.message;
+    if (run > 3) out.push_back(taken);
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], x[i] + static_cast<float>(app.launches));
+  }
+  reprise_session_info info = REPRISE_SESSION_INFO_INIT;
+  EXPECT_EQ(reprise_session_get_info(session.get(), &info, &error), REPRISE_OK);
+  out.push_back(info.plan_count);
+  return out;
+}
+
+TEST_P(Allocation, TheChoiceOfAPlanTakesNothingFromTheHeap) {
+  App app(GetParam(), 3, 0, kResult);
+  std::vector<uint64_t> one = taken_by_two_sizes(app);
+  app.add_plan();
+  const std::vector<uint64_t> two = taken_by_two_sizes(app);
+  EXPECT_EQ(one.back(), 0U);
+  EXPECT_EQ(two.back(), 1U);
+  for (size_t run = 0; run + 1 < one.size(); ++run) EXPECT_LE(two[run], one[run]) << run;
+  for (size_t run = 1; run + 1 < one.size(); run += 2) EXPECT_EQ(two[run], 0U) << run;
+}
+
 void bound_run_takes_nothing(const std::string& device, size_t launches) {
   App app(device, launches, 0, kResult);
   reprise_error error{};
@@ -85,8 +123,7 @@ TEST_P(Allocation, ABoundRunTakesNothingFromTheHeap) {
 }
 
 // Allocations of a first run, and of one with another size, fail from some number on.
-TEST_P(Allocation, WithoutMemoryEveryCallIsAnErrorAndNothingIsLost) {
-  App app(GetParam());
+void expect_nothing_lost(App& app) {
   reprise_error error{};
   const std::vector<float> small = ramp(100), large = ramp(2000);
   for (uint64_t at = 1;; at += 1 + at / 8) {
@@ -112,6 +149,18 @@ TEST_P(Allocation, WithoutMemoryEveryCallIsAnErrorAndNothingIsLost) {
     if (!failed) break;
     ASSERT_LT(at, 10'000U);
   }
+}
+
+TEST_P(Allocation, WithoutMemoryEveryCallIsAnErrorAndNothingIsLost) {
+  App app(GetParam());
+  expect_nothing_lost(app);
+}
+
+// The first run of each plan prepares it.
+TEST_P(Allocation, WithoutMemoryNoPlanIsLost) {
+  App app(GetParam());
+  app.add_plan();
+  expect_nothing_lost(app);
 }
 
 // The same for a run object, whose calls after a failure are errors, too, or succeed.

@@ -26,6 +26,19 @@ App::App(const std::string& id, size_t n_launches, int64_t n, const char* result
   device.reset(opened);
 }
 
+void App::add_plan() {
+  const auto before = capi::find_handle(package.get());
+  ASSERT_TRUE(before.ok());
+  auto p = std::make_shared<package::Package>(*(*before)->package);
+  for (package::Variant& v : p->variants) {
+    package::SizedPlan plan;
+    static_cast<package::CompiledPlan&>(plan) = v;
+    plan.sizes = {{0, 1, 100}};
+    v.plans.push_back(std::move(plan));
+  }
+  package.reset(capi::make_handle(std::make_shared<reprise_package>(std::move(p))));
+}
+
 Owned<reprise_session> App::make_session(const reprise_session_options* options,
                                          reprise_error* error) {
   reprise_session* session = nullptr;

@@ -24,6 +24,8 @@ using Owned = std::unique_ptr<T, HandleFreer<T>>;
 /// What an application holds: y = x + launches.
 struct App {
   explicit App(const std::string& id, size_t launches = 3, int64_t n = 0, const char* result = "y");
+  /// From now on, its sessions have another plan for up to 100 elements. Only if `n` is 0.
+  void add_plan();
   /// Null and the error of a failure.
   Owned<reprise_session> make_session(const reprise_session_options* options, reprise_error* error);
   size_t launches;

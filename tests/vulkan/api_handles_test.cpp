@@ -54,6 +54,9 @@ class SlowSession final : public Session {
     return std::vector<HostTensor>{};
   }
   Status write_states(std::span<const size_t>, std::span<const HostTensor>) override { return {}; }
+  Result<std::vector<StateRows>> change_rows(std::span<const size_t>, RowChange, int64_t) override {
+    return std::vector<StateRows>();
+  }
 
  private:
   Gate& gate_;

@@ -19,11 +19,9 @@ using kernel::Op;
 
 namespace {
 
-constexpr uint32_t kWarp = 32;
 // The operations that the prelude supports.
 constexpr MmaConfig kOperations[] = {
     {16, 16, 16, kHalfMma}, {16, 16, 16, kBfloatMma}, {16, 16, 8, kSplitMma}};
-constexpr uint32_t kRegisters = 65536;  // of a multiprocessor
 
 std::string pointer_type(const kernel::BufferParam& b) {
   const std::string element = cuda_type({b.storage, 1});
@@ -35,6 +33,18 @@ std::string copy_of(const std::string& type, const std::string& name, const std:
   return type + " " + name + " = " + from + "." + name + ";";
 }
 
+const char* barrier(kernel::BarrierScope scope) {
+  switch (scope) {
+    case kernel::BarrierScope::Workgroup:
+      return "__syncthreads();";
+    case kernel::BarrierScope::Team:
+      return "rp_team_barrier();";
+    case kernel::BarrierScope::Cluster:
+      return "rp_cluster_barrier();";
+  }
+  return "";
+}
+
 }  // namespace
 
 Result<std::string> CudaEmitter::run() {
@@ -44,11 +54,14 @@ Result<std::string> CudaEmitter::run() {
   const size_t function = out_.size();
   // Roles divide the registers of a multiprocessor, which are then those of one workgroup.
   const std::string bounds = std::to_string(threads) + (k_.roles.empty() ? "" : ", 1");
-  out_ += "extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + entry_ +
+  const std::string cluster =
+      k_.cluster == 1 ? "" : "__cluster_dims__(" + std::to_string(k_.cluster) + ", 1, 1) ";
+  out_ += "extern \"C\" __global__ void __launch_bounds__(" + bounds + ") " + cluster + entry_ +
           "(const __grid_constant__ " + entry_ + "_block block) {\n";
   if (kernel::requirements(k_).early) line("rp_let_next_begin();");
   declarations();
   begin_signals();
+  find_fenced_signals();
   overlaps_ = std::ranges::any_of(
       k_.insts, [](const Inst& i) { return i.op == Op::MatrixAwait && i.imm != 0; });
   RP_TRY(block(0));
@@ -195,53 +208,6 @@ void CudaEmitter::shared_arrays(const std::set<uint64_t>& used) {
   for (const uint64_t n : used) declare(n);
 }
 
-/// Declares the signals, and lets one invocation begin their first phases.
-void CudaEmitter::begin_signals() {
-  if (k_.signals.empty()) return;
-  std::string begin;
-  const bool dynamic = dynamic_shared_bytes(kernel::requirements(k_).shared_bytes) != 0;
-  const kernel::SharedLayout layout = kernel::shared_layout(k_);
-  for (size_t n = 0; n < k_.signals.size(); ++n) {
-    const kernel::Signal& s = k_.signals[n];
-    const std::string name = cuda_name('g', n, s.name);
-    if (dynamic) {
-      line("rp_signal* const " + name + " = (rp_signal*)(rp_shared + " +
-           std::to_string(layout.signals[n]) + ");");
-    } else {
-      line("__shared__ rp_signal " + name + "[" + std::to_string(s.count) + "];");
-    }
-    begin += "rp_begin_signals(" + name + ", " + std::to_string(s.count) + "u, " +
-             std::to_string(s.arrivals) + "u); ";
-  }
-  line("if (threadIdx.x == 0u) { " + begin + "rp_publish_signals(); }");
-  line("__syncthreads();");
-}
-
-/// Each role takes its share of the registers and runs its block.
-Status CudaEmitter::roles(const Inst& i) {
-  const uint32_t all = k_.workgroup[0];
-  const uint32_t given = kRegisters / all / 8 * 8;
-  uint32_t first = 0;
-  for (size_t r = 0; r < k_.roles.size(); ++r) {
-    const kernel::Role& role = k_.roles[r];
-    const uint32_t end = first + role.teams * kernel::kTeamSubgroups * kWarp;
-    const uint32_t running = first + role.subgroups * kWarp;
-    line((r == 0 ? "if (threadIdx.x < " : "else if (threadIdx.x < ") + std::to_string(end) +
-         "u) {");
-    ++depth_;
-    if (role.registers != 0)
-      line(std::string(role.registers > given ? "rp_more_registers<" : "rp_fewer_registers<") +
-           std::to_string(role.registers) + ">();");
-    if (running != end) line("if (threadIdx.x < " + std::to_string(running) + "u) {");
-    RP_TRY(block(i.blocks[r]));
-    if (running != end) line("}");
-    --depth_;
-    line("}");
-    first = end;
-  }
-  return {};
-}
-
 /// Of all products of teams, and left operands that these hold.
 void CudaEmitter::hold_matrices() {
   std::set<size_t> all;
@@ -260,50 +226,6 @@ void CudaEmitter::hold_matrices() {
 void CudaEmitter::hold(size_t matrix) {
   if (overlaps_ && k_.matrices[matrix].scope == MmaScope::Team && held_.insert(matrix).second)
     line("rp_hold(" + matrix_name(matrix) + ");");
-}
-
-std::string CudaEmitter::signal(size_t n, const Inst& i, size_t index_arg) const {
-  return cuda_name('g', n, k_.signals[n].name) + " + " + arg(i, index_arg);
-}
-
-/// The arguments that name a box: the place in shared memory and the tensor.
-std::string CudaEmitter::box(const Inst& i) const {
-  const auto a = kernel::BoxAccess::of(i.imm);
-  return shared_name(a.shared) + " + " + arg(i, 0) + ", &block." +
-         cuda_name('t', a.view, k_.views[a.view].name);
-}
-
-std::string CudaEmitter::coordinates(const Inst& i, size_t n) const {
-  const size_t rank = k_.views[kernel::BoxAccess::of(i.imm).view].tensor.rank();
-  std::string out;
-  for (size_t d = 0; d < rank; ++d) out += ", " + arg_lane(i, n, static_cast<int>(d));
-  return out;
-}
-
-void CudaEmitter::box_copy(const Inst& i) {
-  const auto a = kernel::BoxAccess::of(i.imm);
-  line("rp_box_copy(" + box(i) + ", " + signal(a.signal, i, 1) + ", " +
-       std::to_string(k_.views[a.view].tensor.box_bytes()) + "u" + coordinates(i, 2) + ");");
-}
-
-void CudaEmitter::team_product(const Inst& i) {
-  const auto p = kernel::TeamOperands::of(i.imm);
-  const TeamProduct product{k_.matrices[p.sum].columns,
-                            p.count,
-                            k_.shared[p.right.shared].type,
-                            p.left.along_k,
-                            p.right.along_k,
-                            p.held};
-  const std::string name = entry_ + "_" + product.name();
-  if (products_.insert(name).second) before_ += product.function(name);
-  std::string call = name + "(";
-  for (size_t n = 0; n < p.count; ++n) call += matrix_name(p.sum + n) + ", ";
-  const auto operand = [&](const kernel::TeamOperand& o, size_t n) {
-    return "rp_operand(" + shared_name(o.shared) + " + " + arg(i, n) + ", " +
-           std::to_string(o.group) + "u)";
-  };
-  line(call + (p.held ? matrix_name(p.left.shared) : operand(p.left, 0)) + ", " +
-       operand(p.right, i.args.size() - 1) + ");");
 }
 
 /// Declares local copies of the pointers to these buffers, which are members of `from`.
@@ -377,8 +299,7 @@ Status CudaEmitter::inst(int32_t index) {
       line("rp_copy_wait<" + std::to_string(i.imm) + ">();");
       return {};
     case Op::Barrier:
-      line(i.imm == static_cast<uint64_t>(kernel::BarrierScope::Team) ? "rp_team_barrier();"
-                                                                      : "__syncthreads();");
+      line(barrier(static_cast<kernel::BarrierScope>(i.imm)));
       return {};
     case Op::MatrixZero:
     case Op::MatrixLoad:
@@ -404,40 +325,6 @@ Status CudaEmitter::inst(int32_t index) {
       return for_(index);
     default:
       return inst_of_role(i);
-  }
-}
-
-Status CudaEmitter::inst_of_role(const Inst& i) {
-  switch (i.op) {
-    case Op::Roles:
-      return roles(i);
-    case Op::BoxCopy:
-      box_copy(i);
-      return {};
-    case Op::BoxStore:
-      line("rp_box_store(" + box(i) + coordinates(i, 1) + ");");
-      return {};
-    case Op::BoxDrain:
-      line("rp_box_drain<" + std::to_string(i.imm) + ">();");
-      return {};
-    case Op::Arrive:
-      line("rp_arrive(" + signal(i.imm, i, 0) + ");");
-      return {};
-    case Op::Await:
-      line("rp_await(" + signal(i.imm, i, 0) + ", (unsigned)" + arg(i, 1) + ");");
-      return {};
-    case Op::TeamMulAdd:
-      team_product(i);
-      return {};
-    case Op::MatrixCommit:
-      line("rp_team_commit();");
-      return {};
-    case Op::MatrixAwait:
-      line("rp_team_await<" + std::to_string(i.imm) + ">();");
-      if (i.imm == 0) hold_matrices();
-      return {};
-    default:
-      return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
   }
 }
 
@@ -485,6 +372,7 @@ Status CudaEmitter::value(int32_t index) {
       define(index, local(i, 0));
       return {};
     case Op::SharedLoad:
+      if (kernel::is_remote(i)) return remote_load(index);
       load(index, shared_name(i.imm), k_.shared[i.imm].type);
       return {};
     case Op::MatrixGet:
@@ -638,8 +526,8 @@ std::string CudaEmitter::address(const Inst& i) const {
   const std::string at =
       (shared ? shared_name(i.imm) : cuda_name('b', i.imm, k_.buffers[i.imm].name)) + " + " +
       arg(i, 0);
-  const bool swizzled = shared && k_.shared[i.imm].swizzle != kernel::Swizzle::None;
-  return swizzled ? "rp_swizzled(" + at + ")" : at;
+  const uint32_t span = shared ? span_of(k_.shared[i.imm].swizzle) : 0;
+  return span == 0 ? at : "rp_swizzled<" + std::to_string(span - 16) + "u>(" + at + ")";
 }
 
 /// Declares the value of instruction `index`, which loads elements of an array.
@@ -688,7 +576,7 @@ void CudaEmitter::store(const Inst& i, const std::string& name, Ty storage,
   parts.reserve(from.lanes);
   for (int n = 0; n < from.lanes; ++n) parts.push_back(narrow(arg_lane(i, 1, n), storage));
   const bool same = storage == from.ty;
-  line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
+  line("*(" + vector + "*)(" + address(i) +
        ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
 }
 

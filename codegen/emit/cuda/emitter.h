@@ -1,4 +1,4 @@
-// The CUDA emitter, for one kernel. Split into cuda.cpp (structure) and expressions.cpp.
+// The CUDA emitter, for one kernel. Split into cuda.cpp (structure), roles.cpp and expressions.cpp.
 #pragma once
 
 #include <set>
@@ -11,6 +11,8 @@
 #include "runtime/base/cuda_entry.h"
 
 namespace reprise::emit {
+
+inline constexpr uint32_t kWarp = 32;
 
 class CudaEmitter {
  public:
@@ -53,6 +55,9 @@ class CudaEmitter {
   std::string held_element(const Inst& i) const;
   Status roles(const Inst& i);
   void box_copy(const Inst& i);
+  void find_fenced_signals();
+  void arrive(const Inst& i);
+  Status remote_load(int32_t index);
   std::string box(const Inst& i) const;
   std::string coordinates(const Inst& i, size_t n) const;
   void team_product(const Inst& i);
@@ -88,6 +93,7 @@ class CudaEmitter {
   std::string before_;                  // functions that precede the kernel's
   std::set<std::string> products_;      // names of those that multiply matrices of teams
   bool multiplying_ = false;            // the last statement of the block multiplied such
+  std::set<uint64_t> fenced_;           // signals that order accesses between workgroups
   bool overlaps_ = false;               // some products may be unfinished after a wait
   std::set<size_t> held_;               // matrices of teams that the compiler keeps in place
   std::string active_ = "0xffffffffu";  // mask of the warp's lanes that execute the current block

@@ -312,6 +312,8 @@ std::string CudaEmitter::builtin(const Inst& i) const {
       return "(" + local_index() + ") >> 5";
     case Builtin::TeamIndex:
       return "(" + local_index() + ") >> 7";
+    case Builtin::ClusterRank:
+      return "rp_cluster_rank()";
   }
   return "";
 }

@@ -50,6 +50,55 @@ RP_FN void rp_await(rp_signal* s, unsigned parity) {
                  : "=r"(passed) : "r"(at), "r"(parity) : "memory");
   } while (passed == 0u);
 }
+// What belongs to another workgroup of the cluster. Signals that order only boxes and products, which
+// are over before a subgroup arrives, need no fence of the cluster, which would wait for all memory.
+RP_FN unsigned rp_cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+RP_FN unsigned rp_address_at(const void* p, unsigned rank) {
+  unsigned at;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(rp_shared_address(p)), "r"(rank));
+  return at;
+}
+RP_FN void rp_cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// Of roles, some of whose warps may have ended.
+RP_FN void rp_arrive_at(rp_signal* s, unsigned rank) {
+  __syncwarp();
+  if ((threadIdx.x & 31u) == 0u)
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(rp_address_at(s, rank)) : "memory");
+}
+RP_FN void rp_arrive_fenced(rp_signal* s, unsigned rank) {
+  __syncwarp();
+  if ((threadIdx.x & 31u) == 0u)
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" :: "r"(rp_address_at(s, rank)) : "memory");
+}
+RP_FN void rp_await_fenced(rp_signal* s, unsigned parity) {
+  const unsigned at = rp_shared_address(s);
+  unsigned passed;
+  do {
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(passed) : "r"(at), "r"(parity) : "memory");
+  } while (passed == 0u);
+}
+RP_FN void rp_load_at(unsigned& v, unsigned at) {
+  asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+}
+RP_FN void rp_load_at(rp_u32x2& v, unsigned at) {
+  asm volatile("ld.shared::cluster.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(at) : "memory");
+}
+RP_FN void rp_load_at(rp_u32x4& v, unsigned at) {
+  asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at) : "memory");
+}
+template <typename T> RP_FN T rp_load_of(const void* p, unsigned rank) {
+  T v;
+  rp_load_at(v, rp_address_at(p, rank));
+  return v;
+}
 // The signal counts the bytes of a box before they can land.
 RP_FN bool rp_begin_box(rp_signal* s, unsigned bytes) {
   if ((threadIdx.x & 31u) != 0u) return false;
@@ -70,6 +119,35 @@ RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigne
 }
 RP_FN void rp_box_copy(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, int x, int y, int z, int w) {
   if (rp_begin_box(s, bytes)) asm volatile(RP_BOX_COPY("4d", "%3, %4, %5, %6"), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+// The same to several workgroups of the cluster: the box lands at the same place of each, and counts
+// at the signal there.
+RP_FN bool rp_begin_boxes(rp_signal* s, unsigned bytes, unsigned ranks) {
+  if ((threadIdx.x & 31u) != 0u) return false;
+#pragma unroll
+  for (unsigned rank = 0; rank < 8u; ++rank)
+    if ((ranks >> rank & 1u) != 0u)
+      asm volatile("mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [%0], %1;"
+                   :: "r"(rp_address_at(s, rank)), "r"(bytes) : "memory");
+  return true;
+}
+#define RP_BOX_SPREAD(rank, places) \
+  "cp.async.bulk.tensor." rank ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster " \
+  "[%0], [%1, {" places "}], [%2], %3;" \
+  :: "r"(rp_shared_address(to)), "l"(map), "r"(rp_shared_address(s)), "h"((unsigned short)ranks)
+RP_FN void rp_box_spread(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, unsigned ranks, int x) {
+  if (rp_begin_boxes(s, bytes, ranks)) asm volatile(RP_BOX_SPREAD("1d", "%4"), "r"(x) : "memory");
+}
+RP_FN void rp_box_spread(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, unsigned ranks, int x, int y) {
+  if (rp_begin_boxes(s, bytes, ranks)) asm volatile(RP_BOX_SPREAD("2d", "%4, %5"), "r"(x), "r"(y) : "memory");
+}
+RP_FN void rp_box_spread(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, unsigned ranks, int x, int y, int z) {
+  if (rp_begin_boxes(s, bytes, ranks))
+    asm volatile(RP_BOX_SPREAD("3d", "%4, %5, %6"), "r"(x), "r"(y), "r"(z) : "memory");
+}
+RP_FN void rp_box_spread(void* to, const rp_tensor_map* map, rp_signal* s, unsigned bytes, unsigned ranks, int x, int y, int z, int w) {
+  if (rp_begin_boxes(s, bytes, ranks))
+    asm volatile(RP_BOX_SPREAD("4d", "%4, %5, %6, %7"), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
 // One lane begins the stores of a subgroup, each in a group of its own, and waits for them.
 #define RP_BOX_STORE(rank, places) \
@@ -93,10 +171,10 @@ template <int unfinished> RP_FN void rp_box_drain() {
 }
 // Before a barrier: what an invocation stored becomes visible to copies and products.
 RP_FN void rp_async_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Where a swizzle of 128 bytes puts 16 bytes.
-template <class T> RP_FN T* rp_swizzled(T* at) {
+// Where a swizzle puts 16 bytes: `parts` are the bits of the address that it changes.
+template <unsigned parts, class T> RP_FN T* rp_swizzled(T* at) {
   const unsigned a = rp_shared_address(at);
-  return (T*)((char*)at + (int)((a ^ (a >> 3 & 0x70u)) - a));
+  return (T*)((char*)at + (int)((a ^ (a >> 3 & parts)) - a));
 }
 template <int registers> RP_FN void rp_more_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(registers));

@@ -250,7 +250,8 @@ Id SpirvEmitter::builtin(const Inst& i) {
         return {spv::BuiltInSubgroupSize, false, true};
       case Builtin::SubgroupIndex:
         return {spv::BuiltInSubgroupId, false, true};
-      case Builtin::TeamIndex:  // no device has teams
+      case Builtin::TeamIndex:  // no device has teams or clusters
+      case Builtin::ClusterRank:
         break;
     }
     return {spv::BuiltInMax, false, false};

@@ -20,6 +20,7 @@ Builder Builder::like(const Kernel& k) {
   Builder b(k.name);
   b.k_.items = k.items;
   b.k_.workgroup = k.workgroup;
+  b.k_.cluster = k.cluster;
   b.k_.buffers = k.buffers;
   b.k_.scalars = k.scalars;
   b.k_.locals = k.locals;
@@ -42,6 +43,10 @@ Builder Builder::like(const Kernel& k) {
 
 void Builder::set_workgroup(uint32_t x, uint32_t y, uint32_t z) {
   k_.workgroup = {x, y, z};
+}
+
+void Builder::set_cluster(uint32_t workgroups) {
+  k_.cluster = workgroups;
 }
 
 int Builder::buffer(std::string name, Ty storage, Access access, uint32_t align) {

@@ -50,11 +50,11 @@ Value operator<(const Value& a, int64_t b);
 Value min(const Value& a, int64_t b);
 Value operator-(int64_t a, const Value& b);
 
-/// The operands of Builder::box_copy(), and without a signal of box_store(), as the builder numbers
-/// them.
-inline BoxAccess box_access(int view, int shared, int signal = 0) {
-  return {static_cast<uint16_t>(view), static_cast<uint16_t>(shared),
-          static_cast<uint16_t>(signal)};
+/// The operands of Builder::box_copy(), and without a signal and ranks of box_store(), as the
+/// builder numbers them.
+inline BoxAccess box_access(int view, int shared, int signal = 0, uint32_t ranks = 0) {
+  return {static_cast<uint16_t>(view), static_cast<uint16_t>(shared), static_cast<uint16_t>(signal),
+          static_cast<uint16_t>(ranks)};
 }
 
 class Builder {
@@ -65,6 +65,8 @@ class Builder {
 
   // Interface.
   void set_workgroup(uint32_t x, uint32_t y = 1, uint32_t z = 1);
+  /// So many workgroups reach each other's shared memory (Kernel::cluster).
+  void set_cluster(uint32_t workgroups);
   int buffer(std::string name, Ty storage, Access access, uint32_t align = 16);
   int scalar(std::string name, Ty type = Ty::I32);
   int local(std::string name, Type type, uint32_t count = 1);
@@ -139,7 +141,8 @@ class Builder {
   void store_bits(int buffer, Val index, Val value, Val mask);
   Value local_load(int local, Val index = {});
   void local_store(int local, Val value, Val index = {});
-  Value shared_load(int shared, Val index, int lanes = 1);
+  /// `rank`: of the workgroup of the cluster whose array it is; none: this workgroup.
+  Value shared_load(int shared, Val index, int lanes = 1, Val rank = {});
   void shared_store(int shared, Val index, Val value);
   /// Begins to copy `lanes` elements from buffer[from] to shared[to]; both indices are multiples of
   /// `lanes`. Elements from `count` (I32) on become 0 and are not read.
@@ -157,7 +160,8 @@ class Builder {
   void box_store(BoxAccess names, Val coordinates, Val from, uint32_t align);
   /// Waits until all but at most so many of the subgroup's stores of boxes have read shared memory.
   void box_drain(uint32_t unfinished);
-  void arrive(int signal, Val at);
+  /// `rank`: of the workgroup of the cluster whose signal it is; none: this workgroup.
+  void arrive(int signal, Val at, Val rank = {});
   void await(int signal, Val at, Val parity);
   void matrix_zero(int matrix);
   /// These transfer a matrix from or to a shared array. Element (r, c) is at index + r * stride + c

@@ -82,15 +82,18 @@ void Builder::local_store(int local, Val value, Val index) {
   emit(inst);
 }
 
-Value Builder::shared_load(int shared, Val index, int lanes) {
+Value Builder::shared_load(int shared, Val index, int lanes, Val rank) {
   if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
     fail("shared_load", "no shared array " + std::to_string(shared));
     return {};
   }
   if (!integer_index(index, "shared_load")) return {};
+  if (rank && !integer_index(rank, "shared_load")) return {};
   const Type t{compute_type(k_.shared[static_cast<size_t>(shared)].type),
                static_cast<uint8_t>(lanes)};
-  return bound(emit({Op::SharedLoad, t, static_cast<uint64_t>(shared), {index}, {}, 1}));
+  Inst inst{Op::SharedLoad, t, static_cast<uint64_t>(shared), {index}, {}, 1};
+  if (rank) inst.args.push_back(rank);
+  return bound(emit(inst));
 }
 
 void Builder::shared_store(int shared, Val index, Val value) {
@@ -163,9 +166,12 @@ void Builder::box_drain(uint32_t unfinished) {
   emit({Op::BoxDrain, {}, unfinished, {}, {}, 1});
 }
 
-void Builder::arrive(int signal, Val at) {
+void Builder::arrive(int signal, Val at, Val rank) {
   if (!check_signal(signal, at, "arrive")) return;
-  emit({Op::Arrive, {}, static_cast<uint64_t>(signal), {at}, {}, 1});
+  if (rank && !integer_index(rank, "arrive")) return;
+  Inst inst{Op::Arrive, {}, static_cast<uint64_t>(signal), {at}, {}, 1};
+  if (rank) inst.args.push_back(rank);
+  emit(inst);
 }
 
 void Builder::await(int signal, Val at, Val parity) {

@@ -86,7 +86,7 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
       to_.local_store(index, args[0], second);
       return {};
     case Op::SharedLoad:
-      return to_.shared_load(index, args[0], i.type.lanes);
+      return to_.shared_load(index, args[0], i.type.lanes, second);
     case Op::SharedStore:
       to_.shared_store(index, args[0], args[1]);
       return {};
@@ -120,7 +120,7 @@ void Rebuilder::copy_statement(const Inst& i, std::span<const Val> args) {
   } else if (i.op == Op::BoxDrain) {
     to_.box_drain(static_cast<uint32_t>(i.imm));
   } else if (i.op == Op::Arrive) {
-    to_.arrive(static_cast<int>(i.imm), args[0]);
+    to_.arrive(static_cast<int>(i.imm), args[0], args.size() > 1 ? args[1] : Val{});
   } else if (i.op == Op::Await) {
     to_.await(static_cast<int>(i.imm), args[0], args[1]);
   } else if (i.op == Op::TeamMulAdd) {

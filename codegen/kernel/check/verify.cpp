@@ -289,7 +289,7 @@ class Verifier {
   }
 
   static std::string barrier(const Inst& i) {
-    const bool known = i.imm <= static_cast<uint64_t>(BarrierScope::Team);
+    const bool known = i.imm <= static_cast<uint64_t>(BarrierScope::Cluster);
     return i.args.empty() && i.type == Type{} && known ? "" : "malformed barrier";
   }
 
@@ -348,7 +348,7 @@ class Verifier {
     if (!i.args.empty() || i.type != kU32) return "malformed builtin";
     const uint64_t which = i.imm & 0xffU;
     const uint64_t component = i.imm >> 8U;
-    if (which > static_cast<uint64_t>(Builtin::TeamIndex)) return "unknown builtin";
+    if (which > static_cast<uint64_t>(Builtin::ClusterRank)) return "unknown builtin";
     const auto b = static_cast<Builtin>(which);
     const bool vector =
         b == Builtin::GlobalId || b == Builtin::LocalId || b == Builtin::WorkgroupId;
@@ -458,9 +458,11 @@ class Verifier {
 
   std::string shared_access(const Inst& i) const {
     const bool load = i.op == Op::SharedLoad;
-    if (i.args.size() != (load ? 1U : 2U)) return "wrong number of operands";
+    if (i.args.size() != (load ? 1U : 2U) && !is_remote(i)) return "wrong number of operands";
     if (i.imm >= k_.shared.size()) return "no such shared array";
     const SharedArray& s = k_.shared[i.imm];
+    if (is_remote(i) && (byte_size(s.type) != 4 || i.type.lanes > kMostLanes))
+      return "reads '" + s.name + "' of another workgroup, whose elements are not of 32 bits";
     const Type t = load ? i.type : type(i.args[1]);
     // Only whole parts of its lines are stored.
     if (s.swizzle != Swizzle::None && (load || t.lanes * byte_size(s.type) != kSwizzledPart))

@@ -1,6 +1,7 @@
 #include "codegen/kernel/check/verify_roles.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "codegen/kernel/check/verify_elements.h"
 
@@ -28,6 +29,12 @@ bool RoleRules::is_sum(const MatrixVar& m) {
 
 std::string RoleRules::interface() const {
   if (!k_.views.empty() && k_.items != 1) return "views of several items";
+  const bool size =
+      k_.cluster != 0 && k_.cluster <= kMostCluster && std::has_single_bit(k_.cluster);
+  if (!size || (k_.cluster != 1 && k_.roles.empty()))
+    return "a cluster of " + std::to_string(k_.cluster) +
+           (size ? " without roles"
+                 : ", which is no power of 2 up to " + std::to_string(kMostCluster));
   if (std::string problem = views(); !problem.empty()) return problem;
   for (const Signal& s : k_.signals) {
     if (s.count == 0 || s.arrivals == 0 || s.arrivals > kMostArrivals)
@@ -119,6 +126,8 @@ bool RoleRules::copied_to(uint64_t shared) const {
 std::string RoleRules::box_copy(const Inst& i) const {
   if (BoxAccess::of(i.imm).signal >= k_.signals.size()) return "no such signal";
   if (i.args.size() != 3 || !is_index(i.args[1])) return "malformed copy of a box";
+  if (BoxAccess::of(i.imm).ranks >> k_.cluster != 0)
+    return "copies to a workgroup beyond the cluster of " + std::to_string(k_.cluster);
   return box(i, 2, Access::Read);
 }
 
@@ -154,7 +163,8 @@ std::string RoleRules::box(const Inst& i, size_t coordinates, Access access) con
 std::string RoleRules::signal(const Inst& i) const {
   const bool waits = i.op == Op::Await;
   if (i.imm >= k_.signals.size()) return "no such signal";
-  if (i.args.size() != (waits ? 2U : 1U) || !is_index(i.args[0])) return "malformed signal";
+  const bool whole = i.args.size() == (waits ? 2U : 1U) || is_remote(i);
+  if (!whole || !is_index(i.args[0])) return "malformed signal";
   return !waits || type(i.args[1]) == kI32 ? "" : "the parity is " + str(type(i.args[1]));
 }
 
@@ -193,7 +203,23 @@ std::string RoleRules::team_product(const Inst& i) const {
   return left == k_.shared[p.right.shared].type ? "" : "the operands have different types";
 }
 
+/// The fault of an instruction that needs a cluster.
+std::string RoleRules::remote_fault(const Inst& i, const Role* role) const {
+  const bool meets = i.op == Op::Barrier && i.imm == static_cast<uint64_t>(BarrierScope::Cluster);
+  const bool spreads = i.op == Op::BoxCopy && BoxAccess::of(i.imm).ranks != 0;
+  if (!is_remote(i) && !meets && !spreads) return "";
+  if (k_.cluster == 1) return "needs a cluster";
+  if (!is_remote(i)) return "";
+  if (role == nullptr) return "accesses another workgroup in no role";
+  const Inst& rank = k_.insts[static_cast<size_t>(i.args[kRemoteRank].id)];
+  if (rank.type != kI32) return "the rank of a workgroup is " + str(rank.type);
+  return rank.op == Op::Const && rank.imm >= k_.cluster
+             ? "accesses a workgroup beyond the cluster of " + std::to_string(k_.cluster)
+             : "";
+}
+
 std::string RoleRules::place(const Inst& i, const Role* role) const {
+  if (std::string problem = remote_fault(i, role); !problem.empty()) return problem;
   const bool whole = role != nullptr && role->subgroups == role->teams * kTeamSubgroups;
   switch (i.op) {
     case Op::BoxCopy:
@@ -220,6 +246,8 @@ std::string RoleRules::place(const Inst& i, const Role* role) const {
     case Op::Barrier: {
       const bool team = i.imm == static_cast<uint64_t>(BarrierScope::Team);
       if (team) return whole ? "" : "is in no role of whole teams";
+      if (i.imm == static_cast<uint64_t>(BarrierScope::Cluster))
+        return role != nullptr ? "" : "is in no role";
       return role == nullptr ? "" : "waits for other roles";
     }
     case Op::SharedStore:

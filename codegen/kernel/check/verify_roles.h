@@ -27,6 +27,7 @@ class RoleRules {
   /// The fault of a box in memory or in a shared array; `coordinates` is an argument.
   std::string box(const Inst& i, size_t coordinates, Access access) const;
   std::string signal(const Inst& i) const;
+  std::string remote_fault(const Inst& i, const Role* role) const;
   bool copied_to(uint64_t shared) const;
   std::string team_product(const Inst& i) const;
   std::string team_operand(const TeamOperand& o) const;

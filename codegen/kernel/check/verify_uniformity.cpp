@@ -74,15 +74,15 @@ class Uniformity {
   bool needs_uniform(const Inst& i) const {
     const bool of_team = i.op == Op::TeamMulAdd || i.op == Op::MatrixCommit ||
                          i.op == Op::MatrixAwait || is_matrix(i, MmaScope::Team) ||
-                         is_team_barrier(i);
+                         is_barrier(i, BarrierScope::Team);
     const bool of_signal = i.op == Op::BoxCopy || i.op == Op::Arrive || i.op == Op::Await;
     const bool of_store = i.op == Op::BoxStore || i.op == Op::BoxDrain;
     switch (within_) {
       case Within::Workgroup:
-        return (i.op == Op::Barrier && !is_team_barrier(i)) || i.op == Op::SelectItem ||
+        return is_barrier(i, BarrierScope::Workgroup) || i.op == Op::SelectItem ||
                i.op == Op::Roles || is_matrix(i, MmaScope::Workgroup);
       case Within::Role:
-        return of_team || of_signal;
+        return of_team || of_signal || is_barrier(i, BarrierScope::Cluster);
       case Within::Team:
         return of_team;
       case Within::Subgroup:
@@ -91,8 +91,8 @@ class Uniformity {
     return false;
   }
 
-  static bool is_team_barrier(const Inst& i) {
-    return i.op == Op::Barrier && i.imm == static_cast<uint64_t>(BarrierScope::Team);
+  static bool is_barrier(const Inst& i, BarrierScope scope) {
+    return i.op == Op::Barrier && i.imm == static_cast<uint64_t>(scope);
   }
   /// All that hold a matrix do this together; elements are read and replaced by one invocation.
   static bool uses_matrix(const Inst& i) {
@@ -113,7 +113,8 @@ class Uniformity {
   }
 
   bool varies(Builtin b) const {
-    if (b == Builtin::WorkgroupId || b == Builtin::SubgroupSize) return false;
+    if (b == Builtin::WorkgroupId || b == Builtin::ClusterRank || b == Builtin::SubgroupSize)
+      return false;
     if (b == Builtin::SubgroupIndex) return within_ != Within::Subgroup;
     if (b == Builtin::TeamIndex) return within_ != Within::Subgroup && within_ != Within::Team;
     return true;

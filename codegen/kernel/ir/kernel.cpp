@@ -193,6 +193,7 @@ Requirements requirements(const Kernel& k) {
   }
   r.shared_bytes = shared_layout(k).bytes;
   r.views = static_cast<uint32_t>(k.views.size());
+  r.cluster = k.cluster;
   for (const MatrixVar& m : k.matrices) {
     require_type(r, m.type);
     r.matrix.scope = m.scope;

@@ -121,6 +121,7 @@ enum class Builtin : uint8_t {
   SubgroupSize,   // U32
   SubgroupIndex,  // index of the subgroup in its workgroup. U32
   TeamIndex,      // index of the team in its workgroup. U32
+  ClusterRank,    // index of the workgroup in its cluster. U32
 };
 
 enum class SubgroupOp : uint8_t { Add, Max, Min, Shuffle, ShuffleXor, Broadcast };
@@ -143,7 +144,7 @@ enum class Op : uint8_t {
   LocalLoad,    // imm: local; args[0] (optional): element index for arrays
   LocalStore,   // imm: local; args[0]: value; args[1] (optional): element index
   SharedLoad,   // imm: shared array; args[0]: index in elements; type may be a vector (aligned
-                // index)
+                // index). args[1] (optional, I32): the rank of the workgroup whose array it is
   SharedStore,  // imm: shared array; args[0]: index; args[1]: value
   AsyncCopy,   // imm: CopyAccess; args[0]: index in the buffer; args[1]: index in the shared array;
                // args[2]: how many of the elements exist (I32). The others become 0
@@ -154,11 +155,13 @@ enum class Op : uint8_t {
   BoxCopy,     // imm: BoxAccess; args[0]: index in the shared array; args[1]: of the signal;
                // args[2]: the box's first coordinates (I32; lanes beyond the view's rank are 0).
                // Elements outside the view become 0. Once for the subgroup
+               // BoxAccess::ranks: to these workgroups of the cluster, counting at their signals
   BoxStore,    // imm: BoxAccess without a signal; args[0]: index in the shared array; args[1]: the
                // box's first coordinates. Elements outside the view are dropped. Once for the
                // subgroup
   BoxDrain,    // imm: waits until at most so many stores of boxes of the subgroup are unfinished
-  Arrive,      // imm: signal; args[0]: its index. Once for the subgroup
+  Arrive,      // imm: signal; args[0]: its index; args[1] (optional, I32): the rank of the
+               // workgroup whose signal it is. Once for the subgroup
   Await,       // imm: signal; args[0]: its index; args[1]: parity (I32). Until a phase of that
                // parity has completed, and the next one has not
   MatrixZero,  // imm: matrix. Every element becomes 0
@@ -326,6 +329,14 @@ struct Signal {
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 
+/// Whether an instruction accesses the shared memory of another workgroup, and which of its
+/// arguments is that workgroup's rank.
+inline bool is_remote(const Inst& i) {
+  return (i.op == Op::SharedLoad || i.op == Op::Arrive) && i.args.size() == 2;
+}
+inline constexpr size_t kRemoteRank = 1;
+inline constexpr uint32_t kMostCluster = 8;  // workgroups that every device with clusters has
+
 /// The subgroups of a team hold its matrices together.
 inline constexpr uint32_t kTeamSubgroups = 4;
 
@@ -338,7 +349,7 @@ struct Role {
   friend bool operator==(const Role&, const Role&) = default;
 };
 
-enum class BarrierScope : uint8_t { Workgroup, Team };
+enum class BarrierScope : uint8_t { Workgroup, Team, Cluster };
 
 /// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
 /// MatrixMulAdd, or its sum; or those of a workgroup, the same; or those of a team: sums and left
@@ -354,16 +365,19 @@ struct MatrixVar {
   MmaScope scope = MmaScope::Subgroup;
 };
 
-/// The operands of a BoxCopy, or but for the signal of a BoxStore, packed into Inst::imm.
+/// The operands of a BoxCopy, or but for the signal and the ranks of a BoxStore, packed into
+/// Inst::imm.
 struct BoxAccess {
   uint16_t view = 0, shared = 0, signal = 0;
+  uint16_t ranks = 0;  // bit r: the workgroup of rank r gets the box; 0: only this workgroup
 
   uint64_t imm() const {
-    return uint64_t{view} | uint64_t{shared} << 16U | uint64_t{signal} << 32U;
+    return uint64_t{view} | uint64_t{shared} << 16U | uint64_t{signal} << 32U |
+           uint64_t{ranks} << 48U;
   }
   static BoxAccess of(uint64_t imm) {
     return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
-            static_cast<uint16_t>(imm >> 32U)};
+            static_cast<uint16_t>(imm >> 32U), static_cast<uint16_t>(imm >> 48U)};
   }
 };
 
@@ -447,8 +461,9 @@ struct TeamOperands {
   }
 };
 
-/// The work of a persistent kernel, by scalars: workgroup w does the units w, w + groups, ... below
-/// `end`. With other values it does others of these units, and nothing else changes.
+/// The work of a persistent kernel, by scalars: workgroup (or cluster) w does the units w, w +
+/// groups, ... below `end`. With other values it does others of these units, and nothing else
+/// changes.
 struct Units {
   uint32_t end = 0, groups = 0;
 };
@@ -478,6 +493,9 @@ struct Kernel {
   /// those of the first item.
   uint32_t items = 1;
   std::array<uint32_t, 3> workgroup{64, 1, 1};
+  /// So many workgroups, which follow one another along x, run at the same time and reach each
+  /// other's shared memory. The grid has whole clusters.
+  uint32_t cluster = 1;
   std::vector<BufferParam> buffers;
   std::vector<ScalarParam> scalars;
   std::vector<LocalVar> locals;
@@ -510,6 +528,7 @@ struct Requirements {
   uint32_t subgroup_size = 0;
   MmaConfig matrix;  // all matrices of a kernel are of one
   uint32_t views = 0;
+  uint32_t cluster = 1;
   uint32_t workgroup_invocations = 1;
   uint32_t shared_bytes = 0;
 };

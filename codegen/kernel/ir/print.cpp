@@ -24,6 +24,8 @@ const char* name_of(Builtin b) {
       return "subgroup_size";
     case Builtin::SubgroupIndex:
       return "subgroup_index";
+    case Builtin::ClusterRank:
+      return "cluster_rank";
     case Builtin::TeamIndex:
       return "team_index";
   }
@@ -58,6 +60,18 @@ const char* name_of(Access a) {
       return "read_write";
   }
   return "invalid";
+}
+
+const char* name_of(BarrierScope s) {
+  switch (s) {
+    case BarrierScope::Workgroup:
+      return "";
+    case BarrierScope::Team:
+      return " of team";
+    case BarrierScope::Cluster:
+      return " of cluster";
+  }
+  return "?";
 }
 
 const char* name_of(MatrixUse u) {
@@ -154,6 +168,7 @@ class Printer {
     if (k_.required_subgroup_size != 0) {
       out_ += " subgroup(" + std::to_string(k_.required_subgroup_size) + ")";
     }
+    if (k_.cluster != 1) out_ += " cluster(" + std::to_string(k_.cluster) + ")";
     if (k_.items != 1) out_ += " items(" + std::to_string(k_.items) + ")";
     out_ += "\n";
     // Those of the first item stand for all.
@@ -289,11 +304,22 @@ class Printer {
     return (index < k_.signals.size() ? k_.signals[index].name : "invalid") + "[" + operand(at) +
            "]";
   }
+  /// " of workgroups 0 1".
+  static std::string ranks(uint32_t mask) {
+    std::string s = mask == 0 ? "" : " of workgroups";
+    for (uint32_t r = 0; mask >> r != 0; ++r)
+      if ((mask >> r & 1U) != 0) s += " " + std::to_string(r);
+    return s;
+  }
+  /// " of workgroup %3", if the instruction accesses another's shared memory.
+  std::string rank(const Inst& i) const {
+    return is_remote(i) ? " of workgroup " + operand(i.args[kRemoteRank]) : "";
+  }
   std::string box_copy(const Inst& i) const {
     const BoxAccess a = BoxAccess::of(i.imm);
     const std::string view = a.view < k_.views.size() ? k_.views[a.view].name : "invalid";
     return "box_copy " + array(a.shared) + "[" + operand(i.args[0]) + "], " + view + " at " +
-           operand(i.args[2]) + ", signals " + signal(a.signal, i.args[1]);
+           operand(i.args[2]) + ", signals " + signal(a.signal, i.args[1]) + ranks(a.ranks);
   }
   std::string box_store(const Inst& i) const {
     const BoxAccess a = BoxAccess::of(i.imm);
@@ -355,7 +381,7 @@ class Printer {
       case Op::LocalStore:
         return "local_store " + local(i, 1) + ", " + operand(i.args[0]);
       case Op::SharedLoad:
-        return "shared_load " + access(shared(i), operand(i.args[0]), i);
+        return "shared_load " + access(shared(i), operand(i.args[0]), i) + rank(i);
       case Op::SharedStore:
         return "shared_store " + access(shared(i), operand(i.args[0]), i) + ", " +
                operand(i.args[1]);
@@ -394,7 +420,7 @@ class Printer {
       case Op::AwaitLaunches:
         return "await_launches";
       case Op::Barrier:
-        return i.imm == static_cast<uint64_t>(BarrierScope::Team) ? "barrier of team" : "barrier";
+        return std::string("barrier") + name_of(static_cast<BarrierScope>(i.imm));
       case Op::BoxCopy:
         return box_copy(i);
       case Op::BoxStore:
@@ -402,7 +428,7 @@ class Printer {
       case Op::BoxDrain:
         return "box_drain " + std::to_string(i.imm);
       case Op::Arrive:
-        return "arrive " + signal(i.imm, i.args[0]);
+        return "arrive " + signal(i.imm, i.args[0]) + rank(i);
       case Op::Await:
         return "await " + signal(i.imm, i.args[0]) + " parity " + operand(i.args[1]);
       case Op::MatrixGet:

@@ -79,6 +79,7 @@ class Structure {
   void interface() {
     add(k_.items);
     for (const uint32_t w : k_.workgroup) add(w);
+    add(k_.cluster);
     add(k_.buffers.size());
     for (const BufferParam& b : k_.buffers) {
       add(static_cast<uint64_t>(b.storage));

@@ -25,7 +25,6 @@ class Fuser {
       : g_(g),
         o_(options),
         device_(options.device),
-        own_tests_(g),
         p_(g, options.tests != nullptr ? *options.tests : own_tests_, options.limit, &device_) {}
 
   Result<Fusion> run() {
@@ -52,9 +51,10 @@ class Fuser {
       std::string reason = host_reason(g_, *n, device_);
       if (reason.empty()) reason = too_large_weight(*n);
       if (const auto at = o_.on_host.find(n); at != o_.on_host.end()) reason = at->second;
-      if (reason.empty()) continue;
+      if (ops::is_memory(*n)) reason.clear();
+      if (reason.empty() && !ops::is_memory(*n)) continue;
       Group gr;
-      gr.kind = GroupKind::Host;
+      gr.kind = reason.empty() ? GroupKind::Memory : GroupKind::Host;
       gr.host_reason = std::move(reason);
       gr.nodes = {n};
       std::ranges::copy_if(n->outputs, std::back_inserter(gr.outputs),
@@ -184,6 +184,8 @@ class Fuser {
       // The step that separated them gave the reason.
     } else if (!o_.enabled) {
       reason = "fusion is switched off";
+    } else if (a.kind == GroupKind::Memory || b.kind == GroupKind::Memory) {
+      reason = "the rows of the state are in its memory";
     } else if (a.kind == GroupKind::Host || b.kind == GroupKind::Host) {
       const Group& host = a.kind == GroupKind::Host ? a : b;
       reason = host.nodes[0]->subgraphs.empty() ? "one side runs on the host: " + host.host_reason

@@ -45,7 +45,8 @@ struct FusionOptions {
   /// Nodes that read a weight of more bytes run on the host.
   uint64_t largest_weight = std::numeric_limits<uint64_t>::max();
   FusionLimit limit = {};
-  /// Those of other fusions of the graph; null: none were made.
+  /// Those of other fusions of the graph, or of graphs with its symbols and guards; null: none were
+  /// made.
   IndexTests* tests = nullptr;
 };
 

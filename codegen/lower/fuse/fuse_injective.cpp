@@ -32,7 +32,7 @@ class InjectiveNodes {
     bool must_store = g_.is_output(v) || n->outputs.size() > 1;
     bool open = enabled_;
     for (int id : users) {
-      must_store |= p_.group(id).kind == GroupKind::Host;
+      must_store |= !has_kernels(p_.group(id));
       open &= !p_.group(id).sealed || reads_through(p_.group(id), *n);
     }
     if (users.empty() && !must_store) return;  // dead

@@ -86,6 +86,7 @@ class RegionGrower {
     if (is_scan(*n)) return "'" + n->name + "' reads its whole input before it computes";
     if (!p_.groups_of(n).empty()) {
       const Group& owner = p_.group(p_.groups_of(n)[0]);
+      if (owner.kind == GroupKind::Memory) return "'" + n->name + "' is memory of a state";
       if (owner.kind == GroupKind::Host)
         return "'" + n->name + (n->subgraphs.empty() ? "' runs on the host" : "' is control flow");
       return "'" + n->name + "' is computed in the kernel of '" + owner.nodes.front()->name + "'";

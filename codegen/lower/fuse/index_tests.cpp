@@ -7,11 +7,11 @@
 
 namespace reprise::lower {
 
-Status IndexTests::test(const Group& group) {
-  if (!enabled_) return test_indices(g_, group);
-  std::string key = key_of(g_, group).bytes;
+Status IndexTests::test(const graph::Graph& g, const Group& group) {
+  if (!enabled_) return test_indices(g, group);
+  std::string key = key_of(g, group).bytes;
   if (passed_.contains(key)) return {};
-  RP_TRY(test_indices(g_, group));
+  RP_TRY(test_indices(g, group));
   passed_.insert(std::move(key));
   return {};
 }

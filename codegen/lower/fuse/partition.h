@@ -50,7 +50,7 @@ class Partition {
   /// Why the group would read and write more tensors than devices can bind to a kernel; empty if it
   /// would not.
   std::string too_many_buffers(const Group& group) const;
-  Status test_indices(const Group& group) const { return tests_.test(group); }
+  Status test_indices(const Group& group) const { return tests_.test(g_, group); }
   /// Whether merging these nodes would create a cycle between kernels.
   bool creates_cycle(const std::vector<graph::Node*>& nodes);
 

@@ -25,7 +25,9 @@ enum class GroupKind : uint8_t {
   Row,        // reductions over the same columns, with pointwise nodes before, between and after
   Scan,       // a cumulative operator with prologue and epilogue
   Pointwise,  // every output element is computed independently
+  Sample,     // the choice of a token in each row of scores
   Host,       // one node on the host
+  Memory,     // one node whose result exists when its inputs do: no kernel computes it
 };
 
 /// The part of attention before its second MatMul, which is the anchor.
@@ -70,6 +72,10 @@ struct Group {
   std::shared_ptr<const GroupKey> key = nullptr;
 };
 
+/// Whether launches compute the group.
+inline bool has_kernels(const Group& g) {
+  return g.kind != GroupKind::Host && g.kind != GroupKind::Memory;
+}
 const ops::OpDef* def_of(const graph::Node& n);
 /// Contractions, reductions and scans decide a group's shape. All other nodes with a device form
 /// are injective.

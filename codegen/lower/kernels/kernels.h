@@ -12,6 +12,10 @@ Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Targe
                           size_t choice = 0, LoopForm form = LoopForm::Short);
 /// Has one schedule.
 Result<Lowered> lower_sort(const graph::Graph& g, const Group& group, const TargetFacts& target);
+/// SampleRows. Has one schedule.
+Result<Lowered> lower_sample(const graph::Graph& g, const Group& group, const TargetFacts& target);
+/// Why devices cannot compute SampleRows; empty if they can.
+std::string sample_refusal(const graph::Graph& g, const graph::Node& n);
 Result<Lowered> lower_scan(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice = 0, LoopForm form = LoopForm::Short);
 

@@ -68,8 +68,11 @@ Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::s
   const int64_t units = tile.unit == shaders::Unit::Invocation ? tile.workgroup : 1;
   if (tile.groups != 0) {
     const Expr groups = Expr::min(tiles, tile.groups);
-    RP_TRY(write_persistent(linear_workgroup(b_, tile.groups), tiles, groups, tile, work));
-    return finish(ev_, b_, group_, groups, std::move(schedule));
+    const int64_t cluster = tile.cluster();
+    b_.set_cluster(static_cast<uint32_t>(cluster));
+    const Value workgroup = linear_workgroup(b_, Expr(tile.groups * cluster));
+    RP_TRY(write_persistent(workgroup / cluster, tiles, groups, tile, work));
+    return finish(ev_, b_, group_, groups * Expr(cluster), std::move(schedule));
   }
   const Expr groups = Expr::ceildiv(tiles, units);
   const Value id =
@@ -98,8 +101,8 @@ Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::Tile
   return work(unit);
 }
 
-/// Workgroup `id` of `groups` computes the units id, id + groups, ... below `tiles`. These two are
-/// parameters, so that a probe can execute fewer of them.
+/// Workgroup (or cluster) `id` of `groups` computes the units id, id + groups, ... below `tiles`.
+/// These two are parameters, so that a probe can execute fewer of them.
 Status ResultKernel::write_persistent(Value id, const Expr& tiles, const Expr& groups,
                                       const shaders::TileShape& tile, const Work& work) {
   const Expr batches = element_count(shape_.batch);

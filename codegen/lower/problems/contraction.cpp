@@ -39,25 +39,40 @@ std::optional<MmaTypes> mma_of(DType type) {
 /// What matrix units multiply if B is a weight of integers. These are exact in the type of A, also
 /// less their zero points. With their scale they are rounded to it, which is what the node means if
 /// that is the type of its result.
-std::optional<MmaTypes> mma_of_integers(const graph::Graph& g, const Group& group,
-                                        const ContractionProblem& problem) {
-  if (problem.dequantize == nullptr) return {};
+std::optional<MmaTypes> mma_of_integers(const graph::Graph& g, const Group& group) {
+  const ValueId b = group.anchor->inputs[1], transposed = transposed_matrix(g, b);
+  const auto weight = constant_operand(g, group, transposed == graph::kNone ? b : transposed);
+  if (!weight || weight->dequantize == nullptr) return {};
+  const bool is_matmul = def_of(*group.anchor)->lowering == ops::Lowering::MatMul;
+  if (is_matmul && g.value(weight->value).shape.size() != 2) return {};
   const DType type = values_of(g, group, group.anchor->inputs[0]);
-  const bool exact = problem.scales_result || g.value(problem.dequantize->outputs[0]).dtype == type;
+  const int64_t column_axis = is_matmul && transposed == graph::kNone ? 1 : 0;
+  const bool exact = scales_result(g, *weight, column_axis) ||
+                     g.value(weight->dequantize->outputs[0]).dtype == type;
   return exact ? mma_of(type) : std::nullopt;
+}
+
+/// The same of floats: weights of integers make other products of fp32 inexact.
+std::optional<MmaTypes> mma_of_floats(const graph::Graph& g, const Group& group) {
+  const std::vector<ValueId>& in = group.anchor->inputs;
+  const DType a = values_of(g, group, in[0]), b = values_of(g, group, in[1]);
+  if (!is_gemm_float(a) || !is_gemm_float(b)) return {};
+  return a == b && a != DType::F32 ? mma_of(a) : kSplitMma;
 }
 
 }  // namespace
 
 std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group) {
   if (group.kind != GroupKind::Contraction) return {};
-  const std::vector<ValueId>& in = group.anchor->inputs;
-  // Weights of integers: see mma_of_integers().
-  const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
-                                  [](const graph::Node* n) { return ops::dequantizes(*n); });
-  const DType a = values_of(g, group, in[0]), b = values_of(g, group, in[1]);
-  if (!exact || !is_gemm_float(a) || !is_gemm_float(b)) return {};
-  return a == b && a != DType::F32 ? mma_of(a) : kSplitMma;
+  const bool integers = std::any_of(group.nodes.begin(), group.nodes.end(),
+                                    [](const graph::Node* n) { return ops::dequantizes(*n); });
+  return integers ? mma_of_integers(g, group) : mma_of_floats(g, group);
+}
+
+bool scales_result(const graph::Graph& g, const ConstantOperand& constant, int64_t column_axis) {
+  if (constant.dequantize == nullptr) return false;
+  const auto axis = ops::scaled_axis(g, *constant.dequantize);
+  return axis && (*axis < 0 || *axis == column_axis);
 }
 
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
@@ -160,10 +175,8 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.m = count_hint(g, {problem.result.m});
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
-  problem.size.mma = mma_types(g, group);
-  // Prices of CPU-type devices were measured without this.
-  if (!problem.size.mma && problem.dequantize != nullptr && !target.cpu_type())
-    problem.size.mma = mma_of_integers(g, group, problem);
+  // Prices of integers on CPU-type devices were measured without matrix units.
+  if (!problem.integers || !target.cpu_type()) problem.size.mma = mma_types(g, group);
   if (problem.size.mma == kSplitMma && problem.size.k < shaders::kLeastSplitDepth)
     problem.size.mma.reset();
   problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
@@ -197,12 +210,15 @@ TileOperands::TileOperands(ResultKernel& kernel, const shaders::Tile& tile, cons
       whole_blocks_(k_.known_divisor(g_.symbols) % tile.step == 0) {}
 
 Value TileOperands::first_k_block() {
+  if (tile_.cluster_parts != 1)
+    return b_.convert(b_.builtin(kernel::Builtin::ClusterRank), Ty::I32) *
+           ev_.value(blocks_of_split());
   return tile_.splits == 1 ? b_.i32(0) : unit_.split * ev_.value(blocks_of_split());
 }
 
 Value TileOperands::k_block_count() {
   const Value most = ev_.value(blocks_of_split());
-  if (tile_.splits == 1) return most;
+  if (tile_.splits * tile_.cluster_parts == 1) return most;
   return min(most, ev_.value(Expr::ceildiv(k_, tile_.step)) - first_k_block());
 }
 
@@ -383,14 +399,17 @@ Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec
   if (constant.dequantize == nullptr) return raw;
   const graph::Node& n = *constant.dequantize;
   Value x = b_.convert(raw, Ty::I32);
-  if (n.inputs.size() > 2) {
-    RP_ASSIGN(const Val zero, parameters(n, 2, vec, index));
+  if (ops::has_input(n, ops::kZeroPoint)) {
+    RP_ASSIGN(const Val zero, parameters(n, ops::kZeroPoint, vec, index));
     x = b_.sub(x, zero);
   }
   x = b_.convert(x, Ty::F32);
   if (scaled_by_ != nullptr) return x;
   RP_ASSIGN(const Val scale, parameters(n, 1, vec, index));
-  return b_.mul(x, scale);
+  x = b_.mul(x, scale);
+  if (!ops::has_input(n, ops::kMinimum)) return x;
+  RP_ASSIGN(const Val minimum, parameters(n, ops::kMinimum, vec, index));
+  return b_.add(x, minimum);
 }
 
 Result<Val> TileOperands::parameters(const graph::Node& n, size_t input, Value vec,
@@ -399,7 +418,7 @@ Result<Val> TileOperands::parameters(const graph::Node& n, size_t input, Value v
     Index where = ops::scale_index(g_, n, index(column));
     for (Expr& e : where) e = ev_.simplify(e);
     RP_ASSIGN(const Val v, ev_.eval(n.inputs[input], where, lanes));
-    return b_.convert(v, input == 1 ? Ty::F32 : Ty::I32);
+    return b_.convert(v, input == ops::kZeroPoint ? Ty::I32 : Ty::F32);
   };
   if (kernel_.shape().n.known_divisor(g_.symbols) % 4 == 0)
     return at(kernel_.clamped_vec(vec) + ev_.lane(), 4);

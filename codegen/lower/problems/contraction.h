@@ -15,7 +15,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice);
 
-/// What matrix units multiply in a group that is a contraction of fp16 or bf16 tensors.
+/// What matrix units multiply in a group that is a contraction of floats, or of such and a weight
+/// of integers.
 std::optional<MmaTypes> mma_types(const graph::Graph& g, const Group& group);
 
 /// A constant operand, which may be packed when a session is made: floats, or 8-bit integers that a
@@ -24,6 +25,9 @@ struct ConstantOperand {
   graph::ValueId value = graph::kNone;
   const graph::Node* dequantize = nullptr;
 };
+/// Whether the constant has integers whose scale differs along no other axis than that of columns,
+/// so that it is left to the result.
+bool scales_result(const graph::Graph& g, const ConstantOperand& constant, int64_t column_axis);
 /// The 4-bit integers of four columns in such a word, as I32: those of its first value of k or, if
 /// `odd` is 1, of the second one.
 Value nibbles_of(kernel::Builder& b, Value word, Value odd, bool is_signed);
@@ -92,7 +96,7 @@ class TileOperands : public shaders::Gemm {
   /// The words with the integers of four columns from 4 * vec and the eight k from 8 * octet, of a
   /// constant of 4-bit integers that is packed in that way.
   Value load_octet(const ConstantOperand& constant, Value vec, Value octet);
-  /// Scales or zero points (`input` 1 or 2) of the four columns from 4 * vec.
+  /// Scales, zero points or minimums (`input` 1, 2 or 3) of the four columns from 4 * vec.
   Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
   /// From now on finish() multiplies each result by the scale of its column, that of the weight at
   /// `index`.
@@ -115,9 +119,9 @@ class TileOperands : public shaders::Gemm {
   const Expr k_;
 
  private:
-  /// Blocks of K of one split.
+  /// Blocks of K of one split, or of one workgroup of a cluster.
   Expr blocks_of_split() const {
-    return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits);
+    return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits * tile_.cluster_parts);
   }
   /// The index of the first element of a packed operand, in a tile's `rows` of columns.
   Value packed_tile(const Value& rows);
@@ -145,8 +149,7 @@ struct ContractionProblem {
   plan::MatrixShape weight;
   int64_t weight_bits = 0;  // Packing::bits
   bool converts = false;    // loads of operands are short enough for a team to convert them
-  const graph::Node* dequantize = nullptr;  // of the constant operand
-  bool scales_result = false;               // the scale of `dequantize` is left to the result
+  bool integers = false;    // the constant operand has integers, which the kernel dequantises
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
                                               const WorkUnit& unit)>
       operands;

@@ -7,7 +7,6 @@
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/launch/window.h"
 #include "codegen/lower/problems/contraction.h"
-#include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
 
@@ -37,8 +36,7 @@ std::optional<Weight> weight_of(const graph::Graph& g, const Group& group) {
     return fits ? std::optional(w) : std::nullopt;
   }
   if (w.constant->dequantize == nullptr) return w;
-  const auto axis = ops::scaled_axis(g, *w.constant->dequantize);
-  return axis && *axis <= 0 ? std::optional(w) : std::nullopt;
+  return scales_result(g, *w.constant, 0) ? std::optional(w) : std::nullopt;
 }
 
 ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Weight& weight) {
@@ -340,6 +338,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
   if (p.group > 1) problem.result.batch = {Expr(p.group)};
   problem.size.k = static_cast<double>(conv.k);
   problem.size.a_loads = conv.vector_channels ? 1 : 4;
+  problem.size.b_loads = conv.weight.constant ? 1 : 4;
   problem.size.a_prologue = conv.a_prologue;
   problem.size.unrolled =
       static_cast<double>(conv.unrolled_positions() * (conv.channel_quads() > 0 ? 4 : 1));
@@ -348,8 +347,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
   problem.note = conv.dequantize() != nullptr ? ", implicit gemm 8-bit" : ", implicit gemm";
   if (conv.weight.constant) problem.constant = conv.weight.constant->value;
   problem.weight = {p.group, conv.k, p.out_channels, true};
-  problem.dequantize = conv.dequantize();
-  problem.scales_result = conv.dequantize() != nullptr;
+  problem.integers = conv.dequantize() != nullptr;
   problem.operands = [&](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
     return std::make_unique<ConvOperands>(conv, kernel, tile, unit);
   };

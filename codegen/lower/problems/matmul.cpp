@@ -47,6 +47,7 @@ struct MatMul {
   int64_t block = 0;  // Gemm::b_block()
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
+  bool b_vectors = true;       // GemmSize::b_loads is 1
   bool scales_result = false;  // by the scale of a weight, which does not differ along K
 
  private:
@@ -67,16 +68,15 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
   block = block_of(g);
-  if (constant && constant->operand.dequantize != nullptr) {
-    const auto axis = ops::scaled_axis(g, *constant->operand.dequantize);
-    scales_result = axis && *axis != (constant->transposed ? 1 : 0);
-  }
+  if (constant)
+    scales_result = lower::scales_result(g, constant->operand, constant->transposed ? 0 : 1);
   const bool vector_k = k.known_divisor(g.symbols) % 4 == 0;
   if (!constant) {
     b_cost = operand_cost(g, group, right, true, n, k);
     const OperandCost along = operand_cost(g, group, right, false, k, n);
     b_along_k = vector_k && (!vector_n || along.loads < b_cost.loads);
     if (b_along_k) b_cost = along;
+    b_vectors = (b_along_k || vector_n) && b_cost.loads == 1;
   }
   a_cost = operand_cost(g, group, left, true, k, m);
   a_along_k = a_cost.loads == 1;
@@ -158,8 +158,11 @@ class MatMulOperands final : public TileOperands {
     const auto at = [&](const Expr& c) { return p_.constant->element(k, c); };
     shaders::BlockScale out;
     RP_ASSIGN(out.scale, parameters(n, 1, column.vec, at));
-    if (n.inputs.size() > 2) {
-      RP_ASSIGN(out.zero, parameters(n, 2, column.vec, at));
+    if (ops::has_input(n, ops::kZeroPoint)) {
+      RP_ASSIGN(out.zero, parameters(n, ops::kZeroPoint, column.vec, at));
+    }
+    if (ops::has_input(n, ops::kMinimum)) {
+      RP_ASSIGN(out.minimum, parameters(n, ops::kMinimum, column.vec, at));
     }
     return out;
   }
@@ -280,6 +283,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.result = {p.m, p.n, p.batch, p.vector_n};
   problem.size.k = count_hint(g, {p.k});
   problem.size.a_loads = p.a_along_k ? 1 : 4;
+  problem.size.b_loads = p.b_vectors ? 1 : 4;
   problem.size.a_prologue = p.a_cost.instructions;
   problem.size.b_prologue = p.b_cost.instructions;
   problem.converts = true;
@@ -291,8 +295,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
     problem.constant = p.constant->operand.value;
     problem.weight = {1, p.k.value(), p.n.value(), p.constant->transposed};
     problem.weight_bits = nibbles ? 4 : 0;
-    problem.dequantize = p.constant->operand.dequantize;
-    problem.scales_result = p.scales_result;
+    problem.integers = integers;
   }
   if (p.b_along_k) problem.note += ", along k";
   problem.operands = [&p](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {

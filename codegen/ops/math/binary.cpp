@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "codegen/ops/row/contents.h"
+#include "codegen/ops/row/core_nodes.h"
 #include "codegen/ops/row/families.h"
 #include "codegen/ops/row/op_builder.h"
 #include "codegen/ops/row/shape_arith.h"
@@ -252,6 +253,12 @@ constexpr OpDef bits(std::string_view name, Result<bool> (*decompose)(Rewriter&)
 }
 
 }  // namespace
+
+graph::NodeSpec sum_node() {
+  graph::NodeSpec n;
+  n.op = "Add";
+  return n;
+}
 
 // NOLINTNEXTLINE(readability-function-size): a table
 std::span<const OpDef> binary_ops() {

@@ -25,6 +25,8 @@ void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::Value
 
 std::optional<int64_t> scaled_axis(const graph::Graph& g, const graph::Node& n) {
   if (Attributes(n).get_int("block_size") > 0) return std::nullopt;
+  const bool adds = n.inputs.size() > kMinimum && n.inputs[kMinimum] != graph::kNone;
+  if (adds) return std::nullopt;  // scaling a product would not add the minimum
   if (element_count(g.value(n.inputs[1]).shape).is_const(1)) return -1;
   return Attributes(n).get_int("axis");
 }
@@ -153,6 +155,11 @@ Status infer_dequantize(InferContext& ctx) {
   if (ctx.dtype(1) != DType::F8E8M0) RP_TRY(require_float(ctx, 1));
   RP_TRY(check_scale(ctx, 1));
   RP_TRY(check_scale(ctx, 2));
+  if (ctx.has_input(kMinimum)) {
+    if (ctx.node().opset != 0) return ctx.invalid("has 4 inputs, expected 2 or 3");
+    RP_TRY(require_float(ctx, kMinimum));
+    RP_TRY(check_scale(ctx, kMinimum));
+  }
   const int64_t number = ctx.attrs().get_int("output_dtype");
   const DType to = number != 0 ? dtype_from_onnx(number) : ctx.dtype(1);
   if (!is_float(to))
@@ -236,12 +243,16 @@ Status dequantize_element(ElementContext& ctx) {
   RP_ASSIGN(kernel::Val x, number(0, ctx.index()));
   const Ty exact = b.type(x).ty == Ty::F32 ? Ty::F32 : Ty::I32;
   x = as(x, exact);
-  if (ctx.node().inputs.size() > 2) {
-    RP_ASSIGN(const kernel::Val zero, number(2, at));
+  if (has_input(ctx.node(), kZeroPoint)) {
+    RP_ASSIGN(const kernel::Val zero, number(kZeroPoint, at));
     x = b.sub(x, as(zero, exact));
   }
   RP_ASSIGN(const kernel::Val scale, number(1, at));
-  const kernel::Val y = b.mul(as(x, Ty::F32), as(scale, Ty::F32));
+  kernel::Val y = b.mul(as(x, Ty::F32), as(scale, Ty::F32));
+  if (has_input(ctx.node(), kMinimum)) {
+    RP_ASSIGN(const kernel::Val minimum, number(kMinimum, at));
+    y = b.add(y, as(minimum, Ty::F32));
+  }
   ctx.set(as(y, ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype).ty));
   return {};
 }
@@ -445,7 +456,7 @@ std::span<const OpDef> quantize_ops() {
        .lowering = Lowering::Scalar,
        .element = dequantize_element,
        .min_inputs = 2,
-       .max_inputs = 3,
+       .max_inputs = 4,
        .attributes = kDequantizeAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Fixed,

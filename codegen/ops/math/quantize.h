@@ -6,6 +6,13 @@
 
 namespace reprise::ops {
 
+/// Inputs after the integers and the scale; each may be left out. In core form alone there is a
+/// minimum, floats with the shape of the scale: the result is (x - zero) * scale + minimum.
+enum DequantizeInput : size_t { kZeroPoint = 2, kMinimum = 3 };
+inline bool has_input(const graph::Node& n, size_t i) {
+  return n.inputs.size() > i && n.inputs[i] != graph::kNone;
+}
+
 /// Turns a node into a DequantizeLinear in core form.
 void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::ValueId> inputs,
                        int64_t axis);

@@ -42,7 +42,8 @@ enum : size_t {
 struct GroupedSizes {
   Expr batch, length, total, present;
   int64_t heads = 0, kv_heads = 0, size = 0;
-  bool packed = false;  // Q, K and V are the columns of one tensor
+  bool packed = false;   // Q, K and V are the columns of one tensor
+  bool appends = false;  // the caches are states that grow
 };
 
 Result<GroupedSizes> sizes_of(const InferContext& ctx) {
@@ -69,6 +70,12 @@ Result<GroupedSizes> sizes_of(const InferContext& ctx) {
   }
   s.total = (*total)[0];
   const bool cached = ctx.has_input(kPastKey) && ctx.rank(kPastKey) == 4;
+  s.appends = cached && ctx.attrs().get_int("append_rows") != 0;
+  if (s.appends) {
+    s.present = ctx.shape(kPastKey)[2] + s.length;
+    RP_TRY(ctx.unify(s.present, s.total, "the cached and new rows, and the total length").status());
+    return s;
+  }
   s.present = cached ? max_of(ctx.shape(kPastKey)[2], s.total, ctx.graph_symbols()) : s.length;
   return s;
 }
@@ -150,6 +157,7 @@ class GroupedWriter {
     // The keys of a batch before the query. A prompt with padding is shorter than its rows.
     const V lengths = c_.reshape(c_.cast(c_.in(kLengths), DType::I64), {s_.batch});
     before_ = c_.max(c_.sub(c_.add(lengths, 1.0), c_.expr_value(s_.length, DType::I64)), 0.0);
+    if (s_.appends) before_ = without_padding(c_.shape(c_.in(kPastKey))[2]);
     const int64_t q_columns = s_.heads * s_.size, kv_columns = s_.kv_heads * s_.size;
     const auto columns = [&](int64_t first, int64_t count) {
       return c_.slice_axis(c_.in(kQuery), 2, first, count);
@@ -217,10 +225,21 @@ class GroupedWriter {
     return c_.op("RotaryEmbedding", {split, c_.in(kCos), c_.in(kSin), positions()}, std::move(a));
   }
 
+  /// `before_`, which must be all rows of the caches in each batch: new rows go behind them. The
+  /// index of the Gather is out of range if there is padding, which fails the run.
+  V without_padding(const Expr& past) {
+    const V rows = c_.expr_value(past, DType::I64);
+    AttrMap a;
+    a.set("axis", int64_t{0});
+    return c_.add(
+        c_.op("Gather", {c_.ints({0}), c_.op("Abs", {c_.sub(before_, rows)})}, std::move(a)), rows);
+  }
+
   /// The cache with the new rows at their positions, extended to the total length.
   V with_past(V v, size_t past) {
     if (!c_.has(past) || !c_.ok()) return v;
     V cache = c_.in(past);
+    if (s_.appends) return c_.concat({cache, v}, 2);
     const Expr more = s_.present - c_.shape(cache)[2];
     if (!more.is_const(0)) {
       AttrMap a;
@@ -291,7 +310,9 @@ Result<bool> decompose(Rewriter& rw) {
   return GroupedWriter(rw, std::move(s)).write();
 }
 
-constexpr AttrDecl kGroupedQueryAttrs[] = {int_attr("causal", 1),
+// append_rows is ours: compiling with grow_states sets it.
+constexpr AttrDecl kGroupedQueryAttrs[] = {int_attr("append_rows", 0),
+                                           int_attr("causal", 1),
                                            int_attr("do_rotary", 0),
                                            optional_attr("k_norm_epsilon", AttrType::Float),
                                            string_attr("k_quant_type", "NONE"),

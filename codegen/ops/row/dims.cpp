@@ -220,6 +220,26 @@ void resolve_guards(Graph& g) {
   g.equal_dims = std::make_shared<graph::EqualDims>(equal_dims_of(g));
 }
 
+void fix_symbol(Graph& g, SymbolId symbol, int64_t value) {
+  std::vector<std::optional<Expr>> values(g.symbols.size());
+  values[static_cast<size_t>(symbol)] = value;
+  const auto fixed = [&](const Expr& e) {
+    return e.substitute([&](SymbolId s) { return values[static_cast<size_t>(s)]; });
+  };
+  for (size_t s = 0; s < values.size(); ++s) {
+    SymbolSource& source = g.symbol_sources[s];
+    if (source.kind != SourceKind::Derived) continue;
+    source.value = fixed(source.value);
+    if (source.value.is_const()) values[s] = source.value;
+  }
+  rewrite_dims(g, fixed);
+  for (DimGuard& guard : g.guards)
+    for (Expr* e : {&guard.a, &guard.b, &guard.result}) *e = fixed(*e);
+  for (size_t s = 0; s < values.size(); ++s)
+    if (values[s]) g.symbols[s].min = g.symbols[s].max = values[s]->value();
+  resolve_guards(g);
+}
+
 Expr canonical(const Graph& g, const Expr& e) {
   if (e.is_const() || e.is_overflow() || g.guards.empty()) return e;
   const auto known = equal_dims(g);

@@ -10,6 +10,9 @@ class InferContext;
 /// Computes Graph::equal_dims once all guards exist, which makes the functions below fast. Adding a
 /// guard resets it.
 void resolve_guards(graph::Graph& g);
+/// Replaces a symbol by its value, and symbols that then have a value as well, in everything except
+/// bodies. The symbols keep their places in the graph's list. Resolves the guards.
+void fix_symbol(graph::Graph& g, SymbolId symbol, int64_t value);
 /// Replaces the symbols in the expression that guards made equal to others.
 Expr canonical(const graph::Graph& g, const Expr& e);
 /// Whether a guard that makes these dims equal determines a symbol or an operation, so that

@@ -245,6 +245,9 @@ struct OpDef {
   ChannelAxes (*channels)(const graph::Graph&, const graph::Node&) = nullptr;
   /// The result consists of elements of inputs, at other positions. See moves_elements().
   bool moves = false;
+  /// The result is a part of input 0: in core form, along each axis the elements from `starts` on,
+  /// at distances of `steps`.
+  bool slices = false;
   /// The result is the operand in another dtype.
   bool converts = false;
   /// The result is (input 0 - input 2) * input 1, where input 0 is an integer. In core form, input
@@ -256,6 +259,9 @@ struct OpDef {
   bool low_bit = false;
   /// The result depends on dims only, which kernels read from their parameter block.
   bool dims_only = false;
+  /// The result is memory that has the elements once the inputs are computed: no kernel computes
+  /// it, and it is that of the state which is input 0.
+  bool is_memory = false;
   bool random = false;  // equal inputs may give different results
   /// Takes or returns sequences, optionals or maps. Others refuse them.
   bool containers = false;
@@ -287,6 +293,8 @@ bool is_core(const graph::Node& n, kernel::ScalarOp op);
 kernel::Sensitivity sensitivity_of(const graph::Node& n);
 /// Whether the node is a view or reads elements without changing them.
 bool moves_elements(const graph::Node& n);
+/// Whether the result is memory of a state (OpDef::is_memory).
+bool is_memory(const graph::Node& n);
 /// Whether equal inputs may give different results.
 bool is_random(const graph::Node& n);
 /// Whether a node in core form only changes dims, with elements in the same order.

@@ -1,5 +1,6 @@
 // Slice, Split and Concat.
 #include "codegen/ops/row/contents.h"
+#include "codegen/ops/row/core_nodes.h"
 #include "codegen/ops/row/element.h"
 #include "codegen/ops/row/families.h"
 #include "codegen/ops/row/op_builder.h"
@@ -392,6 +393,21 @@ constexpr AttrDecl kConcatAttrs[] = {int_attr("axis", 1, CoreForm::Axis)};
 
 }  // namespace
 
+graph::NodeSpec slice_node(std::vector<Expr> starts) {
+  graph::NodeSpec n;
+  n.op = "Slice";
+  n.attrs.set("steps", std::vector<Expr>(starts.size(), Expr(1)));
+  n.attrs.set("starts", std::move(starts));
+  return n;
+}
+
+graph::NodeSpec concat_node(int64_t axis) {
+  graph::NodeSpec n;
+  n.op = "Concat";
+  n.attrs.set("axis", axis);
+  return n;
+}
+
 std::span<const OpDef> slice_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Slice",
@@ -405,6 +421,7 @@ std::span<const OpDef> slice_ops() {
        .check_core = check_core_slice,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Axes,
+       .slices = true,
        .low_bit = true,
        .is_identity = slice_is_identity},
       {.name = "Split",

@@ -70,7 +70,7 @@ def run(
     with profiler.record_function(_PREFIX + device):
         start = time.time_ns()
         results, times = session.run_timed(inputs, outputs)
-    kernels = list(zip(session.kernels, times.kernel_us, strict=False))
+    kernels = list(zip(session.kernels_of(times.plan), times.kernel_us, strict=False))
     with _lock:
         _runs.append(Run(start, device, kernels))
         del _runs[:-_MOST_RUNS]

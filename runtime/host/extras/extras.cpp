@@ -10,9 +10,10 @@ namespace reprise::host {
 namespace {
 
 constexpr TableFunction kExtraFamilies[] = {
-    ml_encode_table, ml_linear_table,  ml_trees_table,         ml_svm_table,    strings_table,
-    tokenizer_table, ngrams_table,     signal_table,           loss_table,      gradients_table,
-    col2im_table,    gridsample_table, linear_attention_table, sequences_table, ml_maps_table,
+    ml_encode_table, ml_linear_table,  ml_trees_table,         ml_svm_table,   strings_table,
+    tokenizer_table, ngrams_table,     signal_table,           loss_table,     gradients_table,
+    col2im_table,    gridsample_table, linear_attention_table, sampling_table, sequences_table,
+    ml_maps_table,
 };
 constexpr KernelSet kExtraSet{kExtraFamilies, 2};  // sequences and maps
 

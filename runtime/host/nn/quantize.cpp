@@ -157,7 +157,7 @@ KernelResult quantize_linear(const Call& c) {
 }
 
 KernelResult dequantize_linear(const Call& c) {
-  RP_TRY(check_arity(c, 2, 3));
+  RP_TRY(check_arity(c, 2, 4));
   if (input(c, 1).dtype() != DType::F8E8M0) RP_TRY(require_float(c, 1, "x_scale"));
   RP_TRY(check_zero_point(c, 1, 2));
   const HostTensor& x = input(c, 0);
@@ -171,12 +171,18 @@ KernelResult dequantize_linear(const Call& c) {
   }
   if (!is_float(to)) return unsupported("no dequantisation to " + std::string(name_of(to)));
   RP_ASSIGN(const Scaling q, read_scaling(c));
+  std::vector<double> minimums;  // in core form
+  if (has_input(c, 3)) {
+    RP_TRY(check_zero_point(c, 1, 3));
+    RP_ASSIGN(minimums, load_all(input(c, 3)));
+  }
   RP_ASSIGN(auto y, allocate(to, x.dims()));
   for_each_scaled(x.dims(), q.layout, [&](int64_t i, int64_t k) {
     double v = 0;
     load(x, i, 1, 1, &v);
     const auto s = static_cast<size_t>(k);
-    const double r = (v - q.zeros[s]) * q.scales[s];
+    double r = (v - q.zeros[s]) * q.scales[s];
+    if (!minimums.empty()) r = as_float(r) + minimums[s];
     store(y, i, 1, &r);
   });
   return one(std::move(y));

@@ -94,6 +94,7 @@ std::string Config::str() const {
   if (schedule != 0) out += " schedule=" + std::to_string(schedule);
   if (isolate) out += " isolate=1";
   if (!replay) out += " replay=0";
+  if (plans) out += " plans=1";
   if (built) out += " built=1";
   if (descriptors != 0) out += " descriptors=" + std::to_string(descriptors);
   if (precision != DType::F32) out += " precision=" + precision_name(precision);
@@ -119,6 +120,8 @@ Result<Config> Config::parse(const std::string& text) {
       c.isolate = value == "1";
     } else if (name == "replay") {
       c.replay = value != "0";
+    } else if (name == "plans") {
+      c.plans = value == "1";
     } else if (name == "built") {
       c.built = value == "1";
     } else if (name == "descriptors") {
@@ -128,7 +131,7 @@ Result<Config> Config::parse(const std::string& text) {
     } else {
       return Status(Code::Usage, "'" + word +
                                      "' is none of device, variant, disable, schedule, isolate, "
-                                     "replay, built, descriptors "
+                                     "replay, plans, built, descriptors "
                                      "and precision");
     }
   }
@@ -278,6 +281,11 @@ std::vector<Config> Checker::choose(const Program& p, const CheckOptions& option
   }
   varied.built = rng.chance(0.3);
   out.push_back(varied);
+  if (!p.symbols.empty() && rng.chance(0.5)) {
+    Config planned = Config::on(rng.pick(devices_));
+    planned.plans = true;
+    out.push_back(planned);
+  }
   return out;
 }
 
@@ -429,6 +437,28 @@ Status check_order(const plan::Plan& p) {
   return {};
 }
 
+/// A plan for the sizes of the first run, and one for those up to the largest of any run; other
+/// sizes are left to the plan for all.
+PlanChoice plans_for(const graph::Graph& model, const std::vector<Reference>& runs, Verdict& v) {
+  PlanChoice out;
+  SizeRanges first, range;
+  for (size_t s = 0; s < model.symbols.size(); ++s) {
+    if (model.symbol_sources[s].kind != SymbolSource::Kind::InputDim) continue;
+    const int64_t size = runs.front().symbols()[s];
+    if (size < 1) continue;
+    int64_t largest = size;
+    for (const Reference& r : runs) largest = std::max(largest, r.symbols()[s]);
+    first[model.symbols[s].name] = {size, size};
+    if (largest > size) range[model.symbols[s].name] = {1, largest};
+  }
+  if (first.empty()) return out;
+  out.kind = PlanChoice::Kind::Given;
+  out.plans.push_back(std::move(first));
+  if (!range.empty()) out.plans.push_back(std::move(range));
+  v.count("plans", static_cast<int64_t>(out.plans.size()));
+  return out;
+}
+
 /// Compiles the program as it is, or built once more.
 Result<package::Package> compiled(const graph::Graph& model, const Config& config,
                                   const CompileOptions& options, Verdict& v) {
@@ -444,6 +474,7 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
   RP_ASSIGN(const std::shared_ptr<Device> device, open(config));
   CompileOptions options = options_of(config, c.options.fault);
   if (config.variant.empty()) options.device = device->info().facts;
+  if (config.plans) options.plans = plans_for(*c.model, c.runs, v);
   std::string before = "?";
   const auto inject = options.on_pass;
   options.on_pass = [&](const std::string& pass, const graph::Graph& g) {
@@ -468,6 +499,7 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
   if (c.options.fault != nullptr && c.options.fault->package) c.options.fault->package(package);
   for (const package::Variant& variant : package.variants) {
     RP_TRY(check_order(variant.plan));
+    for (const package::SizedPlan& plan : variant.plans) RP_TRY(check_order(plan.plan));
     for (const package::DeviceBody& body : variant.bodies) RP_TRY(check_order(body.plan));
   }
   SessionOptions session_options;

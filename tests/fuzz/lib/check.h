@@ -25,6 +25,7 @@ struct Config {
   uint64_t schedule = 0;              // 0: the first of each launch; else a seed of choices
   bool isolate = false;
   bool replay = true;
+  bool plans = false;  // with plans for the sizes of the runs
   bool built = false;  // by calls of the builder (codegen/builder)
   /// Vulkan devices without buffer addresses: 0: no; 1: descriptors; 2: without update-after-bind.
   int descriptors = 0;

@@ -46,6 +46,7 @@ class Run {
     Request request;
     request.seed = seed;
     request.generator = o_.generator;
+    request.configs = o_.configs;
     request.cuda_text = o_.cuda_every > 0 && index % o_.cuda_every == o_.cuda_every - 1;
     request.devices = o_.devices;
     request.onnxruntime = o_.onnxruntime;

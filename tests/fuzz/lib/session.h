@@ -28,11 +28,12 @@ struct RunOptions {
   GeneratorOptions generator;
   int64_t cuda_every = 0;  // every so manieth program runs as CUDA text, too; 0: none
   bool devices = true;
-  bool onnxruntime = false;    // programs run with it, too; python3 has the module
-  std::string fault;           // a injected bug
-  bool stop_at_first = false;  // finding
-  double reduce_seconds = 30;  // 0: findings stay as they are
-  double time_limit = 60;      // of one program
+  bool onnxruntime = false;     // programs run with it, too; python3 has the module
+  std::vector<Config> configs;  // empty: a choice by each program's seed
+  std::string fault;            // a injected bug
+  bool stop_at_first = false;   // finding
+  double reduce_seconds = 30;   // 0: findings stay as they are
+  double time_limit = 60;       // of one program
   std::function<void(const Finding&)> on_finding;
   std::function<void(int64_t programs, size_t findings)> on_progress;  // about once a second
 };

@@ -36,7 +36,8 @@ docs/testing.md explains how it works.
   --onnxruntime   compare the host with ONNX Runtime, too (python3 needs: pip install onnxruntime)
   --show S        print the graph of a seed, and end
   --check FILE    check the graph in a file (-: standard input), and end
-  --config TEXT   with --check: only this, for example "device=vulkan:0 disable=cse schedule=3"
+  --config TEXT   only this, for example "device=vulkan:0 disable=cse schedule=3" or
+                  "device=interpreter variant=cuda:sm_90a"; can be repeated
   --reduce FILE   as --check, and make the graph smaller while it fails
   --inject NAME   inject a bug, which is to be found; --list shows them
   --out DIR       write each finding to a file there
@@ -52,7 +53,6 @@ struct Arguments {
   std::optional<uint64_t> show;
   std::string check, out;
   bool reduce = false;
-  std::vector<Config> configs;
 };
 
 std::vector<std::string> split(const std::string& text) {
@@ -86,7 +86,7 @@ Status parse_word(Arguments& a, const std::string& name, const std::string& valu
     a.reduce = name == "--reduce";
   } else if (name == "--config") {
     RP_ASSIGN(Config c, Config::parse(value));
-    a.configs.push_back(std::move(c));
+    a.run.configs.push_back(std::move(c));
   } else if (name == "--inject") {
     if (!injected_fault(value)) return {Code::Usage, "there is no bug '" + value + "' to inject"};
     a.run.fault = value;
@@ -130,6 +130,7 @@ void print(const Finding& f, const Arguments& a) {
   std::cout << "\n--- seed " << f.seed << ": " << kind_name(f.reduced.failure.kind) << "\n"
             << text_of(f) << "again:   tools/fuzz --seed " << f.seed << " --count 1";
   if (!a.run.fault.empty()) std::cout << " --inject " << a.run.fault;
+  for (const Config& c : a.run.configs) std::cout << " --config \"" << c.str() << "\"";
   std::cout << "\nor save the text and run:   tools/fuzz --check FILE --config \""
             << f.reduced.failure.config.str() << "\"\n"
             << std::flush;
@@ -174,7 +175,7 @@ int check(const Arguments& a) {
     r.onnxruntime = a.run.onnxruntime;
     return worker.ask(r).verdict;
   };
-  const Verdict v = ask(*program, a.configs);
+  const Verdict v = ask(*program, a.run.configs);
   for (const Failure& f : v.failures) {
     std::cout << kind_name(f.kind) << " with " << f.config.str() << ": " << f.message << "\n";
   }

@@ -11,6 +11,11 @@
 namespace reprise::test::ptx {
 namespace {
 
+// Instruction::detail: whether a copy lands in several workgroups.
+bool is_multicast(const Instruction& i) {
+  return i.detail[0] != 0;
+}
+
 // Bytes that are contiguous in both memories.
 struct Piece {
   uint64_t shared, device;
@@ -23,12 +28,13 @@ struct Transfer {
   std::vector<Piece> pieces;
   std::vector<std::pair<uint64_t, uint32_t>> shared;  // everything, in blocks of 16 bytes
   uint32_t bytes = 0;
+  Group* source = nullptr;  // the pieces of `device` are offsets in its shared memory
 };
 
-uint64_t shared_address(const Warp& w, const Instruction& i, uint32_t from, uint32_t which,
-                        uint32_t lane) {
-  const uint64_t address = w.from(i.from[from])[lane] + static_cast<uint64_t>(i.offset[which]);
-  return address >= kSharedWindow && address < kLocalWindow ? address - kSharedWindow : address;
+SharedPlace shared_place(Warp& w, const Instruction& i, Space space, uint32_t from, uint32_t which,
+                         uint32_t lane) {
+  return w.place(i, space, w.from(i.from[from])[lane] + static_cast<uint64_t>(i.offset[which]),
+                 lane);
 }
 
 std::optional<TensorMap> map_at(Warp& w, const Instruction& i, uint64_t address, uint32_t lane) {
@@ -103,40 +109,45 @@ Transfer line_of(uint64_t shared, uint64_t device, uint32_t bytes) {
   return t;
 }
 
-/// From global memory. The bytes have no value until they land, and count at the mbarrier then.
-void issue_load(Warp& w, const Instruction& i, uint32_t lane, uint64_t signal, Transfer t) {
-  Group& g = w.group();
-  Signal* s = g.signals.find(signal);
-  if (s == nullptr) return w.fail(i, Signals::kNone);
+/// To shared memory of one workgroup.
+void issue_load(Warp& w, const Instruction& i, uint32_t lane, const SharedPlace& signal,
+                Transfer t) {
+  const Signal* s = known_signal(w, i, lane, signal);
+  if (s == nullptr) return;
   Access a = w.by(lane);
-  const bool own = s->made.component == a.warp && s->made.lanes == a.lanes;
-  if (!own && !a.view->seen.knows(s->made))
-    return w.fail(i, "an mbarrier that another thread initialises, without a barrier between");
-  a.async = a.writes = true;
+  a.async = true;
   a.stamp = {s->component, 0, s->phase};
-  for (const Piece& p : t.pieces)
-    if (w.global_bytes(i, p.device, p.bytes) == nullptr) return;
-  for (const auto& [to, bytes] : t.shared) {
-    std::byte* at = w.access(i, a, to, bytes);
-    if (at == nullptr) return;
-    std::fill_n(at, bytes, std::byte{0xA5});
-    g.shared.expect(to, bytes, true);
+  for (const Piece& p : t.pieces) {
+    const std::byte* from = t.source == nullptr ? w.global_bytes(i, p.device, p.bytes)
+                                                : w.access(i, a, {t.source, p.device}, p.bytes);
+    if (from == nullptr) return;
   }
-  g.later([&w, &i, signal, stamp = a.stamp, t = std::move(t)] {
-    Group& group = w.group();
-    Signal* now = group.signals.find(signal);
-    if (now == nullptr || now->component != stamp.component || now->phase != stamp.time)
-      return w.fail(i, "a copy lands after the phase of its mbarrier in which it was issued");
-    for (const auto& [to, bytes] : t.shared) {
-      std::fill_n(group.shared.at(to), bytes, std::byte{0});
-      group.shared.expect(to, bytes, false);
+  Delivery d{signal.group, signal.offset, std::move(t.shared), true, {}};
+  d.land = [&w, &i, pieces = std::move(t.pieces), source = t.source](Group& to) {
+    for (const Piece& p : pieces) {
+      const std::byte* from =
+          source == nullptr ? w.global_bytes(i, p.device, p.bytes) : source->shared.at(p.device);
+      std::copy_n(from, p.bytes, to.shared.at(p.shared));
     }
-    for (const Piece& p : t.pieces)
-      std::copy_n(w.global_bytes(i, p.device, p.bytes), p.bytes, group.shared.at(p.shared));
-    const std::string wrong = Signals::complete(*now, t.bytes);
-    if (!wrong.empty()) w.fail(i, wrong);
-    ++group.activity;
-  });
+  };
+  deliver(w, i, lane, std::move(d));
+}
+
+/// Where a copy lands: at the same offsets in all workgroups that a mask names, or in one.
+void issue_loads(Warp& w, const Instruction& i, uint32_t lane, const SharedPlace& to,
+                 const SharedPlace& signal, uint32_t mask_operand, const Transfer& t) {
+  if (to.group != signal.group)
+    return w.fail(i, "a copy whose mbarrier lies in another workgroup than its destination");
+  if (!is_multicast(i)) return issue_load(w, i, lane, signal, t);
+  const auto& groups = w.cluster().groups;
+  const uint64_t mask = w.from(i.from[mask_operand])[lane] & 0xFFFF;
+  if (mask == 0 || mask >> groups.size() != 0)
+    return w.fail(i, "a copy to workgroups " + std::to_string(mask) + " (bits) of a cluster of " +
+                         std::to_string(groups.size()));
+  for (uint32_t rank = 0; rank < groups.size() && !w.failed(); ++rank) {
+    if ((mask >> rank & 1) == 0 || !w.may_reach(i, *groups[rank], lane)) continue;
+    issue_load(w, i, lane, {groups[rank].get(), signal.offset}, t);
+  }
 }
 
 /// To global memory, as a part of the lane's next bulk group.
@@ -147,7 +158,7 @@ void issue_store(Warp& w, const Instruction& i, uint32_t lane, Transfer t) {
   for (const Piece& p : t.pieces) {
     if (w.global_bytes(i, p.device, p.bytes, true) == nullptr) return;
     for (uint32_t n = 0; n < p.bytes; ++n)
-      if (w.access(i, a, p.shared + n, 1) == nullptr) return;
+      if (w.access(i, a, {&w.group(), p.shared + n}, 1) == nullptr) return;
   }
   const auto copy = std::make_shared<BulkCopy>();
   copy->land = [&w, &i, t = std::move(t)] {
@@ -156,7 +167,7 @@ void issue_store(Warp& w, const Instruction& i, uint32_t lane, Transfer t) {
                   w.global_bytes(i, p.device, p.bytes, true));
   };
   w.bulk(lane).back().push_back(copy);
-  w.group().later([copy] {
+  w.cluster().later([copy] {
     if (!std::exchange(copy->done, true)) copy->land();
   });
 }
@@ -185,11 +196,14 @@ bool has_rank(Warp& w, const Instruction& i, size_t others) {
 }
 
 void load_boxes(Warp& w, const Instruction& i, uint32_t mask) {
-  if (!has_rank(w, i, 3)) return;
+  if (!has_rank(w, i, is_multicast(i) ? 4 : 3)) return;
   for_lanes(mask, [&](uint32_t l) {
     if (w.failed()) return;
-    auto t = box_at(w, i, 1, shared_address(w, i, 0, 0, l), l);
-    if (t) issue_load(w, i, l, shared_address(w, i, i.number + 2, 1, l), std::move(*t));
+    const SharedPlace to = shared_place(w, i, i.space, 0, 0, l);
+    const SharedPlace signal = shared_place(w, i, i.space, i.number + 2, 1, l);
+    if (w.failed()) return;
+    const auto t = box_at(w, i, 1, to.offset, l);
+    if (t) issue_loads(w, i, l, to, signal, i.number + 3, *t);
   });
 }
 
@@ -200,7 +214,9 @@ void store_boxes(Warp& w, const Instruction& i, uint32_t mask) {
     for (uint32_t d = 0; d < i.number; ++d)
       if (static_cast<int32_t>(w.from(i.from[1 + d])[l]) < 0)
         return w.fail(i, "a store of a box that begins before the tensor");
-    auto t = box_at(w, i, 0, shared_address(w, i, i.number + 1, 0, l), l);
+    const SharedPlace from = shared_place(w, i, Space::Shared, i.number + 1, 0, l);
+    if (w.failed()) return;
+    auto t = box_at(w, i, 0, from.offset, l);
     if (t) issue_store(w, i, l, std::move(*t));
   });
 }
@@ -217,14 +233,20 @@ bool is_line(Warp& w, const Instruction& i, uint64_t to, uint64_t from, uint64_t
   return false;
 }
 
+/// From global memory, or (i.source_space) from the workgroup's own shared memory.
 void load_lines(Warp& w, const Instruction& i, uint32_t mask) {
+  const bool of_shared = i.source_space == Space::Shared;
   for_lanes(mask, [&](uint32_t l) {
     if (w.failed()) return;
-    const uint64_t to = shared_address(w, i, 0, 0, l);
-    const uint64_t from = w.from(i.from[1])[l] + static_cast<uint64_t>(i.offset[1]);
+    const SharedPlace to = shared_place(w, i, i.space, 0, 0, l);
+    const SharedPlace signal = shared_place(w, i, i.space, 3, 2, l);
+    uint64_t from = w.from(i.from[1])[l] + static_cast<uint64_t>(i.offset[1]);
+    if (of_shared) from = w.place(i, Space::Shared, from, l).offset;
     const auto bytes = static_cast<uint32_t>(w.from(i.from[2])[l]);
-    if (!is_line(w, i, to, from, bytes)) return;
-    issue_load(w, i, l, shared_address(w, i, 3, 2, l), line_of(to, from, bytes));
+    if (w.failed() || !is_line(w, i, to.offset, from, bytes)) return;
+    Transfer t = line_of(to.offset, from, bytes);
+    if (of_shared) t.source = &w.group();
+    issue_loads(w, i, l, to, signal, 4, t);
   });
 }
 
@@ -232,9 +254,10 @@ void store_lines(Warp& w, const Instruction& i, uint32_t mask) {
   for_lanes(mask, [&](uint32_t l) {
     if (w.failed()) return;
     const uint64_t to = w.from(i.from[0])[l] + static_cast<uint64_t>(i.offset[0]);
-    const uint64_t from = shared_address(w, i, 1, 1, l);
+    const SharedPlace from = shared_place(w, i, Space::Shared, 1, 1, l);
     const auto bytes = static_cast<uint32_t>(w.from(i.from[2])[l]);
-    if (is_line(w, i, to, from, bytes)) issue_store(w, i, l, line_of(from, to, bytes));
+    if (w.failed() || !is_line(w, i, to, from.offset, bytes)) return;
+    issue_store(w, i, l, line_of(from.offset, to, bytes));
   });
 }
 
@@ -262,6 +285,17 @@ void await_bulk(Warp& w, const Instruction& i, uint32_t mask) {
 
 void prefetch_lines(Warp&, const Instruction&, uint32_t) {}
 
+/// What follows the mbarrier of a load: the mask of its workgroups, and a hint.
+bool take_destination(Words& w, Instruction& i, Shape& s) {
+  const int space = w.take_one({"shared::cluster", "shared::cta"});
+  i.space = space == 0 ? Space::Cluster : Space::Shared;
+  const bool multicast = w.take("multicast::cluster");
+  i.detail[0] = multicast ? 1 : 0;
+  if (multicast) s.from.push_back(1);
+  if (s.optional_from) s.from.push_back(1);
+  return w.take("mbarrier::complete_tx::bytes") && space >= 0 && (space == 0 || !multicast);
+}
+
 bool decode_tensor(Words& w, Instruction& i, Shape& s) {
   const int rank = w.take_one({"1d", "2d", "3d", "4d", "5d"});
   if (rank < 0) return false;
@@ -283,14 +317,18 @@ bool decode_tensor(Words& w, Instruction& i, Shape& s) {
   }
   i.run = load_boxes;
   s.from = {0, Shape::kTensor, 0};
-  if (s.optional_from) s.from.push_back(1);
-  return w.take("mbarrier::complete_tx::bytes") &&
-         w.take_one({"shared::cluster", "shared::cta"}) >= 0;
+  return take_destination(w, i, s);
 }
 
 bool decode_lines(Words& w, Instruction& i, Shape& s) {
   s.optional_from = w.take("L2::cache_hint");
-  if (!w.take("global")) return false;
+  if (!w.take("global")) {
+    i.run = load_lines;
+    i.source_space = Space::Shared;
+    s = {{}, {0, 0, 1, 0}, false, false};
+    return w.take("shared::cta") && take_destination(w, i, s) && i.space == Space::Cluster &&
+           !is_multicast(i);
+  }
   if (w.take("prefetch")) {
     i.run = prefetch_lines;
     s.from = {0, 1};
@@ -305,9 +343,7 @@ bool decode_lines(Words& w, Instruction& i, Shape& s) {
   }
   i.run = load_lines;
   s.from = {0, 0, 1, 0};
-  if (s.optional_from) s.from.push_back(1);
-  return w.take("mbarrier::complete_tx::bytes") &&
-         w.take_one({"shared::cluster", "shared::cta"}) >= 0;
+  return take_destination(w, i, s);
 }
 
 bool decode_whole(Words& w, Instruction& i, Shape& s) {

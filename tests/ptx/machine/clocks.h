@@ -44,11 +44,36 @@ class Clock {
 };
 
 /// `fenced`: what accesses of the async proxy may follow, since fence.proxy.async lies between.
+/// `ran`: what is over besides `seen`, but may have left no value that can be relied upon, since
+/// what lies between is relaxed.
+/// `read`: whose reads are over besides `seen`. Their values are known, so no later write changes
+/// them, but what these threads wrote need not be visible here.
 struct View {
-  Clock seen, fenced;
+  Clock seen, fenced, ran, read;
   void join(const View& other) {
     seen.join(other.seen);
     fenced.join(other.fenced);
+    ran.join(other.ran);
+    read.join(other.read);
+  }
+  /// Whether an access is over.
+  bool knows(const Stamp& s) const { return seen.knows(s) || ran.knows(s); }
+  /// What is told of it by something relaxed.
+  View relaxed() const {
+    View out;
+    out.ran = ran;
+    out.ran.join(seen);
+    return out;
+  }
+  /// What is told of it by an arrival or a wait whose scope is too narrow for those who meet there.
+  /// An arrival with release semantics of any scope follows the reads before it, and a wait with
+  /// acquire semantics precedes the writes after it. So these writes come after those reads. What
+  /// was written before the arrival may be visible in the narrow scope only.
+  View narrow() const {
+    View out = relaxed();
+    out.read = read;
+    out.read.join(seen);
+    return out;
   }
 };
 

@@ -197,9 +197,10 @@ void convert_address(Warp& w, const Instruction& i, uint32_t mask) {
 bool decode_cvta(Words& w, Instruction& i, Shape& s) {
   if (w.opcode() != "cvta") return false;
   i.transposed = w.take("to");
-  const int space = w.take_one({"global", "shared", "local", "const", "param"});
+  const int space =
+      w.take_one({"shared", "shared::cta", "shared::cluster", "global", "local", "const", "param"});
   if (space < 0 || !w.take("u64")) return false;
-  i.space = space == 1 ? Space::Shared : Space::Global;  // the others have generic addresses here
+  i.space = space < 3 ? Space::Shared : Space::Global;  // the others have generic addresses here
   i.run = convert_address;
   s = {{1}, {1}, false, false};
   return true;

@@ -76,9 +76,10 @@ bool Words::take_type(Type& out) {
 }
 
 Status decode(Words& words, Instruction& i, Shape& shape) {
-  constexpr std::array families{
-      decode_arithmetic, decode_bits,     decode_conversion, decode_signals,        decode_bulk,
-      decode_memory,     decode_exchange, decode_roles,      decode_multiplication, decode_matrix};
+  constexpr std::array families{decode_arithmetic,     decode_bits,     decode_conversion,
+                                decode_signals,        decode_clusters, decode_bulk,
+                                decode_memory,         decode_exchange, decode_roles,
+                                decode_multiplication, decode_matrix};
   const std::vector<std::string> all = words.left();
   const Instruction plain = i;
   const bool known = std::any_of(families.begin(), families.end(), [&](auto f) {

@@ -45,6 +45,7 @@ bool decode_arithmetic(Words& w, Instruction& i, Shape& s);
 bool decode_bits(Words& w, Instruction& i, Shape& s);
 bool decode_conversion(Words& w, Instruction& i, Shape& s);
 bool decode_signals(Words& w, Instruction& i, Shape& s);
+bool decode_clusters(Words& w, Instruction& i, Shape& s);
 bool decode_bulk(Words& w, Instruction& i, Shape& s);
 bool decode_roles(Words& w, Instruction& i, Shape& s);
 bool decode_multiplication(Words& w, Instruction& i, Shape& s);

@@ -18,21 +18,24 @@ std::string Team::step(const Warp& w, const Instruction& i, const std::vector<ui
 }
 
 void Group::start(uint32_t shared_bytes) {
-  const uint32_t warps = (threads + 31) / 32;
-  shared.reset(shared_bytes);
+  shared.reset(shared_bytes, rank, cluster.is_one_group() ? 0 : warps());
   signals.reset();
   views.assign(threads, {});
   barriers = {};
-  teams.assign((warps + 3) / 4, {});
-  components = static_cast<uint16_t>(warps);
-  for (Team& t : teams) t.component = new_component();
+  teams.assign((warps() + 3) / 4, {});
+  for (Team& t : teams) t.component = cluster.new_component();
   free_registers = 0;
-  events_.clear();
   released_.clear();
+  touches_.clear();
+  left_ = 0;
+  ended = false;
+  if (cluster.is_one_group()) return;
+  begun = {cluster.new_component(), 0, 0};
+  for (View& v : views) v.seen.raise(begun.component, begun.time + 1);
 }
 
 std::string Group::arrive(Warp& w, uint32_t which, uint32_t count, bool waits) {
-  const uint32_t all = (threads + 31) / 32 * 32;
+  const uint32_t all = 32 * warps();
   if (which >= kBarriers) return "there is no barrier " + std::to_string(which);
   if (count == 0) count = all;
   if (count % 32 != 0 || count > all)
@@ -45,18 +48,15 @@ std::string Group::arrive(Warp& w, uint32_t which, uint32_t count, bool waits) {
   b.expected = count;
   b.arrived += 32;
   b.collected.join(w.tell(w.lanes()));
-  ++activity;
+  ++cluster.activity;
   if (waits) {
     w.wait_at_barrier(which);
     b.waiting.push_back(&w);
   }
   if (b.arrived < count) return "";
-  const auto told = std::make_shared<const View>(b.collected);
+  const auto told = std::make_shared<const View>(std::move(b.collected));
   for (Warp* waiting : b.waiting) released_.emplace_back(waiting, told);
-  const uint32_t phase = b.phase + 1;
   b = {};
-  b.phase = phase;
-  b.completed = *told;
   return "";
 }
 
@@ -64,28 +64,20 @@ void Group::release() {
   for (const auto& [w, told] : std::exchange(released_, {})) w->leave_barrier(*told);
 }
 
-void Group::later(std::function<void()> event) {
-  const bool now = options.copies == Completion::Early ||
-                   (options.copies == Completion::Random && random() % 4 == 0);
-  if (now)
-    event();
-  else
-    events_.push_back(std::move(event));
+void Group::touched(const Stamp& by, uint32_t line) {
+  Touch& last = touches_[{by.component, by.lanes}];
+  if (last.line == 0 || by.time >= last.time) last = {by.time, line};
 }
 
-void Group::some_events() {
-  if (options.copies != Completion::Random) return;
-  while (!events_.empty() && problem.ok() && random() % 3 != 0) one_event();
-}
-
-void Group::one_event() {
-  const auto at =
-      events_.begin() +
-      static_cast<ptrdiff_t>(options.copies == Completion::Late ? 0 : random() % events_.size());
-  const std::function<void()> event = std::move(*at);
-  events_.erase(at);
-  ++activity;
-  event();
+uint32_t Group::leave() {
+  if (++left_ < warps()) return 0;
+  ended = true;
+  View all;
+  if (!touches_.empty())
+    for (const View& v : views) all.join(v);
+  for (const auto& [who, touch] : touches_)
+    if (!all.knows({who.first, who.second, touch.time})) return touch.line;
+  return 0;
 }
 
 }  // namespace reprise::test::ptx

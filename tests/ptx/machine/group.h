@@ -2,34 +2,23 @@
 #pragma once
 
 #include <array>
-#include <functional>
+#include <map>
 #include <memory>
-#include <random>
 #include <utility>
 #include <vector>
 
-#include "tests/ptx/machine/counters.h"
 #include "tests/ptx/machine/memory.h"
 #include "tests/ptx/machine/signals.h"
 
 namespace reprise::test::ptx {
 
 class Warp;
+class Cluster;
 
-/// When a copy that has been issued takes place. It is awaited either way.
-enum class Completion : uint8_t { Early, Late, Random };
-
-struct Options {
-  Completion copies = Completion::Random;
-  uint64_t seed = 1;  // of copies, and of the order of warps
-  Counters* counters = nullptr;
-};
-
-/// A barrier of bar.sync and bar.arrive, or the one of the cluster.
+/// A barrier of bar.sync and bar.arrive.
 struct Barrier {
   uint32_t expected = 0, arrived = 0;  // threads; 0 while nobody has come
-  uint32_t phase = 0;
-  View collected, completed;  // of those who came, now and in the phase before
+  View collected;                      // of those who came
   std::vector<Warp*> waiting;
 };
 
@@ -50,47 +39,48 @@ struct Team {
   std::string step(const Warp& w, const Instruction& i, const std::vector<uint64_t>& operands);
 };
 
-/// One workgroup at a time.
+/// A workgroup that runs.
 struct Group {
-  static constexpr uint32_t kBarriers = 17, kClusterBarrier = 16;
+  static constexpr uint32_t kBarriers = 16;
 
-  std::span<const std::byte> params;
-  std::span<const Buffer> buffers;
-  const Program* program = nullptr;
+  explicit Group(Cluster& all) : cluster(all) {}
+
+  Cluster& cluster;
+  uint32_t rank = 0;  // in the cluster
   SharedMemory shared;
   Signals signals;
   uint32_t threads = 0;
-  bool early =
-      false;  // griddepcontrol.wait comes before accesses to global memory, and before the end
-  std::array<uint32_t, 3> grid{}, size{}, id{};
-  Options options;
-  std::mt19937_64 random;
-  Status problem;
+  std::array<uint32_t, 3> id{};
 
   std::vector<View> views;  // of threads
   std::array<Barrier, kBarriers> barriers;
   std::vector<Team> teams;
   uint32_t registers_at_start = 0;  // of a thread; 0: not known
   uint64_t free_registers = 0;      // that setmaxnreg.dec gave back
-  uint16_t components = 0;
-  uint64_t activity = 0;  // grows with everything that may let a warp go on
+  /// When it began, which others must know before they access its shared memory, and whether all
+  /// of its threads have ended.
+  Stamp begun;
+  bool ended = false;
 
+  uint32_t warps() const { return (threads + 31) / 32; }
   void start(uint32_t shared_bytes);
-  uint16_t new_component() { return components++; }
   /// A warp comes to a barrier of so many threads (0: all). Says what is wrong, or nothing.
   std::string arrive(Warp& w, uint32_t which, uint32_t count, bool waits);
   /// Lets those go on whose barrier is complete.
   void release();
 
-  // What happens later than it was issued.
-  void later(std::function<void()> event);
-  bool has_events() const { return !events_.empty(); }
-  /// Some of them, at random; or one, which nobody can do without any more.
-  void some_events();
-  void one_event();
+  /// Another workgroup accesses its shared memory.
+  void touched(const Stamp& by, uint32_t line);
+  /// A warp has ended. The line of an access of another workgroup that may be later than the end
+  /// of this one; 0 if there is none.
+  uint32_t leave();
 
  private:
-  std::vector<std::function<void()>> events_;
+  struct Touch {
+    uint32_t time, line;
+  };
+  std::map<std::pair<uint16_t, uint32_t>, Touch> touches_;  // the last, by component and lanes
+  uint32_t left_ = 0;                                       // warps that have ended
   std::vector<std::pair<Warp*, std::shared_ptr<const View>>> released_;
 };
 

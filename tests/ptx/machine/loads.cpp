@@ -61,7 +61,7 @@ void store(Warp& w, const Instruction& i, uint32_t mask) {
 void take_hints(Words& w) {
   w.take("weak") || w.take("relaxed") || w.take("volatile") || w.take("acquire") ||
       w.take("release") || w.take("acq_rel");
-  w.take("cta") || w.take("gpu") || w.take("sys");
+  w.take_one({"cta", "cluster", "gpu", "sys"});
   w.take("ca") || w.take("cg") || w.take("cs") || w.take("lu") || w.take("cv") || w.take("wb") ||
       w.take("wt");
   w.take("nc");
@@ -70,8 +70,8 @@ void take_hints(Words& w) {
 Space take_space(Words& w) {
   const int n = w.take_one({"param", "global", "shared", "local", "const", "shared::cta",
                             "shared::cluster", "param::entry"});
-  constexpr Space kFound[] = {Space::Param,  Space::Global, Space::Shared, Space::Local,
-                              Space::Global, Space::Shared, Space::Shared, Space::Param};
+  constexpr Space kFound[] = {Space::Param,  Space::Global, Space::Shared,  Space::Local,
+                              Space::Global, Space::Shared, Space::Cluster, Space::Param};
   return n < 0 ? Space::Generic : kFound[n];
 }
 
@@ -189,7 +189,7 @@ void copy_later(Warp& w, const Instruction& i, uint32_t mask) {
   for_lanes(mask, [&](uint32_t l) {
     const auto copy = std::make_shared<Copy>();
     Copy& c = *copy;
-    c.to = address_of(i, to[l]);
+    const uint64_t address = address_of(i, to[l]);
     c.from = address_of(i, from[l], 1);
     c.bytes = static_cast<uint32_t>(size[l]);
     c.taken = static_cast<uint32_t>(taken[l]);
@@ -198,16 +198,18 @@ void copy_later(Warp& w, const Instruction& i, uint32_t mask) {
     if (c.bytes != 16 && !(small && i.number == 0)) return w.fail(i, "a copy of another size");
     if (c.taken > c.bytes) return w.fail(i, "a copy that takes more bytes than it writes");
     if (c.from % c.bytes != 0) return w.fail(i, "a copy from an address that is not aligned");
-    if (c.to >= kSharedWindow) return w.fail(i, "a copy to a generic address");
+    if (address >= kSharedWindow) return w.fail(i, "a copy to a generic address");
+    c.to = w.place(i, Space::Shared, address, l).offset;
+    if (w.failed()) return;
     if (c.taken > 0) {
       // Checked where it is issued; read where it takes place.
       if (w.global_bytes(i, c.from, c.taken) == nullptr) return;
     }
     if (w.access(i, Space::Shared, c.to, c.bytes, l, true) == nullptr) return;
-    Group& g = w.group();
-    const bool now = g.options.copies == Completion::Early ||
-                     (g.options.copies == Completion::Random && g.random() % 2 == 0);
-    g.shared.expect(c.to, c.bytes, true);
+    Cluster& all = w.cluster();
+    const bool now = all.options.copies == Completion::Early ||
+                     (all.options.copies == Completion::Random && all.random() % 2 == 0);
+    w.group().shared.expect(c.to, c.bytes, true);
     if (now) w.transfer(i, c);
     w.copies(l).back().push_back(copy);
   });
@@ -259,6 +261,16 @@ bool decode_copies(Words& w, Instruction& i, Shape& s) {
 
 void nothing(Warp&, const Instruction&, uint32_t) {}
 
+/// The mbarriers that a lane has initialised are those of everybody who knows that this is over,
+/// as after a relaxed arrival at the cluster's barrier.
+void fence_signals(Warp& w, const Instruction&, uint32_t mask) {
+  for_lanes(mask, [&](uint32_t l) {
+    const Stamp now = w.by(l).stamp;
+    for (auto& [offset, s] : w.group().signals.all())
+      if (s.made.component == now.component && s.made.lanes == now.lanes) s.fenced = now;
+  });
+}
+
 void fence_async(Warp& w, const Instruction&, uint32_t mask) {
   w.fence_async(mask);
 }
@@ -266,7 +278,10 @@ void fence_async(Warp& w, const Instruction&, uint32_t mask) {
 bool decode_fences(Words& w, Instruction& i, Shape& s) {
   if (w.opcode() != "membar" && w.opcode() != "fence") return false;
   i.run = nothing;  // memory is the same for all threads here
-  if (w.take("mbarrier_init")) return w.take("release") && w.take("cluster");
+  if (w.take("mbarrier_init")) {
+    i.run = fence_signals;
+    return w.take("release") && w.take("cluster");
+  }
   if (w.take("proxy")) {
     if (w.take("async")) {
       const bool global = w.take("global");

@@ -1,10 +1,13 @@
 #include "tests/ptx/machine/memory.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace reprise::test::ptx {
 
-void SharedMemory::reset(uint32_t bytes) {
+void SharedMemory::reset(uint32_t bytes, uint32_t rank, uint32_t warps) {
+  rank_ = rank;
+  warps_ = warps;
   bytes_.assign(bytes, std::byte{0xA5});
   shadow_.assign(bytes, {});
   more_.clear();
@@ -17,6 +20,13 @@ bool SharedMemory::ordered(const Stamp& before, const Access& now) {
   return now.view->seen.knows(before);
 }
 
+/// The first of some lanes, for people.
+std::string SharedMemory::thread(uint32_t warp, uint32_t lanes) const {
+  const auto lane = static_cast<uint32_t>(std::countr_zero(lanes));
+  if (warps_ == 0) return std::to_string(32 * warp + lane);
+  return std::to_string(32 * (warp % warps_) + lane) + " of rank " + std::to_string(warp / warps_);
+}
+
 std::string SharedMemory::check(uint64_t offset, uint32_t bytes, const Access& a) {
   if (offset > bytes_.size() || bytes > bytes_.size() - offset) {
     return "an access to " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
@@ -27,15 +37,11 @@ std::string SharedMemory::check(uint64_t offset, uint32_t bytes, const Access& a
     const Stamp before = shadow_[n].writer;
     const char* wrong = check(shadow_[n], a);
     if (wrong == nullptr) continue;
-    const auto lane = [](uint32_t lanes) {
-      uint32_t l = 0;
-      while (l < 31 && (lanes >> l & 1) == 0) ++l;
-      return l;
-    };
-    return std::string(wrong) + ": byte " + std::to_string(n) + " of shared memory, thread " +
-           std::to_string(32 * a.warp + lane(a.lanes)) +
+    return std::string(wrong) + ": byte " + std::to_string(n) + " of shared memory" +
+           (warps_ == 0 ? "" : " of rank " + std::to_string(rank_)) + ", thread " +
+           thread(a.warp, a.lanes) +
            (before.somebody() && before.lanes != 0
-                ? ", last written by " + std::to_string(32 * before.component + lane(before.lanes))
+                ? ", last written by " + thread(before.component, before.lanes)
                 : "");
   }
   return "";
@@ -43,7 +49,7 @@ std::string SharedMemory::check(uint64_t offset, uint32_t bytes, const Access& a
 
 const char* SharedMemory::check_readers(const Byte& b, const Access& a) const {
   const auto wrong = [&](const Stamp& r) -> const char* {
-    if (ordered(r, a) || (a.atomic && b.atomic)) return nullptr;
+    if (ordered(r, a) || a.view->read.knows(r) || (a.atomic && b.atomic)) return nullptr;
     return r.lanes != 0 ? "a race of a write with a read"
                         : "a write to what an asynchronous operation may still read";
   };
@@ -53,6 +59,16 @@ const char* SharedMemory::check_readers(const Byte& b, const Access& a) const {
   for (const Stamp& r : more_[b.more_readers - 1])
     if (const char* w = wrong(r); w != nullptr) return w;
   return nullptr;
+}
+
+/// Whether the access is a write after that of what a byte holds, whoever sees that value: it is
+/// after all who have read it, or what wrote it was asynchronous and has landed.
+bool SharedMemory::follows_reads(const Byte& b, const Access& a) const {
+  const auto is_one = [](const Stamp& r) { return r.somebody(); };
+  const bool was_read = std::ranges::any_of(b.readers, is_one) ||
+                        (b.more_readers != 0 && !more_[b.more_readers - 1].empty());
+  const bool landed = b.writer.lanes == 0 && a.view->read.knows(b.writer);
+  return a.writes && !b.atomic && (landed || (was_read && check_readers(b, a) == nullptr));
 }
 
 /// Those before this one need not be remembered: who is after it is after them, too.
@@ -88,7 +104,7 @@ const char* SharedMemory::check(Byte& b, const Access& a) {
   if (b.signal) return "an access to an mbarrier";
   if (b.in_flight != 0) return "an access to a copy's destination before it was awaited";
   if (!a.writes && !b.written) return "a read of what nobody wrote";
-  if (!ordered(b.writer, a) && !(a.atomic && b.atomic))
+  if (!ordered(b.writer, a) && !(a.atomic && b.atomic) && !follows_reads(b, a))
     return b.writer.lanes == 0 ? "an access to a copy's destination before it was awaited"
                                : "a race with a write";
   if (a.async && !b.by_async && b.writer.somebody() && !a.view->fenced.knows(b.writer))

@@ -32,8 +32,8 @@ struct Access {
 /// write, races, and missing fences of the async proxy are errors.
 class SharedMemory {
  public:
-  /// Forgets all contents.
-  void reset(uint32_t bytes);
+  /// Forgets all contents. `warps`: of each workgroup of a cluster; 0: there is one workgroup.
+  void reset(uint32_t bytes, uint32_t rank, uint32_t warps);
   /// What is wrong with the access; empty if nothing is.
   std::string check(uint64_t offset, uint32_t bytes, const Access& a);
   std::byte* at(uint64_t offset) { return bytes_.data() + offset; }
@@ -55,9 +55,12 @@ class SharedMemory {
   };
   static bool ordered(const Stamp& before, const Access& now);
   const char* check(Byte& b, const Access& a);
+  std::string thread(uint32_t warp, uint32_t lanes) const;
   const char* check_readers(const Byte& b, const Access& a) const;
+  bool follows_reads(const Byte& b, const Access& a) const;
   void add_reader(Byte& b, const Access& a);
 
+  uint32_t rank_ = 0, warps_ = 0;
   std::vector<std::byte> bytes_;
   std::vector<Byte> shadow_;
   std::vector<std::vector<Stamp>> more_;  // readers that do not fit in a byte

@@ -115,7 +115,7 @@ bool read_shared(Warp& w, const OperandRead& r, uint64_t bits, uint32_t first, F
     for (uint32_t line = 0; line < lines; ++line) {
       const uint64_t address = r.transposed ? d.across_depth(other, line + first / per_line)
                                             : d.along_depth(other + first, line);
-      const std::byte* at = w.access(r.i, r.access, address, 16);
+      const std::byte* at = w.access(r.i, r.access, {&w.group(), address}, 16);
       if (at == nullptr) return false;
       for (uint32_t n = 0; n < per_line; ++n) {
         const uint32_t along = line * per_line + n;
@@ -262,7 +262,7 @@ void multiply_team(Warp& w, const Instruction& i, uint32_t) {
   Access access;
   access.stamp = {team.component, 0, group};
   access.view = &view;
-  access.warp = w.number();
+  access.warp = w.component();
   access.async = true;
   const uint32_t depth = 32 / bytes_of(element_of(i, 0));
   Factor a(kRowsOfWarp, depth), b(i.number, depth);
@@ -291,7 +291,7 @@ void fence_registers(Warp& w, const Instruction&, uint32_t) {
 
 void commit_products(Warp& w, const Instruction&, uint32_t) {
   ++w.team().committed[w.number() % 4];
-  ++w.group().activity;
+  ++w.cluster().activity;
 }
 
 /// A group is complete once all warps of the warpgroup have committed it.

@@ -192,22 +192,29 @@ Status Parser::function() {
 Status Parser::bounds() {
   while (!peek().is("{")) {
     const std::string name = next().text;
-    if (name == ".explicitcluster" || name == ".blocksareclusters") continue;
+    if (name == ".explicitcluster") continue;
     constexpr std::array kKnown{".maxntid", ".reqntid",           ".minnctapersm",
                                 ".maxnreg", ".reqnctapercluster", ".maxclusterrank"};
     if (std::find(kKnown.begin(), kKnown.end(), name) == kKnown.end())
       return unknown("unknown directive " + name);
     uint64_t bits = 1, product = 1;
+    std::array<uint32_t, 3> sizes{1, 1, 1};
+    size_t given = 0;
     do {
-      if (!number(next().text, bits)) return unknown("a number expected");
+      if (given == sizes.size() || !number(next().text, bits))
+        return unknown("one to three numbers expected");
+      sizes[given++] = static_cast<uint32_t>(bits);
       product *= bits;
     } while (take(","));
     const auto n = static_cast<uint32_t>(product);
     if (name == ".maxntid" || name == ".reqntid") entry_.most_threads = entry_.bound_threads = n;
     if (name == ".minnctapersm") entry_.bound_groups = n;
     if (name == ".maxnreg") entry_.bound_registers = n;
-    if (name == ".reqnctapercluster" && n != 1)
-      return unknown("a cluster of " + std::to_string(n) + " workgroups is not known");
+    if (name == ".maxclusterrank") entry_.most_rank = n;
+    if (name == ".reqnctapercluster") {
+      if (n == 0) return unknown("a cluster of no workgroups");
+      entry_.cluster = sizes;
+    }
   }
   return {};
 }

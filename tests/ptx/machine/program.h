@@ -35,7 +35,8 @@ enum class Type : uint8_t {
   F32,
   F64
 };
-enum class Space : uint8_t { Generic, Param, Global, Shared, Local };
+/// Shared: of the workgroup; Cluster: of any workgroup of its cluster.
+enum class Space : uint8_t { Generic, Param, Global, Shared, Local, Cluster };
 enum class Rounding : uint8_t { Nearest, Zero, Down, Up };
 
 /// In bytes; a predicate is no memory.
@@ -100,8 +101,13 @@ enum class Special : uint8_t {
   MaskLe,
   MaskGt,
   MaskGe,
-  Zero,  // places within a cluster of one workgroup
-  One    // sizes of such a cluster
+  ClusterId,  // of the cluster among clusters
+  Clusters,
+  ClusterPlace,  // of the workgroup in its cluster
+  ClusterSize,
+  ClusterRank,  // the same as one number
+  ClusterGroups,
+  ClusterNamed  // whether the text says how large a cluster is
 };
 
 struct Entry {
@@ -123,7 +129,9 @@ struct Entry {
   uint32_t most_threads = 1024;
   // Of .maxntid or .reqntid, .minnctapersm and .maxnreg; 0: not there.
   uint32_t bound_threads = 0, bound_groups = 0, bound_registers = 0;
-  bool multiplies = false;  // it has a wgmma.mma_async
+  std::array<uint32_t, 3> cluster{};  // of .reqnctapercluster, in workgroups; 0: not there
+  uint32_t most_rank = 0;             // of .maxclusterrank; 0: not there
+  bool multiplies = false;            // it has a wgmma.mma_async
 };
 
 struct Program {
@@ -137,5 +145,9 @@ Result<Program> parse(std::string_view text);
 /// Addresses of tables of the module, and where spaces lie among generic addresses.
 constexpr uint64_t kDataWindow = uint64_t{1} << 44, kSharedWindow = uint64_t{2} << 44,
                    kLocalWindow = uint64_t{3} << 44, kParamWindow = uint64_t{4} << 44;
+
+/// Shared memory of the workgroup of a rank begins at rank + 1 of these in the window of its
+/// cluster; its own begins at 0. An address in it thus never is right by chance elsewhere.
+constexpr uint32_t kRankShift = 24;
 
 }  // namespace reprise::test::ptx

@@ -1,5 +1,4 @@
-// What warps do with a role of their own: registers that change hands, the barrier of the cluster,
-// and hints. A cluster is one workgroup.
+// What warps do with a role of their own: registers that change hands, and hints.
 #include "tests/ptx/machine/decode.h"
 #include "tests/ptx/machine/values.h"
 
@@ -25,7 +24,7 @@ void change_registers(Warp& w, const Instruction& i, uint32_t) {
   free += grows ? 0 : uint64_t{Warp::kLanes} * (own - count);
   free -= wanted;
   own = count;
-  ++w.group().activity;
+  ++w.cluster().activity;
   const std::string wrong = w.team().step(w, i, {count});
   if (!wrong.empty()) w.fail(i, wrong);
 }
@@ -38,43 +37,9 @@ void await_launches(Warp& w, const Instruction&, uint32_t mask) {
   w.awaited() |= mask;
 }
 
-void map_to_cluster(Warp& w, const Instruction& i, uint32_t mask) {
-  uint64_t* d = w.to(i.to[0]);
-  const uint64_t *a = w.from(i.from[0]), *rank = w.from(i.from[1]);
-  for_lanes(mask, [&](uint32_t l) {
-    if (rank[l] != 0) w.fail(i, "a workgroup that the cluster does not have");
-    d[l] = a[l];
-  });
-}
-
-/// barrier.cluster.arrive, and with i.number 1 .wait.
-void barrier_of_cluster(Warp& w, const Instruction& i, uint32_t mask) {
-  Group& g = w.group();
-  Barrier& b = g.barriers[Group::kClusterBarrier];
-  if (i.number == 0) {
-    w.cluster_phase() = b.phase + 1;
-    const std::string wrong = g.arrive(w, Group::kClusterBarrier, 0, false);
-    if (!wrong.empty()) w.fail(i, wrong);
-    return;
-  }
-  if (w.cluster_phase() > b.phase) return w.give_way(true, "the barrier of the cluster");
-  w.hear(mask, b.completed);
-}
-
 void some_policy(Warp& w, const Instruction& i, uint32_t mask) {
   uint64_t* d = w.to(i.to[0]);
   for_lanes(mask, [&](uint32_t l) { d[l] = 0; });
-}
-
-bool decode_cluster(Words& w, Instruction& i, Shape&) {
-  if (!w.take("cluster")) return false;
-  const int kind = w.take_one({"arrive", "wait"});
-  w.take_one({"release", "acquire", "relaxed"});
-  w.take("aligned");
-  i.number = static_cast<uint32_t>(kind);
-  i.flow = Flow::Barrier;
-  i.run = barrier_of_cluster;
-  return kind >= 0;
 }
 
 bool decode_hint(Words& w, Instruction& i, Shape& s) {
@@ -110,13 +75,6 @@ bool decode_roles(Words& w, Instruction& i, Shape& s) {
     s.from = {1};
     return kind >= 0 && w.take("sync") && w.take("aligned") && w.take("u32");
   }
-  if (op == "mapa") {
-    i.run = map_to_cluster;
-    s = {{1}, {1, 1}, false, false};
-    w.take("shared::cluster");
-    return w.take_type(i.type);
-  }
-  if (op == "barrier") return decode_cluster(w, i, s);
   return decode_hint(w, i, s);
 }
 

@@ -34,6 +34,7 @@ std::string Signals::advance(Signal& s) {
   s.pending = s.expected;
   s.observed = false;
   s.completed = std::exchange(s.collected, {});
+  s.far_completed = std::exchange(s.far_collected, {});
   s.completed.seen.raise(s.component, s.phase);
   return "";
 }
@@ -50,14 +51,14 @@ std::string Signals::complete(Signal& s, int64_t bytes) {
   return advance(s);
 }
 
-std::string Signals::arrive(Signal& s, int64_t count, const View* told) {
+std::string Signals::arrive(Signal& s, int64_t count, const View* told, bool far) {
   if (count < 1 || count > Signal::kMost) return "an arrival that counts " + std::to_string(count);
   if (count > s.pending)
     return "one arrival more than the mbarrier expects in a phase (" + std::to_string(s.expected) +
            ")";
   if (!s.observed) return "an arrival before anybody awaited the phase before";
   s.pending -= count;
-  if (told != nullptr) s.collected.join(*told);
+  if (told != nullptr) (far ? s.far_collected : s.collected).join(*told);
   return advance(s);
 }
 

@@ -15,9 +15,11 @@ struct Signal {
   uint16_t component = 0;                          // of clocks; its time is the phase
   int64_t expected = 0, pending = 0, bytes = 0;
   uint32_t phase = 0;
-  bool observed = true;  // somebody has seen that the phase before is complete
-  Stamp made;
+  bool observed = true;       // somebody has seen that the phase before is complete
+  Stamp made, fenced;         // by fence.mbarrier_init
   View collected, completed;  // of those who arrived in this phase, and in the one before
+  /// The same of other workgroups of the cluster. Waits of a narrower scope learn of reads only.
+  View far_collected, far_completed;
 
   std::string text(uint64_t offset) const;
 };
@@ -33,11 +35,12 @@ class Signals {
   }
   Signal* find(uint64_t offset);
   const std::map<uint64_t, Signal>& all() const { return signals_; }
+  std::map<uint64_t, Signal>& all() { return signals_; }
 
   static std::string expect(Signal& s, int64_t bytes);
   static std::string complete(Signal& s, int64_t bytes);
-  /// `told`: null where the arrival releases nothing.
-  static std::string arrive(Signal& s, int64_t count, const View* told);
+  /// `told`: null where the arrival releases nothing; `far`: by another workgroup.
+  static std::string arrive(Signal& s, int64_t count, const View* told, bool far = false);
   static constexpr const char* kNone = "an mbarrier that was not initialised";
 
  private:

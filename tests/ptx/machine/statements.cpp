@@ -23,13 +23,13 @@ constexpr SpecialName kSpecials[] = {{"%tid", Special::Tid, true},
                                      {"%lanemask_le", Special::MaskLe, false},
                                      {"%lanemask_gt", Special::MaskGt, false},
                                      {"%lanemask_ge", Special::MaskGe, false},
-                                     // A cluster is one workgroup.
-                                     {"%clusterid", Special::Ctaid, true},
-                                     {"%nclusterid", Special::Nctaid, true},
-                                     {"%cluster_ctaid", Special::Zero, true},
-                                     {"%cluster_nctaid", Special::One, true},
-                                     {"%cluster_ctarank", Special::Zero, false},
-                                     {"%cluster_nctarank", Special::One, false}};
+                                     {"%clusterid", Special::ClusterId, true},
+                                     {"%nclusterid", Special::Clusters, true},
+                                     {"%cluster_ctaid", Special::ClusterPlace, true},
+                                     {"%cluster_nctaid", Special::ClusterSize, true},
+                                     {"%cluster_ctarank", Special::ClusterRank, false},
+                                     {"%cluster_nctarank", Special::ClusterGroups, false},
+                                     {"%is_explicit_cluster", Special::ClusterNamed, false}};
 
 }  // namespace
 

@@ -27,7 +27,8 @@ Warp::Warp(Group& group, const Entry& entry, uint32_t number)
 void Warp::fill_constants() {
   std::fill(defined_.begin(), defined_.end(), 0);
   for (const Entry::Constant& c : entry_.constants) defined_[c.slot] = kAll;
-  const auto& size = group_.size;
+  const Cluster& c = group_.cluster;
+  const auto& size = c.size;
   for (const Entry::SpecialSlot& s : entry_.specials) {
     defined_[s.slot] = kAll;
     for (uint32_t l = 0; l < kLanes; ++l) {
@@ -37,17 +38,22 @@ void Warp::fill_constants() {
       const uint32_t values[] = {tid[s.component],
                                  size[s.component],
                                  group_.id[s.component],
-                                 group_.grid[s.component],
+                                 c.grid[s.component],
                                  l,
                                  number_,
-                                 (group_.threads + kLanes - 1) / kLanes,
+                                 warps(),
                                  bit,
                                  bit - 1,
                                  bit - 1 + bit,
                                  ~(bit - 1 + bit),
                                  ~(bit - 1),
-                                 0,
-                                 1};
+                                 group_.id[s.component] / c.dims[s.component],
+                                 c.grid[s.component] / c.dims[s.component],
+                                 group_.id[s.component] % c.dims[s.component],
+                                 c.dims[s.component],
+                                 group_.rank,
+                                 static_cast<uint32_t>(c.groups.size()),
+                                 entry_.cluster[0] != 0};
       to(s.slot)[l] = values[static_cast<size_t>(s.which)];
     }
   }
@@ -73,7 +79,7 @@ void Warp::start() {
 void Warp::fail(const Instruction& i, const std::string& what) {
   if (failed()) return;
   const auto& id = group_.id;
-  group_.problem =
+  group_.cluster.problem =
       fault(i.line, entry_.name + ": " + what + " (workgroup " + std::to_string(id[0]) + ", " +
                         std::to_string(id[1]) + ", " + std::to_string(id[2]) + ", warp " +
                         std::to_string(number_) + ")");
@@ -94,12 +100,11 @@ std::string Warp::waits_for() const {
   std::string text;
   for (const Fragment& f : fragments_) {
     std::string why = f.why;
-    if (state_ == State::AtBarrier)
-      why = barrier_ == Group::kClusterBarrier ? "the cluster's barrier"
-                                               : "barrier " + std::to_string(barrier_);
+    if (state_ == State::AtBarrier) why = "barrier " + std::to_string(barrier_);
     if (why.empty()) why = "other lanes";
-    text += (text.empty() ? "" : ", ") + ("warp " + std::to_string(number_)) + " at line " +
-            std::to_string(entry_.code[f.at].line) + " for " + why;
+    text += (text.empty() ? "" : ", ") + ("warp " + std::to_string(number_)) +
+            (group_.cluster.is_one_group() ? "" : " of rank " + std::to_string(group_.rank)) +
+            " at line " + std::to_string(entry_.code[f.at].line) + " for " + why;
   }
   return text;
 }
@@ -148,8 +153,7 @@ void Warp::run() {
   for (Fragment& f : fragments_) f.polls = false;
   while (!failed() && state_ == State::Ready) {
     if (fragments_.empty()) {
-      state_ = State::Done;
-      ++group_.activity;
+      end();
       return;
     }
     const size_t first = next_fragment();
@@ -166,6 +170,18 @@ void Warp::run() {
     }
     step_lanes(first, limit);
   }
+}
+
+void Warp::end() {
+  state_ = State::Done;
+  group_.cluster.leave(*this);
+  const uint32_t line = group_.leave();
+  if (line == 0) return;
+  Instruction i;
+  i.line = line;
+  fail(i,
+       "another workgroup of the cluster accesses its shared memory, and nothing says that it "
+       "has not ended by then");
 }
 
 void Warp::stuck() {
@@ -276,7 +292,7 @@ bool Warp::meet(size_t index, const Instruction& i, uint32_t mask) {
 
 void Warp::leave(const Instruction& i, uint32_t mask) {
   exited_ |= mask;
-  if (group_.early && (mask & ~awaited_) != 0)
+  if (group_.cluster.early && (mask & ~awaited_) != 0)
     fail(i, "a thread ends before it awaits the launches before its own");
   for_lanes(mask, [&](uint32_t l) {
     for (const auto& group : bulk_[l])
@@ -305,22 +321,22 @@ void Warp::execute(const Instruction& i, uint32_t mask) {
 }
 
 std::byte* Warp::global(const Instruction& i, uint64_t address, uint32_t bytes, bool writes) {
-  const std::vector<std::byte>& data = group_.program->data;
+  const std::vector<std::byte>& data = group_.cluster.program->data;
   if (address >= kDataWindow && address - kDataWindow < data.size()) {
     if (address - kDataWindow + bytes <= data.size() && !writes)
       return const_cast<std::byte*>(data.data()) + (address - kDataWindow);
   }
-  if (group_.early && (present_ & ~exited_ & ~awaited_) != 0) {
+  if (group_.cluster.early && (present_ & ~exited_ & ~awaited_) != 0) {
     fail(i, "an access to global memory before griddepcontrol.wait");
     return nullptr;
   }
-  for (const Buffer& b : group_.buffers) {
+  for (const Buffer& b : group_.cluster.buffers) {
     if (address < b.address || address - b.address >= b.bytes.size()) continue;
     if (address - b.address + bytes <= b.bytes.size())
       return b.bytes.data() + (address - b.address);
   }
   const Buffer* nearest = nullptr;
-  for (const Buffer& b : group_.buffers) {
+  for (const Buffer& b : group_.cluster.buffers) {
     const auto distance = [&](const Buffer& x) {
       return std::abs(static_cast<int64_t>(address - x.address));
     };
@@ -331,7 +347,7 @@ std::byte* Warp::global(const Instruction& i, uint64_t address, uint32_t bytes, 
                    ? ""
                    : ", " + std::to_string(static_cast<int64_t>(address - nearest->address)) +
                          " bytes from the start of buffer " +
-                         std::to_string(nearest - group_.buffers.data()) + ", which has " +
+                         std::to_string(nearest - group_.cluster.buffers.data()) + ", which has " +
                          std::to_string(nearest->bytes.size())));
   return nullptr;
 }
@@ -357,15 +373,15 @@ void Warp::complete(const Instruction& i, Copy& c, uint32_t lane) {
 
 Access Warp::by(uint32_t lane) const {
   Access a;
-  a.warp = number_;
+  a.warp = component();
   a.lanes = 1U << lane;
-  a.stamp = {static_cast<uint16_t>(number_), a.lanes, now_};
+  a.stamp = {static_cast<uint16_t>(a.warp), a.lanes, now_};
   a.view = &group_.views[kLanes * number_ + lane];
   return a;
 }
 
 void Warp::count(const Instruction& i, Mover m, uint32_t mask, size_t which, uint32_t bytes) {
-  Counters* c = group_.options.counters;
+  Counters* c = group_.cluster.options.counters;
   if (c == nullptr || mask == 0) return;
   const uint64_t* base = from(i.from[which]);
   Counters::Addresses at{};
@@ -374,6 +390,7 @@ void Warp::count(const Instruction& i, Mover m, uint32_t mask, size_t which, uin
   const bool copies = m == Mover::Copy;  // from global memory, operand 1
   const bool shared = copies ? which == 0
                              : m == Mover::Blocks || i.space == Space::Shared ||
+                                   i.space == Space::Cluster ||
                                    (first >= kSharedWindow && first < kLocalWindow);
   if (shared)
     c->shared(m, mask, at, bytes);
@@ -385,13 +402,13 @@ View Warp::tell(uint32_t mask) {
   View told;
   for_lanes(mask, [&](uint32_t l) {
     told.join(view(l));
-    if (mask != present_) told.seen.raise_lane(number_, l, now_ + 1);
+    if (mask != present_) told.seen.raise_lane(component(), l, now_ + 1);
   });
   if (mask == present_)
-    told.seen.raise(number_, now_ + 1);
+    told.seen.raise(component(), now_ + 1);
   else
-    told.seen.tidy(number_, present_);
-  told.fenced.tidy(number_, present_);
+    told.seen.tidy(component(), present_);
+  told.fenced.tidy(component(), present_);
   ++now_;
   return told;
 }
@@ -400,24 +417,60 @@ void Warp::hear(uint32_t mask, const View& told) {
   for_lanes(mask, [&](uint32_t l) { view(l).join(told); });
 }
 
+View Warp::ran() const {
+  View all;
+  for_lanes(present_, [&](uint32_t l) { all.join(group_.views[kLanes * number_ + l]); });
+  all.seen.raise(component(), now_ + 1);
+  return all.relaxed();
+}
+
 void Warp::fence_async(uint32_t mask) {
   for_lanes(mask, [&](uint32_t l) {
     View& v = view(l);
     v.fenced.join(v.seen);
-    v.fenced.raise_lane(number_, l, now_ + 1);
+    v.fenced.raise_lane(component(), l, now_ + 1);
   });
   ++now_;
 }
 
 uint16_t Warp::bulk_component(uint32_t lane) {
-  if (bulk_components_[lane] == 0) bulk_components_[lane] = group_.new_component();
+  if (bulk_components_[lane] == 0) bulk_components_[lane] = group_.cluster.new_component();
   return bulk_components_[lane];
 }
 
-std::byte* Warp::access(const Instruction& i, const Access& a, uint64_t offset, uint32_t bytes) {
-  const std::string wrong = group_.shared.check(offset, bytes, a);
+std::byte* Warp::access(const Instruction& i, const Access& a, const SharedPlace& at,
+                        uint32_t bytes) {
+  if (at.group == nullptr) return nullptr;
+  const std::string wrong = at.group->shared.check(at.offset, bytes, a);
   if (!wrong.empty()) fail(i, wrong);
-  return wrong.empty() ? group_.shared.at(offset) : nullptr;
+  if (at.group != &group_) at.group->touched(a.stamp, i.line);
+  return wrong.empty() ? at.group->shared.at(at.offset) : nullptr;
+}
+
+SharedPlace Warp::place(const Instruction& i, Space space, uint64_t address, uint32_t lane) {
+  if (address >= kSharedWindow && address < kLocalWindow) address -= kSharedWindow;
+  const uint64_t which = address >> kRankShift;
+  const auto& groups = group_.cluster.groups;
+  // What lies beyond the cluster's memory lies beyond the workgroup's own.
+  if (which == 0 || which > groups.size()) return {&group_, address};
+  Group& other = *groups[which - 1];
+  if (&other != &group_ && space == Space::Shared) {
+    fail(i, "an address in the shared memory of another workgroup, without .shared::cluster");
+    return {};
+  }
+  if (!may_reach(i, other, lane)) return {};
+  return {&other, address & ((uint64_t{1} << kRankShift) - 1)};
+}
+
+bool Warp::may_reach(const Instruction& i, const Group& g, uint32_t lane) {
+  if (&g == &group_) return true;
+  if (g.ended)
+    fail(i, "an access to the shared memory of a workgroup that has ended");
+  else if (!view(lane).knows(g.begun))
+    fail(i,
+         "an access to the shared memory of a workgroup that may not have begun: no barrier of "
+         "the cluster lies before");
+  return !failed();
 }
 
 std::byte* Warp::access(const Instruction& i, Space space, uint64_t address, uint32_t bytes,
@@ -425,15 +478,14 @@ std::byte* Warp::access(const Instruction& i, Space space, uint64_t address, uin
   if (space == Space::Generic) {
     space = address >= kParamWindow    ? Space::Param
             : address >= kLocalWindow  ? Space::Local
-            : address >= kSharedWindow ? Space::Shared
+            : address >= kSharedWindow ? Space::Cluster
                                        : Space::Global;
   }
-  if (space == Space::Shared) {
-    const uint64_t offset = address >= kSharedWindow ? address - kSharedWindow : address;
+  if (space == Space::Shared || space == Space::Cluster) {
     Access a = by(lane);
     a.writes = writes;
     a.atomic = atomic;
-    return access(i, a, offset, bytes);
+    return access(i, a, place(i, space, address, lane), bytes);
   }
   if (address % bytes != 0) {
     fail(i, "an address that is not aligned to " + std::to_string(bytes) + " bytes");
@@ -442,12 +494,12 @@ std::byte* Warp::access(const Instruction& i, Space space, uint64_t address, uin
   if (space == Space::Global) return global(i, address, bytes, writes);
   const bool param = space == Space::Param && address >= kParamWindow;
   const uint64_t offset = address - (param ? kParamWindow : kLocalWindow);
-  const uint64_t size = param ? group_.params.size() : entry_.local_bytes;
+  const uint64_t size = param ? group_.cluster.params.size() : entry_.local_bytes;
   if (offset > size || bytes > size - offset || (param && writes)) {
     fail(i, "an access outside of parameters or of a thread's own memory");
     return nullptr;
   }
-  return param ? const_cast<std::byte*>(group_.params.data()) + offset
+  return param ? const_cast<std::byte*>(group_.cluster.params.data()) + offset
                : local_.data() + size_t{lane} * entry_.local_bytes + offset;
 }
 

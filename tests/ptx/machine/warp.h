@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "tests/ptx/machine/group.h"
+#include "tests/ptx/machine/cluster.h"
 
 namespace reprise::test::ptx {
 
@@ -36,6 +36,12 @@ class BusyRegisters {
   uint32_t busy_ = 0, fences_ = 0;
 };
 
+/// Where an address of shared memory lies; no group after a failure.
+struct SharedPlace {
+  Group* group = nullptr;
+  uint64_t offset = 0;
+};
+
 /// A copy from shared memory to global memory of a bulk group.
 struct BulkCopy {
   std::function<void()> land;
@@ -57,9 +63,12 @@ class Warp {
   State state() const { return state_; }
   uint32_t lanes() const { return present_; }
   uint32_t number() const { return number_; }
-  uint32_t warps() const { return (group_.threads + kLanes - 1) / kLanes; }
+  /// Of its clock.
+  uint32_t component() const { return group_.rank * warps() + number_; }
+  uint32_t warps() const { return group_.warps(); }
   /// Lanes that have awaited the launches before this one.
   uint32_t& awaited() { return awaited_; }
+  /// The phase of the cluster's barrier at which it arrived and which it did not await, from 1.
   uint32_t& cluster_phase() { return cluster_phase_; }
   void leave_barrier(const View& told);
   /// Where it waits, and for what; for people.
@@ -70,15 +79,20 @@ class Warp {
   uint64_t* to(uint32_t slot) { return &registers_[size_t{slot} * kLanes]; }
   const uint64_t* from(uint32_t slot) const { return &registers_[size_t{slot} * kLanes]; }
   Group& group() { return group_; }
+  Cluster& cluster() { return group_.cluster; }
   /// The launch ends with this problem.
   void fail(const Instruction& i, const std::string& what);
   /// The failure that an instruction has just had is none.
-  void forgive() { group_.problem = {}; }
-  bool failed() const { return !group_.problem.ok(); }
+  void forgive() { group_.cluster.problem = {}; }
+  bool failed() const { return !group_.cluster.problem.ok(); }
   /// Bytes that a lane may access; null after a failure. `space` says what the address means.
   std::byte* access(const Instruction& i, Space space, uint64_t address, uint32_t bytes,
                     uint32_t lane, bool writes, bool atomic = false);
-  std::byte* access(const Instruction& i, const Access& a, uint64_t offset, uint32_t bytes);
+  std::byte* access(const Instruction& i, const Access& a, const SharedPlace& at, uint32_t bytes);
+  /// Of shared memory that the lane may access: its own, or that of another workgroup of the
+  /// cluster that it knows to run.
+  SharedPlace place(const Instruction& i, Space space, uint64_t address, uint32_t lane);
+  bool may_reach(const Instruction& i, const Group& g, uint32_t lane);
   /// An access of a lane by one of the two proxies; a copy stamps it as its own.
   Access by(uint32_t lane) const;
   /// Counts an access of the lanes of a mask, whose addresses are i.from[which] and an offset, if
@@ -90,6 +104,8 @@ class Warp {
   void hear(uint32_t mask, const View& told);
   /// Lanes of a warp that have met.
   void synchronize(uint32_t mask) { hear(mask, tell(mask)); }
+  /// That what its lanes did is over.
+  View ran() const;
   void fence_async(uint32_t mask);
   std::deque<std::vector<std::shared_ptr<Copy>>>& copies(uint32_t lane) { return copies_[lane]; }
   std::deque<std::vector<std::shared_ptr<BulkCopy>>>& bulk(uint32_t lane) { return bulk_[lane]; }
@@ -130,6 +146,7 @@ class Warp {
   void execute(const Instruction& i, uint32_t mask);
   void branch(size_t index, const Instruction& i, uint32_t taken);
   bool meet(size_t index, const Instruction& i, uint32_t mask);
+  void end();
   void stuck();
   std::byte* global(const Instruction& i, uint64_t address, uint32_t bytes, bool writes);
 
@@ -153,6 +170,26 @@ class Warp {
   std::string why_;
   uint64_t steps_ = 0;  // instructions of this workgroup
 };
+
+/// The mbarrier at a place, if the lane may know that it exists; null after a failure.
+Signal* known_signal(Warp& w, const Instruction& i, uint32_t lane, const SharedPlace& at);
+
+/// Bytes that are to land in the shared memory of a workgroup, and count at one of its mbarriers
+/// then.
+struct Delivery {
+  Group* to = nullptr;
+  uint64_t signal = 0;
+  std::vector<std::pair<uint64_t, uint32_t>> blocks;  // of shared memory, and their bytes
+  bool async_proxy = false;
+  std::function<void(Group& to)> land;
+
+  uint32_t bytes() const {
+    uint32_t n = 0;
+    for (const auto& [at, size] : blocks) n += size;
+    return n;
+  }
+};
+void deliver(Warp& w, const Instruction& i, uint32_t lane, Delivery d);
 
 /// Calls fn(lane) for the lanes of a mask.
 template <typename F>

@@ -1,0 +1,120 @@
+// A language model with caches: takes ids, and gives the logits of the position behind them, or the
+// id that was sampled from these.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apps/generate/sampler.h"
+#include "runtime/session/session.h"
+
+namespace reprise::app {
+
+/// A cache as an input and as an output of the model.
+struct CachePair {
+  std::string past, present;
+  DType dtype = DType::F32;
+  std::vector<int64_t> dims;  // -1 for the length, which axis `axis` has
+  size_t axis = 0;
+};
+
+/// The tensors of a language model: `input_ids`, perhaps `attention_mask` and `position_ids`;
+/// `logits`, or `sampled_ids` of a package that samples; and caches, which are states that grow, or
+/// pairs such as `past_key_values.0.key` and `present.0.key`. Other inputs are an error.
+struct DecoderInterface {
+  std::string ids, mask, positions;
+  std::string logits, sampled;  // one of them is empty
+  DType ids_type = DType::I64, mask_type = DType::I64, positions_type = DType::I64;
+  DType logits_type = DType::F32, sampled_type = DType::I64;
+  bool all_logits = false;  // of every position, not of the last one alone
+  int64_t vocabulary = 0;   // 0: unknown, of a package that samples
+  bool grows = false;       // it has states that grow
+  std::vector<CachePair> caches;
+};
+Result<DecoderInterface> decoder_interface(const plan::Interface& io);
+
+struct DecoderStats {
+  uint64_t submits = 0, dispatches = 0, device_bytes = 0;
+};
+
+/// The caches of a conversation in host memory, while another one uses the session.
+struct KeptCaches {
+  int64_t length = 0;
+  std::vector<HostTensor> values;  // of each state that grows, in the order of the interface
+};
+
+/// One conversation at a time. One thread at a time may use it.
+class DecoderSession {
+ public:
+  /// `capacity`: the most positions. `vocabulary`: of a package that samples; 0: unknown. Nobody
+  /// else may use the session.
+  static Result<std::unique_ptr<DecoderSession>> create(std::unique_ptr<Session> session,
+                                                        int64_t capacity, int64_t vocabulary = 0);
+  /// How a package that samples chooses; by default it takes the likeliest id.
+  Status set_sampling(const SamplingOptions& options);
+  bool samples() const { return !io_.sampled.empty(); }
+  /// Runs on ids that follow those of earlier calls. The logits are valid until the next call. Only
+  /// if the package does not sample.
+  Result<std::span<const float>> advance(std::span<const int64_t> ids);
+  /// Runs likewise, and returns the id that was sampled. An id that the call before has returned
+  /// is not copied to the device, which has it. Only if the package samples.
+  Result<int64_t> sample(std::span<const int64_t> ids);
+  /// Keeps the first positions, from which a session with states that grow can go on.
+  Status truncate(int64_t length);
+  /// Begins a new text.
+  Status restart();
+  /// Copies the caches to the host. Only if they are states that grow.
+  Result<KeptCaches> keep();
+  /// Goes on with what keep() of this session, or of another one of the same package, has returned.
+  /// If that fails, a new text begins.
+  Status restore(const KeptCaches& kept);
+  bool can_keep() const { return io_.grows; }
+  /// The number of positions so far.
+  int64_t length() const { return length_; }
+  int64_t capacity() const { return capacity_; }
+  int64_t vocabulary() const { return io_.vocabulary; }
+  /// What the last call moved between host and device.
+  uint64_t copied_bytes() const { return copied_; }
+  DecoderStats stats() const;
+
+ private:
+  DecoderSession() = default;
+  Status prepare();
+  Status allocate_caches();
+  Status allocate_inputs();
+  Status check(std::span<const int64_t> ids) const;
+  Status run(std::span<const int64_t> ids);
+  void make_inputs(std::span<const int64_t> ids);
+  void bind_caches();
+  void bind_inputs(std::span<const int64_t> ids);
+  void bind_result(int64_t count);
+  void bind_host(const std::string& name, const HostTensor& t);
+  const HostTensor& result(const std::string& name) const;
+  std::span<const float> last_logits(int64_t count);
+  Result<int64_t> sampled_id();
+
+  std::unique_ptr<Session> session_;
+  DecoderInterface io_;
+  int64_t capacity_ = 0, length_ = 0;
+  uint64_t copied_ = 0, own_bytes_ = 0;
+  /// Of each cache that is no state, the one that the next run reads and the one that it writes.
+  std::vector<std::unique_ptr<DeviceBuffer>> past_, present_;
+  std::vector<HostTensor> host_past_;  // of a session on the host
+  /// Memory that host and device see. Runs sample ids to two places in turn and read the next one
+  /// where the last run left it.
+  std::unique_ptr<DeviceBuffer> sampled_;
+  int64_t last_sampled_ = -1;              // -1: the next run does not read it
+  bool second_place_ = false;              // where the last run has sampled to
+  std::unique_ptr<DeviceBuffer> ones_;     // for the mask of every length
+  std::unique_ptr<DeviceBuffer> numbers_;  // of sampling, 16 bytes apart
+  std::vector<HostTensor> sampling_;
+  HostTensor ids_, mask_, positions_;
+  std::vector<Binding> inputs_, outputs_;
+  std::vector<HostTensor> results_;
+  std::vector<std::byte> logits_bytes_;
+  std::vector<float> logits_;
+};
+
+}  // namespace reprise::app
