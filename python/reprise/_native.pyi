@@ -784,7 +784,9 @@ class Tokenizer:
 
     def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
         """
-        Returns the ids of a chat, up to the beginning of the next answer. The turns are pairs of a role and a content.
+        Returns the ids of a chat, up to the beginning of the next answer.
+
+        The turns are pairs of a role and a content.
 
         Raises Unsupported if the model has no chat template.
         """
