@@ -280,7 +280,8 @@ typedef struct reprise_results reprise_results;
  *
  * A run on a device allocates nothing on the heap if the run before it had the same sizes, the
  * caller gives all outputs in memory without a row pitch, no tensor is an image, no node runs on
- * the host, and slice_us is 0. */
+ * the host, and slice_us is 0. Where states grow, sizes that follow from their lengths may differ,
+ * as long as no tensor outgrows the memory that it has; then it gets a quarter more. */
 REPRISE_API reprise_status reprise_session_run(reprise_session* session,
                                                const reprise_tensor* inputs, size_t input_count,
                                                reprise_tensor* outputs, size_t output_count,

@@ -58,20 +58,20 @@ Status check_change(const std::string& name, const StateRows& rows, RowChange ch
 Status check_rows(const plan::StateSlot& slot, const StateRows& rows, std::span<const int64_t> dims,
                   int64_t length) {
   const int64_t before = dims[static_cast<size_t>(slot.axis)];
-  const std::string subject = "state '" + slot.name + "' ";
+  const auto subject = [&] { return "state '" + slot.name + "' "; };
   if (before != rows.length)
-    return {Code::Usage, subject + "has " + count_of(rows.length) +
+    return {Code::Usage, subject() + "has " + count_of(rows.length) +
                              ", and another of the same length " + std::to_string(before) +
                              "; truncate both to the same length"};
   if (length < before)
-    return invalid_input(subject + "would shrink from " + count_of(before) + " to " +
+    return invalid_input(subject() + "would shrink from " + count_of(before) + " to " +
                          std::to_string(length));
   if (length > rows.limit)
-    return invalid_input(subject + "would have " + count_of(length) +
+    return invalid_input(subject() + "would have " + count_of(length) +
                          " after the run, and its limit is " + std::to_string(rows.limit) +
                          "; truncate it, or set another limit");
   if (before == 0 || std::ranges::equal(dims, rows.dims)) return {};
-  return invalid_input(subject + "has the value " + describe(slot.dtype, rows.dims) +
+  return invalid_input(subject() + "has the value " + describe(slot.dtype, rows.dims) +
                        ", but the inputs need " + describe(slot.dtype, dims) +
                        "; pass inputs of the same sizes, or truncate it to 0 rows");
 }

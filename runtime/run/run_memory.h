@@ -73,6 +73,7 @@ class RunMemory {
     Location location;
     uint64_t address = 0;  // the address that the parameter blocks hold
   };
+  bool keeps_places();
   Status place_arena();
   Status get_shared_arenas();
   bool holds_arena();
@@ -85,7 +86,8 @@ class RunMemory {
   uint64_t arena_generation_ = 0;  // of the shared arena
   IdVector<plan::BufferId, Tensor> tensors_;
   IdVector<plan::BufferId, uint64_t> bytes_;
-  plan::ArenaPlacement placement_;  // the current placement in the arenas
+  IdVector<plan::BufferId, uint64_t> placed_;  // for which placement_ has room
+  plan::ArenaPlacement placement_;             // the current placement in the arenas
   std::vector<std::optional<std::vector<int64_t>>> output_dims_;
   std::vector<int64_t> sized_for_;  // the symbols for which bytes_ and the arenas were computed
   bool sized_ = false, starved_ = false;

@@ -141,8 +141,7 @@ Status SharedPlan::fix_grids() {
   for (size_t s = 0; s < plan->steps.size(); ++s) {
     const auto* launch = std::get_if<plan::Launch>(&plan->steps[s].what);
     if (!launch || table.indirect[s] != plan::kNone) continue;
-    RP_ASSIGN(fixed_grids[s],
-              plan::eval_grid(*launch, plan::describe_launch(*plan, *launch), {}, session.limits));
+    RP_ASSIGN(fixed_grids[s], plan::eval_grid(*plan, *launch, {}, session.limits));
   }
   return {};
 }

@@ -143,10 +143,10 @@ Status StateMemory::begin(std::span<const int64_t> symbols) {
   for (size_t s = 0; s < lengths_.size(); ++s) {
     if (!states_[s].rows) continue;
     const plan::StateSlot& slot = io_->states[s];
-    RP_ASSIGN(const auto dims, plan::eval_dims(*io_, slot.shape, symbols, slot.name));
-    RP_TRY(checked_element_count(dims, slot.dtype).status());
+    RP_TRY(plan::eval_dims(*io_, slot.shape, symbols, slot.name, dims_));
+    RP_TRY(checked_element_count(dims_, slot.dtype).status());
     RP_ASSIGN(const int64_t length, slot.length_after.eval(symbols));
-    RP_TRY(states_[s].rows->begin(dims, length));
+    RP_TRY(states_[s].rows->begin(dims_, length));
   }
   place_rows();
   return {};

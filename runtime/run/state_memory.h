@@ -78,6 +78,7 @@ class StateMemory {
   std::vector<std::unique_ptr<DeviceBuffer>> pools_;
   std::vector<State> states_;
   std::vector<int64_t> lengths_;
+  std::vector<int64_t> dims_;  // of the state that begin() looks at
   uint64_t bytes_ = 0;
 };
 
