@@ -48,7 +48,7 @@ Status IoMemory::ensure_device_memory(HostBound& tensor, uint64_t bytes) {
     // A mask of a cache that grows is longer in each step.
     const uint64_t more = bytes + bytes / 4;
     const SessionResources& session = shared_.session;
-    if (session.states.grows() && more <= session.limits.max_buffer_bytes) bytes = more;
+    if (session.own_states.grows() && more <= session.limits.max_buffer_bytes) bytes = more;
   }
   return memory_.grow(tensor.device, bytes, MemoryUse::Device);
 }

@@ -107,7 +107,7 @@ bool RunMemory::holds_arena() {
 /// Whether all tensors have room where they are. Where caches grow, each step has other sizes, and
 /// nothing is placed again until one has outgrown its place; then it gets a quarter more.
 bool RunMemory::keeps_places() {
-  if (!shared_.session.states.grows()) {
+  if (!shared_.session.own_states.grows()) {
     placed_ = bytes_;
     return false;
   }
@@ -183,7 +183,7 @@ Status RunMemory::size_late(plan::BufferId id, const std::vector<int64_t>& symbo
 }
 
 void RunMemory::bind_states() {
-  const StateMemory& states = shared_.session.states;
+  const StateMemory& states = *shared_.session.states;
   for (size_t s = 0; s < shared_.of_state.size(); ++s) {
     const auto& [current, next, all] = shared_.of_state[s];
     set_location(current, {states.current(s).buffer, states.current(s).offset});

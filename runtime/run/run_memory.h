@@ -60,8 +60,14 @@ class RunMemory {
   /// Whether an allocation failed. Such a context cannot run, so its memory can be freed.
   bool starved() const { return starved_; }
   void set_starved(bool starved) { starved_ = starved; }
-  /// After a run: drops the memory of the shared arena, which the next run gets again.
-  void leave_arena() { shared_arenas_.clear(); }
+  /// Before a run: keeps the states that the run uses, as it may be late when the session has
+  /// ended.
+  void use_states(std::shared_ptr<void> states) { states_ = std::move(states); }
+  /// After a run: drops the memory of the shared arena, which the next run gets again, and states.
+  void leave_arena() {
+    shared_arenas_.clear();
+    states_.reset();
+  }
   /// Before a run: the arena in which it places its tensors; null: its own.
   void use_arena(SharedArena* arena) { shared_arena_ = arena; }
   /// The memory that it keeps for runs of other sizes and values.
@@ -83,6 +89,7 @@ class RunMemory {
   std::vector<CountedBuffer> arenas_;
   std::vector<std::shared_ptr<DeviceBuffer>> shared_arenas_;  // instead of them, during a run
   SharedArena* shared_arena_ = nullptr;
+  std::shared_ptr<void> states_;
   uint64_t arena_generation_ = 0;  // of the shared arena
   IdVector<plan::BufferId, Tensor> tensors_;
   IdVector<plan::BufferId, uint64_t> bytes_;

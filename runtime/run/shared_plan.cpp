@@ -147,7 +147,7 @@ Status SharedPlan::fix_grids() {
 }
 
 void SessionResources::count_states() {
-  const uint64_t bytes = states.bytes();
+  const uint64_t bytes = own_states.bytes();
   totals.device_bytes += bytes - state_bytes;
   state_bytes = bytes;
 }

@@ -103,8 +103,8 @@ class GrowingAllocation : public testing::TestWithParam<std::string> {};
 
 TEST_P(GrowingAllocation, AStepTakesNothingFromTheHeap) {
   for (const std::vector<std::string>& plans :
-       {std::vector<std::string>{}, std::vector<std::string>{"step=1"}}) {
-    SCOPED_TRACE(plans.size());
+       {std::vector<std::string>{"none"}, std::vector<std::string>{"step=1"}}) {
+    SCOPED_TRACE(plans[0]);
     Decoder decoder(GetParam(), plans);
     ASSERT_TRUE(decoder.session);
     ASSERT_EQ(reprise_session_reserve_states(decoder.session.get(), nullptr, 400, &decoder.error),
