@@ -5,6 +5,7 @@
 #include "codegen/lower/group/cost.h"
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/problems/contraction.h"
+#include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
 
