@@ -522,7 +522,8 @@ REPRISE_API reprise_status reprise_session_write_state_tensor(reprise_session* s
  * conversation. Many of them run through one session, one after another, which records nothing new:
  * their addresses and lengths are parameters. They stay on the device where they were made. Only
  * one thread at a time may use an object, and a run in flight does: other calls fail with
- * REPRISE_BUSY. Free it with reprise_states_free. */
+ * REPRISE_BUSY. So do those after a run that has exceeded its time limit, until the device has
+ * ended it and its session is called again. Free it with reprise_states_free. */
 typedef struct reprise_states reprise_states;
 
 /** What states have. */

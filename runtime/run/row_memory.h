@@ -1,6 +1,7 @@
 // The device memory of one state that grows.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -18,6 +19,12 @@ struct StateRows {
   int64_t length = 0, capacity = 0, limit = std::numeric_limits<int64_t>::max();
   std::vector<int64_t> dims;  // of the value; 0 for a size that no run has decided
 };
+
+/// The right to use states, which ends with it.
+struct EndUse {
+  void operator()(std::atomic<bool>* used) const { *used = false; }
+};
+using InUse = std::unique_ptr<std::atomic<bool>, EndUse>;
 
 enum class RowChange : uint8_t { None, Truncate, Reserve, Limit };
 

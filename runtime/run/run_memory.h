@@ -9,6 +9,7 @@
 
 #include "runtime/plan/order.h"
 #include "runtime/run/counted_buffer.h"
+#include "runtime/run/row_memory.h"
 #include "runtime/run/shared_arena.h"
 
 namespace reprise {
@@ -63,9 +64,12 @@ class RunMemory {
   /// Before a run: keeps the states that the run uses, as it may be late when the session has
   /// ended.
   void use_states(std::shared_ptr<void> states) { states_ = std::move(states); }
+  /// After a run that the device has not ended: until leave_arena(), nobody else may use them.
+  void keep_states(InUse in_use) { in_use_ = std::move(in_use); }
   /// After a run: drops the memory of the shared arena, which the next run gets again, and states.
   void leave_arena() {
     shared_arenas_.clear();
+    in_use_.reset();
     states_.reset();
   }
   /// Before a run: the arena in which it places its tensors; null: its own.
@@ -90,6 +94,7 @@ class RunMemory {
   std::vector<std::shared_ptr<DeviceBuffer>> shared_arenas_;  // instead of them, during a run
   SharedArena* shared_arena_ = nullptr;
   std::shared_ptr<void> states_;
+  InUse in_use_;
   uint64_t arena_generation_ = 0;  // of the shared arena
   IdVector<plan::BufferId, Tensor> tensors_;
   IdVector<plan::BufferId, uint64_t> bytes_;

@@ -204,7 +204,7 @@ Status States::Use::take(States& states) {
   if (states.used_.exchange(true))
     return {Code::Busy,
             "a run or another call uses these states; wait for it, or fork them before"};
-  states_ = &states;
+  in_use_.reset(&states.used_);
   return {};
 }
 

@@ -52,16 +52,12 @@ class States {
   /// The right to use states, as one run or call at a time has it. Code::Busy if another has it.
   class Use {
    public:
-    Use() = default;
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-    ~Use() {
-      if (states_) states_->used_ = false;
-    }
     Status take(States& states);
+    /// For a device that may be late.
+    InUse hand_over() { return std::move(in_use_); }
 
    private:
-    States* states_ = nullptr;
+    InUse in_use_;
   };
 
  private:

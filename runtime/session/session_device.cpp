@@ -171,10 +171,14 @@ class DeviceSession::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
-    if (!complete_) context.reset();
+    drop();
     session_.release(std::move(context), arena, user_);
   }
   void complete() { complete_ = true; }
+  /// Waits for a device that may still run.
+  void drop() {
+    if (!complete_) context.reset();
+  }
   /// Gives up the shared arena. Returns false if the device may still use it.
   bool leaves_arena() const {
     if (!complete_ || !context || context->executor().availability() != Availability::Free)
@@ -231,6 +235,7 @@ void DeviceSession::poll_late() {
       ++i;
       continue;
     }
+    if (state == Availability::Free) late_[i]->memory().leave_arena();
     (state == Availability::Free ? free_ : dead_).push_back(std::move(late_[i]));
     late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -389,6 +394,7 @@ class DeviceSession::StatesTurn {
     return {};
   }
   const std::shared_ptr<DeviceStates>& states() const { return states_; }
+  InUse hand_over() { return use_.hand_over(); }
 
  private:
   DeviceSession& session_;
@@ -412,6 +418,9 @@ class DeviceSession::Submission {
     session_.resources_.device->end_watcher().finish(watch_);
     turn_.keeps = !lease_.leaves_arena();
     if (lease_.arena) lease_.arena->release(turn_.keeps);
+    states_.reset();
+    lease_.drop();  // the device still uses the states
+    if (turn_.keeps && lease_.context) lease_.context->memory().keep_states(used_.hand_over());
   }
 
   /// Instead of the session's.
@@ -488,7 +497,7 @@ class DeviceSession::Submission {
   Lease lease_;
   std::shared_ptr<DeviceStates> given_;
   StatesTurn used_;
-  std::optional<StateUpdate> states_;  // before the lease and the use of states end
+  std::optional<StateUpdate> states_;
   EndWatcher::Watch watch_;
 };
 

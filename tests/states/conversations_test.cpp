@@ -297,6 +297,36 @@ TEST(Conversations, HaveAPrefixInCommonUntilTheyAppend) {
   });
 }
 
+/// A device that has not ended a run in time still uses its states, which no other session may
+/// then.
+TEST(Conversations, StayInUseWhileTheDeviceIsLate) {
+  const Package package = compiled(kAppend);
+  ASSERT_TRUE(package);
+  on_each([&](const std::shared_ptr<Device>& device) {
+    if (!device) return;
+    auto late = Session::create(package, device, {.timeout_ns = 1});
+    ASSERT_TRUE(late.ok()) << late.status().message();
+    const auto other = opened(package, device);
+    const Conversation states = *other->make_states();
+    const HostTensor x(DType::F32, {2, 4});
+    const std::vector<Binding> inputs{{.name = "x", .host = &x}};
+    int64_t length = 0;
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE((*late)->bind_states(states).ok());
+      const Status ran = (*late)->run(inputs).status();
+      if (ran.ok()) length += 2;
+      if (!ran.ok()) {
+        ASSERT_EQ(ran.code(), Code::Timeout) << ran.message();
+        expect_failure(states->info().status(), Code::Busy, "wait for it");
+      }
+      ASSERT_TRUE((*late)->bind_states(nullptr).ok()) << "it waits for the device";
+      ASSERT_TRUE(other->bind_states(states).ok() && other->run(inputs).ok());
+      length += 2;
+      EXPECT_EQ(states->info()->length, length);
+    }
+  });
+}
+
 TEST(Conversations, ExplainWhatIsWrong) {
   const Package package = compiled(kAppend), attention = compiled(kAttention);
   ASSERT_TRUE(package && attention);
