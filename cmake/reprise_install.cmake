@@ -115,7 +115,8 @@ if(TARGET reprise_images)
   install(TARGETS reprise_images LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT images)
 endif()
 
-foreach(program reprise_cli reprise_filetype reprise_finetune reprise_live reprise_ocr reprise_vad)
+foreach(program reprise_cli reprise_filetype reprise_finetune reprise_live reprise_ocr reprise_say
+                reprise_transcribe reprise_vad)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
   endif()

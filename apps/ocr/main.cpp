@@ -7,6 +7,7 @@
 #include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
+#include "apps/samples/text_output.h"
 
 namespace ocr {
 namespace {
@@ -46,12 +47,8 @@ Error write_json(const std::vector<Line>& lines, const Image& image, const Reade
       {"device", reader.device().id},
       {"milliseconds", {{"detect", t.detect}, {"turn", t.turn}, {"recognise", t.recognise}}},
       {"lines", std::move(list)}};
-  const std::string text = document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  FILE* out = o.json == "-" ? stdout : std::fopen(o.json.c_str(), "wb");
-  if (!out) return {REPRISE_IO, o.json + ": cannot be written"};
-  const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  const bool closed = out == stdout ? std::fflush(out) == 0 : std::fclose(out) == 0;
-  return written && closed ? Error() : Error{REPRISE_IO, o.json + ": cannot be written"};
+  return samples::write_text(o.json,
+                             document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 /// Draws a frame around each line, with a thicker side at the bottom of the text.

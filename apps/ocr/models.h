@@ -18,9 +18,6 @@ struct Folder {
   Result<reprise::Package> package(const std::string& name) const;
   /// Opens alphabet.txt, or reads the alphabet from NAME.onnx and keeps it.
   Result<Alphabet> alphabet(const std::string& name) const;
-
- private:
-  bool is_newer(const std::string& model, const std::string& made) const;
 };
 
 }  // namespace ocr

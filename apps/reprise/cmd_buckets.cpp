@@ -187,7 +187,7 @@ Status show(const Trace& trace, const Ranges& chosen, const CostCurve& costs,
     const std::string sizes = std::to_string(r.first) + ".." + std::to_string(r.last);
     table.add({sizes, std::to_string(r.runs), format_number(costs.ms(r.last)),
                format_bytes(static_cast<int64_t>(costs.bytes(r.last)))});
-    plans += " --plan " + symbol + "=" + sizes;
+    plans.append(" --plan ").append(symbol).append("=").append(sizes);
   }
   out.table(table);
   out.text("\n" + format_number(chosen.expected_ms) + " ms a run is expected; " +

@@ -49,89 +49,116 @@ Result<std::string> render_program(const ChatTemplate::Program& program, const V
   return out.ok() ? out : out.status().with_context(program.name);
 }
 
+/// A time in UTC, and its parts as Python's strftime() names them.
+class CalendarTime {
+ public:
+  explicit CalendarTime(int64_t seconds)
+      : CalendarTime(sys_seconds(std::chrono::seconds(seconds))) {}
+
+  /// Nothing for a letter that is not supported.
+  std::optional<std::string> part(char letter) const {
+    switch (letter) {
+      case 'F':
+        return year() + "-" + two_digits(month_) + "-" + two_digits(day_);
+      case 'T':
+        return two_digits(hour_) + ":" + two_digits(minute_) + ":" + two_digits(second_);
+      case '%':
+        return "%";
+      default: {
+        auto of_date = date_part(letter);
+        return of_date ? of_date : clock_part(letter);
+      }
+    }
+  }
+
+ private:
+  using sys_seconds = std::chrono::sys_seconds;
+  using sys_days = std::chrono::sys_days;
+  explicit CalendarTime(sys_seconds time)
+      : CalendarTime(std::chrono::floor<std::chrono::days>(time), time) {}
+  CalendarTime(sys_days days, sys_seconds time)
+      : date_(days), weekday_(std::chrono::weekday(days).c_encoding()) {
+    const std::chrono::hh_mm_ss clock(time - days);
+    hour_ = clock.hours().count();
+    minute_ = clock.minutes().count();
+    second_ = clock.seconds().count();
+    month_ = static_cast<unsigned>(date_.month());
+    day_ = static_cast<unsigned>(date_.day());
+  }
+
+  std::string year() const { return std::to_string(static_cast<int>(date_.year())); }
+
+  std::optional<std::string> date_part(char letter) const {
+    static constexpr std::array<std::string_view, 12> kMonths{
+        "January", "February", "March",     "April",   "May",      "June",
+        "July",    "August",   "September", "October", "November", "December"};
+    static constexpr std::array<std::string_view, 7> kDays{
+        "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
+    const std::string_view month = kMonths[static_cast<size_t>(month_) - 1], day = kDays[weekday_];
+    switch (letter) {
+      case 'Y':
+        return year();
+      case 'y':
+        return two_digits(static_cast<int>(date_.year()) % 100);
+      case 'm':
+        return two_digits(month_);
+      case 'B':
+        return std::string(month);
+      case 'b':
+        return std::string(month.substr(0, 3));
+      case 'd':
+        return two_digits(day_);
+      case 'e':
+        return (day_ < 10 ? " " : "") + std::to_string(day_);
+      case 'A':
+        return std::string(day);
+      case 'a':
+        return std::string(day.substr(0, 3));
+      default:
+        return std::nullopt;
+    }
+  }
+
+  std::optional<std::string> clock_part(char letter) const {
+    switch (letter) {
+      case 'H':
+        return two_digits(hour_);
+      case 'I':
+        return two_digits((hour_ + 11) % 12 + 1);
+      case 'p':
+        return hour_ < 12 ? "AM" : "PM";
+      case 'M':
+        return two_digits(minute_);
+      case 'S':
+        return two_digits(second_);
+      default:
+        return std::nullopt;
+    }
+  }
+
+  std::chrono::year_month_day date_;
+  unsigned weekday_;
+  int64_t month_ = 0, day_ = 0, hour_ = 0, minute_ = 0, second_ = 0;
+};
+
 }  // namespace
 
 Result<std::string> formatted_time(int64_t seconds, std::string_view format) {
-  namespace chrono = std::chrono;
-  static constexpr std::array<const char*, 12> kMonths{
-      "January", "February", "March",     "April",   "May",      "June",
-      "July",    "August",   "September", "October", "November", "December"};
-  static constexpr std::array<const char*, 7> kDays{"Sunday",   "Monday", "Tuesday", "Wednesday",
-                                                    "Thursday", "Friday", "Saturday"};
   if (seconds < -60'000'000'000 || seconds > 250'000'000'000)
     return invalid_input("the time is out of range");
-  const chrono::sys_seconds time{chrono::seconds(seconds)};
-  const auto day = chrono::floor<chrono::days>(time);
-  const chrono::year_month_day date(day);
-  const chrono::hh_mm_ss clock(time - day);
-  const unsigned month = static_cast<unsigned>(date.month()) - 1;
-  const std::string month_name = kMonths[month];
-  const std::string day_name = kDays[chrono::weekday(day).c_encoding()];
-  const auto of_day = static_cast<int64_t>(static_cast<unsigned>(date.day()));
+  const CalendarTime time(seconds);
   std::string out;
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%' || i + 1 == format.size()) {
       out += format[i];
       continue;
     }
-    switch (format[++i]) {
-      case 'Y':
-        out += std::to_string(static_cast<int>(date.year()));
-        break;
-      case 'y':
-        out += two_digits(static_cast<int>(date.year()) % 100);
-        break;
-      case 'm':
-        out += two_digits(month + 1);
-        break;
-      case 'B':
-        out += month_name;
-        break;
-      case 'b':
-        out += month_name.substr(0, 3);
-        break;
-      case 'd':
-        out += two_digits(of_day);
-        break;
-      case 'e':
-        out += (of_day < 10 ? " " : "") + std::to_string(of_day);
-        break;
-      case 'A':
-        out += day_name;
-        break;
-      case 'a':
-        out += day_name.substr(0, 3);
-        break;
-      case 'H':
-        out += two_digits(clock.hours().count());
-        break;
-      case 'I':
-        out += two_digits((clock.hours().count() + 11) % 12 + 1);
-        break;
-      case 'p':
-        out += clock.hours().count() < 12 ? "AM" : "PM";
-        break;
-      case 'M':
-        out += two_digits(clock.minutes().count());
-        break;
-      case 'S':
-        out += two_digits(clock.seconds().count());
-        break;
-      case 'F':
-        out += std::to_string(static_cast<int>(date.year())) + "-" + two_digits(month + 1) + "-" +
-               two_digits(of_day);
-        break;
-      case 'T':
-        out += two_digits(clock.hours().count()) + ":" + two_digits(clock.minutes().count()) + ":" +
-               two_digits(clock.seconds().count());
-        break;
-      case '%':
-        out += '%';
-        break;
-      default:
-        return unsupported(std::string("'%") + format[i] +
-                           "' in a format of a time is not supported");
+    const auto part = time.part(format[++i]);
+    if (!part) {
+      return unsupported(std::string("'%") + format[i] +
+                         "' in a format of a time is not supported");
     }
+    out += *part;
   }
   return out;
 }

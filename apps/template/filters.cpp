@@ -150,7 +150,8 @@ Result<Value> mapped(const FilterCall& c) {
   for (const Value& item : items) {
     if (attribute != nullptr) {
       RP_ASSIGN(Value value, attribute_of(item, *attribute));
-      out.push_back(value.is_undefined() && otherwise != nullptr ? *otherwise : std::move(value));
+      if (value.is_undefined() && otherwise != nullptr) value = *otherwise;
+      out.push_back(std::move(value));
       continue;
     }
     if (c.args.values.empty() || !c.args.values[0].is_text())

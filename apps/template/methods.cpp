@@ -130,7 +130,7 @@ Result<Value> replace(const TextCall& c) {
   if (from == nullptr || to == nullptr) return needs_text("replace");
   const Value* count = c.args.get(2, "count");
   const size_t most = from->empty() ? c.self.size() + 1 : c.self.size() / from->size();
-  if (to->size() > 0 && most > c.budget.limits().output / to->size())
+  if (!to->empty() && most > c.budget.limits().output / to->size())
     return invalid_input("replace() could make a text that is too long");
   std::string out =
       replaced(c.self, *from, *to, count == nullptr ? -1 : count->as_integer().value_or(-1));

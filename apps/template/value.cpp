@@ -203,7 +203,7 @@ std::string printed_float(double d) {
     return out + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   if (count <= exponent + 1)
     return out + digits + std::string(static_cast<size_t>(exponent + 1 - count), '0') + ".0";
-  const auto point = static_cast<size_t>(exponent + 1);
+  const size_t point = static_cast<size_t>(exponent) + 1;
   return out + digits.substr(0, point) + "." + digits.substr(point);
 }
 

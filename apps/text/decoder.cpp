@@ -141,7 +141,11 @@ struct WordPieceDecoder final : Decoder {
   void apply(Tokens& tokens) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& t = tokens[i];
-      if (i > 0) t = t.starts_with(prefix) ? t.substr(prefix.size()) : " " + t;
+      if (i > 0 && t.starts_with(prefix)) {
+        t.erase(0, prefix.size());
+      } else if (i > 0) {
+        t.insert(0, 1, ' ');
+      }
       if (cleanup) clean_up(t);
     }
   }

@@ -6,10 +6,10 @@
 #include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
+#include "apps/samples/wav.h"
 #include "apps/vad/detector.h"
 #include "apps/vad/plot.h"
 #include "apps/vad/segments.h"
-#include "apps/vad/wav.h"
 
 namespace vad {
 namespace {
@@ -20,6 +20,7 @@ using samples::failed;
 using samples::kDone;
 using samples::kFailed;
 using samples::report;
+using samples::Sound;
 
 constexpr double kWindowSeconds = static_cast<double>(kWindow) / kRate;
 
@@ -49,9 +50,9 @@ Error write_probabilities(const std::vector<float>& probabilities, const std::st
 }
 
 int run(Options& o) {
-  const Result<Sound> recorded = read_wav(o.sound);
+  const Result<Sound> recorded = samples::read_wav(o.sound);
   if (!recorded) return report(recorded.error());
-  const Sound sound = resampled(*recorded, kRate);
+  const Sound sound = samples::resampled(*recorded, kRate);
   const Result<Package> package = Package::open(o.package);
   if (!package) return report(package.error());
   const Result<Device> device = samples::open_device(o.device, *package, o.validation);

@@ -4,10 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "apps/samples/wav.h"
 #include "apps/vad/segments.h"
-#include "apps/vad/wav.h"
 
 namespace vad {
+
+using reprise::Error;
+using samples::Sound;
 
 /// Writes an SVG file. `window` is the duration of each probability in seconds.
 Error write_plot(const Sound& sound, const std::vector<float>& probabilities, double window,

@@ -82,6 +82,8 @@ struct Sizes {
 std::vector<Case> constant_cases(bool quick);
 /// All cases, in order.
 std::vector<Case> all_cases(const Sizes& sizes);
+/// Those whose schedules are worth the minutes on a device, the ones that tell most first.
+std::vector<Case> tuned_cases(const Sizes& sizes);
 /// The case of a model in the layout of the ONNX suite. If it is missing, `skip` says so.
 Case model_case(const std::string& folder, const std::string& name, DType precision);
 

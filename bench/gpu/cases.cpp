@@ -148,7 +148,30 @@ constexpr ConvOp kResnet18[] = {{3, 64, 224, 7, 2, 3},   {64, 64, 56, 3, 1, 1},
                                 {128, 128, 28, 3, 1, 1}, {128, 256, 28, 3, 2, 1},
                                 {256, 256, 14, 3, 1, 1}, {512, 512, 7, 3, 1, 1}};
 
+// Sizes of attention that more than one list has.
+constexpr AttentionSize kLongAttention{12, 2048, 2048, 64}, kShortAttention{12, 512, 512, 64},
+    kOneRow{12, 1, 2048, 64};
+
 }  // namespace
+
+std::vector<Case> tuned_cases(const Sizes& sizes) {
+  if (sizes.quick) return quick_cases(sizes.models);
+  std::vector<Case> out;
+  out.reserve(12);
+  out.push_back(gemm_case(4096, DType::F16));
+  out.push_back(attention_case(kLongAttention, DType::F16));
+  out.push_back(conv_case(kResnet18[1], DType::F16));
+  out.push_back(gemm_case(1024, DType::F16));
+  out.push_back(attention_case(kOneRow, DType::F16));
+  out.push_back(softmax_case(16384, 4096, DType::F16));
+  out.push_back(gemm_case(4096, DType::F32));
+  out.push_back(conv_case(kResnet18[7], DType::F16));
+  out.push_back(attention_case(kShortAttention, DType::F16));
+  out.push_back(gemm_case(4096, DType::BF16));
+  out.push_back(conv_case(kResnet18[1], DType::F32));
+  out.push_back(gemm_case(2048, DType::F16));
+  return out;
+}
 
 std::vector<Case> all_cases(const Sizes& sizes) {
   if (sizes.quick) return quick_cases(sizes.models);
@@ -158,9 +181,7 @@ std::vector<Case> all_cases(const Sizes& sizes) {
     for (const DType dtype : kFloats) out.push_back(gemm_case(n, dtype));
   }
   for (const DType dtype : kFloats) out.push_back(softmax_case(16384, 4096, dtype));
-  for (const AttentionSize& size :
-       {AttentionSize{12, 512, 512, 64}, AttentionSize{12, 2048, 2048, 64},
-        AttentionSize{12, 1, 2048, 64}}) {
+  for (const AttentionSize& size : {kShortAttention, kLongAttention, kOneRow}) {
     for (const DType dtype : kFloats) out.push_back(attention_case(size, dtype));
   }
   for (const char* name : {"linear_ln_gelu", "resnet18", "vit", "bert"}) {

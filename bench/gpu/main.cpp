@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <optional>
 
 #include "apps/common/devices.h"
@@ -11,6 +12,7 @@
 #include "bench/gpu/report.h"
 #include "bench/gpu/tune.h"
 #include "runtime/base/timing.h"
+#include "runtime/platform/parallel.h"
 
 namespace reprise::bench::gpu {
 namespace {
@@ -61,6 +63,12 @@ Result<Devices> open_devices(const Options& o) {
     return Status(Code::Usage, "--vulkan must be a Vulkan device, auto or off");
   out.vulkan = vulkan.device;
   return out;
+}
+
+/// Every case, or of those to tune the most telling ones, unless a filter names others.
+std::vector<Case> cases_of(const Options& o) {
+  const Sizes sizes{o.quick, o.models};
+  return o.tune && o.filter.empty() ? tuned_cases(sizes) : all_cases(sizes);
 }
 
 bool wanted(const Case& c, const Options& o) {
@@ -191,7 +199,7 @@ class Bench {
 };
 
 Result<int> list_cases(const Options& o) {
-  for (const Case& c : all_cases({o.quick, o.models})) {
+  for (const Case& c : cases_of(o)) {
     std::printf("%s %s%s%s\n", c.name.c_str(), dtype_name(c.dtype).c_str(),
                 c.skip.empty() ? "" : ": ", c.skip.c_str());
   }
@@ -201,15 +209,26 @@ Result<int> list_cases(const Options& o) {
 /// Fills the cache of images, so that the measured program compiles nothing.
 Result<int> compile_only(const Options& o) {
   RP_ASSIGN(const DeviceInfo device, described_device(o.compile_only));
-  for (Case& c : all_cases({o.quick, o.models})) {
+  std::vector<Case> cases = cases_of(o);
+  std::erase_if(cases, [&](const Case& c) {
     const bool fits = c.skip.empty() && (!c.unfit || c.unfit(device.facts).empty());
-    if (!wanted(c, o) || !fits) continue;
-    RP_ASSIGN(const Tensors values, values_of(c));
-    const Status compiled = compile_case(c, values, device, o.tune);
-    if (!compiled.ok()) return compiled.with_context(c.name);
+    return !wanted(c, o) || !fits;
+  });
+  std::mutex mutex;
+  Status failed;
+  // Most of the time goes into constants, not into kernels, so cases are compiled side by side.
+  RP_TRY(in_parallel(cases.size(), {}, "cases are compiled", [&](size_t i) {
+    const Case& c = cases[i];
+    Result<Tensors> values = values_of(c);
+    const Status compiled =
+        values.ok() ? compile_case(c, *values, device, o.tune) : values.status();
+    const std::lock_guard lock(mutex);
+    if (!compiled.ok() && failed.ok()) failed = compiled.with_context(c.name);
+    if (!compiled.ok()) return;
     std::printf("compiled %s %s\n", c.name.c_str(), dtype_name(c.dtype).c_str());
     std::fflush(stdout);
-  }
+  }));
+  RP_TRY(failed);
   return app::kDone;
 }
 
@@ -226,8 +245,10 @@ void add_options(CLI::App& app, Options& o) {
          "conv, constants")
       ->delimiter(',');
   app.add_flag("--quick", o.quick, "Small sizes, fewer cases");
-  app.add_flag("--tune", o.tune,
-               "Measure each schedule that the compiler could choose, and no peers");
+  app.add_flag(
+      "--tune", o.tune,
+      "Measure each schedule that the compiler could choose, and no peers: of twelve cases, "
+      "or of those that --filter names");
   app.add_option("--compile-only", o.compile_only,
                  "Measure nothing: compile the cases for an architecture (sm_90) into the cache of "
                  "CUDA kernels; needs no GPU");

@@ -1,5 +1,6 @@
 """Packs everything for a machine without our dependencies: programs, their libraries, test data."""
 
+import gzip
 import json
 import re
 import shutil
@@ -16,11 +17,15 @@ RECORDER = "reprise_record_primitives"
 TESTS = ("test_backends", "test_cuda", "reprise_fuzz", "test_nvrtc")
 # Every system that can run our programs has these libraries in the same or a newer version.
 BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
+# A larger library, such as ICU's data, is packed compressed; the first run unpacks it.
+LARGE_LIBRARY = 8 << 20
 # Libraries that stand for a driver or a compiler in the tests.
 STAND_INS = ("lib/cuda-partial", "lib/fake-nvrtc")
 SCRIPTS = ("tools/gpu-check", "tools/common.sh", "bench/gpucheck", "bench/peerbench", "bench/gpu")
-# The folder of compiled kernels in a pack.
+# The folder of compiled kernels in a pack, and that of a build, from which the next pack takes them.
 CACHE = "cache"
+KEPT = "gpu-check-kernels"
+IMAGE = ".cudaimage"
 # Small models first. The names are those that the benches use.
 WANTED = ("linear_ln_gelu", "mnist", "vit", "bert", "resnet18")
 
@@ -81,6 +86,18 @@ def pack_program(source: Path, target: Path) -> list[Path]:
     return libraries(source)
 
 
+def compressed(library: Path) -> Path:
+    return library.with_name(library.name + ".gz")
+
+
+def copy_library(source: Path, target: Path) -> None:
+    if source.resolve().stat().st_size <= LARGE_LIBRARY:
+        copy(source, target)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        compressed(target).write_bytes(gzip.compress(source.read_bytes()))
+
+
 def mib(size: int) -> str:
     return f"{size / (1 << 20):.1f} MiB"
 
@@ -93,14 +110,19 @@ def pack_tests(build: Path, target: Path, room: int, names: tuple[str, ...]) -> 
         if not source.is_file():
             left_out.append(f"{name}: it was not built")
             continue
-        new = {path for path in pack_program(source, packed) if not (target / "lib" / path.name).exists()}
+        new = {
+            path
+            for path in pack_program(source, packed)
+            for there in (target / "lib" / path.name,)
+            if not there.exists() and not compressed(there).exists()
+        }
         size = size_of(packed) + sum(size_of(path.resolve()) for path in new)
         if size > room:
             packed.unlink()
             left_out.append(f"{name}: {mib(size)}, {mib(room)} are left")
             continue
         for library in sorted(new):
-            copy(library, target / "lib" / library.name)
+            copy_library(library, target / "lib" / library.name)
         room -= size
     return left_out
 
@@ -140,16 +162,27 @@ class Cases:
     quick: bool = False  # the small ones
 
 
-def compile_cases(target: Path, models: Path, cases: Cases) -> None:
-    """Compiles the kernels of all cases into the packed folder."""
-    environment = {**cases.environment, "XDG_CACHE_HOME": str(target / CACHE)}
+def compile_cases(build: Path, target: Path, models: Path, cases: Cases) -> None:
+    """Compiles the kernels of all cases and of the schedules that a run tries, and packs them.
+
+    The build folder keeps them, so the next pack compiles only those that have changed.
+    """
+    kept = build / KEPT
+    kept.mkdir(exist_ok=True)
+    start = kept / "started"
+    start.touch()
+    environment = {**cases.environment, "XDG_CACHE_HOME": str(kept)}
     bench = [target / "bin" / "reprise_gpubench", "--models", models, "--compile-only", cases.arch]
-    for more in ([], ["--tune", "--group", "matmul,attention,conv,softmax"]):
+    for more in ([], ["--tune"]):
         command = [str(word) for word in [*bench, *more, *(["--quick"] if cases.quick else [])]]
         done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             said = done.stderr.strip()[-600:]
             raise PackError(f"the cases do not compile for {cases.arch}: {said}")
+    # An image that was found or made has a new time. Texts are for profilers; a run writes them again.
+    for image in kept.rglob("*" + IMAGE):
+        if image.stat().st_mtime >= start.stat().st_mtime:
+            copy(image, target / CACHE / image.relative_to(kept))
 
 
 def pack(
@@ -174,7 +207,7 @@ def pack(
         needed.update(pack_program(build / "bin" / name, target / "bin" / name))
     loader = vulkan_loader()
     for library in sorted(needed | ({loader} if loader else set())):
-        copy(library, target / "lib" / library.name)
+        copy_library(library, target / "lib" / library.name)
     for name in STAND_INS if tests else ():
         if (build / name).is_dir():
             copy(build / name, target / name)
@@ -183,12 +216,13 @@ def pack(
     start = target / "gpu-check"
     start.write_text(
         '#!/usr/bin/env bash\nhere=$(cd "$(dirname "$0")" && pwd)\n'
+        'for library in "$here"/lib/*.gz; do [ ! -f "$library" ] || gzip -d "$library" || exit 4; done\n'
         'exec "$here/tools/gpu-check" --build "$here" --models "$here/models" "$@"\n'
     )
     start.chmod(0o755)
     (target / "commit.json").write_text(json.dumps(facts.git_commit(root)) + "\n")
     if cases:
-        compile_cases(target, models, cases)
+        compile_cases(build, target, models, cases)
         record_primitives(build, target, cases.arch, cases.environment)
     size = size_of(target)
     if size > limit:
@@ -196,6 +230,7 @@ def pack(
             f"{target} is {mib(size)} without tests and models, more than the limit of {mib(limit)}: "
             "raise --pack-limit, or pack fewer compiled kernels (--quick, --pack-arch none)"
         )
-    left_out = pack_tests(build, target, limit - size, tests)
-    left_out += pack_models(models, target / "models", limit - size_of(target), names)
+    # In the order of a check: models are measured before tests run.
+    left_out = pack_models(models, target / "models", limit - size, names)
+    left_out += pack_tests(build, target, limit - size_of(target), tests)
     return {"bytes": size_of(target), "left_out": left_out}

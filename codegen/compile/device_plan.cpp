@@ -206,10 +206,10 @@ class DevicePlanBuilder {
   /// Notes the forms of the weights for the plans for other sizes.
   void keep_forms() {
     auto& forms = (*context_.forms)[target_.name];
-    for (const auto& [value, packing] : buffers_.packings()) {
-      const auto [first, last] = forms.equal_range(value);
-      if (std::none_of(first, last, [&](const auto& f) { return f.second == packing; }))
-        forms.emplace(value, packing);
+    for (const auto& made : buffers_.packings()) {
+      const auto [first, last] = forms.equal_range(made.first);
+      if (std::none_of(first, last, [&](const auto& f) { return f.second == made.second; }))
+        forms.insert(made);
     }
   }
 

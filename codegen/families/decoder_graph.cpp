@@ -190,7 +190,7 @@ class DecoderWriter {
     n.attrs.set("starts", std::vector<Expr>{0, sequence_ - 1, 0});
     n.attrs.set("steps", std::vector<Expr>{1, 1, 1});
     n.type = std::pair(DType::F32, Shape{batch_, 1, f_.hidden});
-    return n_.core(std::move(n));
+    return n_.core(n);
   }
 
   Value logits(Value x) {

@@ -98,7 +98,7 @@ Matrices::Value Matrices::block_columns_of(const StoredTensor& t, const StoredRo
     n.inputs.push_back(kOmitted);
     n.inputs.push_back(n_.constant(name + ".minimums", *std::move(blocks->minimums)));
   }
-  return n_.core(std::move(n));
+  return n_.core(n);
 }
 
 Matrices::Value Matrices::float_columns_of(const StoredTensor& t, const StoredRows& stored,

@@ -19,7 +19,7 @@ Nodes::Value Nodes::op(const char* op, Values inputs, AttrMap attrs) {
   return all(op, std::move(inputs), std::move(attrs), 1)[0];
 }
 
-Nodes::Value Nodes::core(builder::CoreNode n) {
+Nodes::Value Nodes::core(const builder::CoreNode& n) {
   if (!ok()) return kOmitted;
   return take(b_.core(n), Values{kOmitted})[0];
 }

@@ -33,7 +33,7 @@ class Nodes {
 
   Value op(const char* op, Values inputs, AttrMap attrs = {});
   Values all(const char* op, Values inputs, AttrMap attrs, size_t outputs);
-  Value core(builder::CoreNode n);
+  Value core(const builder::CoreNode& n);
 
   Value constant(const std::string& name, HostTensor t);
   Value number(float v);

@@ -161,7 +161,7 @@ constexpr std::array<int8_t, 16> kSmallFloats{0, 1,  2,  3,  4,  6,  8,  12,
 
 void read_codes(const uint8_t* bytes, const std::array<int8_t, 16>& table, int8_t* out) {
   read_nibbles(bytes, out);
-  for (int i = 0; i < 32; ++i) out[i] = table[static_cast<size_t>(out[i])];
+  for (int i = 0; i < 32; ++i) out[i] = table[static_cast<uint8_t>(out[i])];
 }
 
 void decode_iq4_nl(const uint8_t* b, Decoded& out) {

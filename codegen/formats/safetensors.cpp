@@ -102,7 +102,8 @@ Result<HostTensor> tensor_of(const Json& member, std::span<const std::byte> data
 }  // namespace
 
 Result<Safetensors> Safetensors::parse(std::span<const std::byte> bytes,
-                                       std::shared_ptr<const void> owner, const std::string& name) {
+                                       const std::shared_ptr<const void>& owner,
+                                       const std::string& name) {
   RP_ASSIGN(const Header header, header_of(bytes, name));
   Safetensors out;
   std::vector<Place> places;

@@ -20,7 +20,8 @@ class Safetensors {
   static Result<Safetensors> open(const std::string& path);
   /// `bytes` must live as long as `owner` does. `name` is for messages.
   static Result<Safetensors> parse(std::span<const std::byte> bytes,
-                                   std::shared_ptr<const void> owner, const std::string& name);
+                                   const std::shared_ptr<const void>& owner,
+                                   const std::string& name);
 
   struct Entry {
     std::string name;

@@ -30,7 +30,8 @@ std::vector<OpDef> remaining_rows(const std::unordered_map<std::string_view, con
   return out;
 }
 
-std::vector<std::span<const OpDef>> families() {
+/// Operators of the standard, and our own.
+std::vector<std::span<const OpDef>> standard_families() {
   return {unary_ops(),
           activation_ops(),
           binary_ops(),
@@ -74,8 +75,12 @@ std::vector<std::span<const OpDef>> families() {
           ml_map_ops(),
           string_ops(),
           sequence_ops(),
-          random_ops(),
-          microsoft_ops(),
+          random_ops()};
+}
+
+/// Operators of other domains, and forms that the standard has given up.
+std::vector<std::span<const OpDef>> other_families() {
+  return {microsoft_ops(),
           microsoft_quantized_ops(),
           microsoft_attention_ops(),
           microsoft_heads_ops(),
@@ -91,6 +96,13 @@ std::vector<std::span<const OpDef>> families() {
           old_shape_ops(),
           old_layer_ops(),
           host_only_ops()};
+}
+
+std::vector<std::span<const OpDef>> families() {
+  std::vector<std::span<const OpDef>> all = standard_families();
+  const std::vector<std::span<const OpDef>> others = other_families();
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
 }
 
 /// The operators that add_operators() added before the registry was built.

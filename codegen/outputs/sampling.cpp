@@ -43,7 +43,7 @@ class Sampling {
   Result<ValueId> add_node(graph::NodeSpec n, const std::string& result);
   Result<ValueId> logits(size_t output);
   /// An input of the package. With a fixed shape, runs may leave it out.
-  Result<ValueId> input(const std::string& name, DType t, Shape shape, double fallback);
+  Result<ValueId> input(const std::string& name, DType t, const Shape& shape, double fallback);
   Status add_numbers();
   Status add_vectors();
   Result<ValueId> state(const std::string& name, std::vector<int64_t> dims, double first);
@@ -99,7 +99,8 @@ Result<ValueId> Sampling::logits(size_t output) {
   return add_node(std::move(row), o_.output + ".rows");
 }
 
-Result<ValueId> Sampling::input(const std::string& name, DType t, Shape shape, double fallback) {
+Result<ValueId> Sampling::input(const std::string& name, DType t, const Shape& shape,
+                                double fallback) {
   RP_TRY(check_free(name));
   const ValueId v = g_.add_value(name, t, shape);
   g_.inputs.push_back(v);

@@ -67,8 +67,8 @@ class Grower {
     RP_ASSIGN(const ValueId fresh, new_rows());
     const ValueId joined = joins_->outputs[0];
     RP_ASSIGN(const ValueId ordered, permuted(fresh, rows_first(rank, s_.axis), joins_));
-    RP_ASSIGN(const ValueId appended, add(state_node("StateAppend"), {ordered}, joins_));
-    RP_ASSIGN(const ValueId all, add(state_node("StateRows"), {before, appended}, joins_));
+    RP_ASSIGN(const ValueId appended, add(ops::state_append_node(number_), {ordered}, joins_));
+    RP_ASSIGN(const ValueId all, add(ops::state_rows_node(number_), {before, appended}, joins_));
     RP_ASSIGN(const ValueId view, permuted(all, rows_back(rank, s_.axis), joins_));
     std::vector<ValueId> outputs(g_.outputs.begin(), g_.outputs.end());
     outputs[s_.output] = appended;
@@ -91,13 +91,6 @@ class Grower {
     Node* const n = g_.add_node(std::move(spec), at);
     RP_TRY(ops::infer(g_, *n));
     return out;
-  }
-
-  graph::NodeSpec state_node(const char* op) const {
-    graph::NodeSpec spec;
-    spec.op = op;
-    spec.attrs.set("state", number_);
-    return spec;
   }
 
   Result<ValueId> permuted(ValueId v, std::vector<int64_t> perm, Node* at) {

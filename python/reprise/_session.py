@@ -15,11 +15,17 @@ from .errors import InvalidInput, file_errors
 
 
 class StateRows(NamedTuple):
-    """The rows of a state that grows."""
+    """The rows of a state that grows.
 
-    length: int  #: how many are valid
-    capacity: int  #: for how many there is memory
-    limit: int  #: the most that it may have; 2**63 - 1 unless it was set
+    Attributes:
+        length: how many are valid.
+        capacity: for how many there is memory.
+        limit: the most that it may have; 2**63 - 1 unless it was set.
+    """
+
+    length: int
+    capacity: int
+    limit: int
 
 
 class Session(_native.Session):
@@ -160,13 +166,22 @@ class Session(_native.Session):
     def reserve_states(self, rows: int, name: str | None = None) -> None:
         """Makes memory for at least so many rows: now or, if inputs decide the size of a row, later.
 
+        Args:
+            rows: how many.
+            name: of one state; None: all that grow.
+
         Raises:
             OutOfMemory: there is no memory.
         """
         self._reserve_states(rows, name or "")
 
     def limit_states(self, rows: int, name: str | None = None) -> None:
-        """Sets the most rows that runs may make; a run that needs more raises InvalidInput."""
+        """Sets the most rows that runs may make; a run that needs more raises InvalidInput.
+
+        Args:
+            rows: how many.
+            name: of one state; None: all that grow.
+        """
         self._limit_states(rows, name or "")
 
     def save_states(self, path: str | os.PathLike[str]) -> None:

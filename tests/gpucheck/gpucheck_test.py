@@ -370,7 +370,7 @@ class Packing(unittest.TestCase):
         self.assertTrue((self.at / "out/models/small/model.onnx").is_file())
         self.assertLessEqual(made["bytes"], without_models + (2 << 20))
         left_out = [line.split(":")[0] for line in made["left_out"]]
-        self.assertEqual(left_out, [*pack.TESTS, "large", "absent"])
+        self.assertEqual(left_out, ["large", "absent", *pack.TESTS])
         self.assertIn(f"{pack.TESTS[0]}: it was not built", made["left_out"])
         libraries = {path.name for path in (self.at / "out/lib").iterdir()}
         self.assertFalse({name for name in libraries if name.startswith("libc.")})
@@ -389,12 +389,40 @@ class Packing(unittest.TestCase):
         self.assertEqual(len(made["left_out"]), 1)
         self.assertRegex(made["left_out"][0], pack.TESTS[1] + r": [\d.]+ MiB, 0\.0 MiB are left")
 
+    def test_models_have_the_room_before_tests(self):
+        program = (self.at / "build/bin" / pack.PROGRAMS[0]).read_bytes()
+        (self.at / "build/bin" / pack.TESTS[0]).write_bytes(program)
+        with_model = self.pack(1 << 30, ["large"], "first", ())["bytes"]
+        made = self.pack(with_model + 1, ["large"], tests=pack.TESTS[:1])
+        self.assertTrue((self.at / "out/models/large/model.onnx").is_file())
+        self.assertEqual([line.split(":")[0] for line in made["left_out"]], [pack.TESTS[0]])
+
+    def test_kernels_are_kept_for_the_next_pack(self):
+        build, target = self.at / "build", self.at / "out"
+        bench = target / "bin" / "reprise_gpubench"
+        bench.parent.mkdir(parents=True)
+        made = "${XDG_CACHE_HOME}/reprise/cuda"
+        bench.write_text(f'#!/bin/sh\nmkdir -p "{made}"\ntouch "{made}/$#.cudaimage" "{made}/$#.cu"\n')
+        bench.chmod(0o755)
+        old = build / pack.KEPT / "reprise" / "cuda" / "old.cudaimage"
+        old.parent.mkdir(parents=True)
+        old.touch()
+        os.utime(old, (1, 1))
+        pack.compile_cases(build, target, self.at, pack.Cases("sm_90", dict(os.environ)))
+        packed = sorted(path.name for path in (target / pack.CACHE).rglob("*") if path.is_file())
+        self.assertEqual(packed, ["4.cudaimage", "5.cudaimage"])
+        self.assertTrue(old.is_file())
+
     def test_programs_that_do_not_fit_are_an_error(self):
         with self.assertRaisesRegex(pack.PackError, r"without tests and models.*limit of 1\.0 MiB"):
             self.pack(1 << 20, [])
 
     def test_the_packed_folder_runs(self):
         self.pack(1 << 30, [])
+        large = self.at / "large.so"
+        large.write_bytes(b"x" * (pack.LARGE_LIBRARY + 1))
+        pack.copy_library(large, self.at / "out/lib/large.so")
+        self.assertLess((self.at / "out/lib/large.so.gz").stat().st_size, 1 << 20)
         done = subprocess.run(
             [self.at / "out/gpu-check", "--help"],
             check=False,
@@ -404,6 +432,7 @@ class Packing(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("--time-limit", done.stdout)
+        self.assertEqual((self.at / "out/lib/large.so").read_bytes(), large.read_bytes())
         commit = json.loads((self.at / "out/commit.json").read_text())
         self.assertEqual(facts.commit(ROOT, self.at / "out"), commit)
 

@@ -18,14 +18,14 @@ namespace reprise::kernel {
 namespace {
 
 constexpr int kProductRows = 16, kProductColumns = 16, kProductDepth = 8;
-constexpr uint32_t kLanes = 8;
+constexpr uint32_t kSubgroupLanes = 8;
 constexpr double kUnit = 0x1p-24;  // the largest relative error of a rounding to F32
 
 /// y = x * w by matrices of F32, of which each operation multiplies kProductDepth values of k.
 Kernel product(int depth) {
   Builder b("product");
-  b.set_workgroup(kLanes);
-  b.require_subgroup_size(kLanes);
+  b.set_workgroup(kSubgroupLanes);
+  b.require_subgroup_size(kSubgroupLanes);
   const int x = b.buffer("x", Ty::F32, Access::Read), w = b.buffer("w", Ty::F32, Access::Read);
   const int y = b.buffer("y", Ty::F32, Access::Write);
   const int xs = b.shared("xs", Ty::F32, static_cast<uint32_t>(kProductRows * depth));
@@ -36,7 +36,7 @@ Kernel product(int depth) {
   const int sum = b.matrix("sum", MatrixUse::Sum, Ty::F32, kProductRows, kProductColumns);
   const Val local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
   const auto each = [&](int count, const std::function<void(Val)>& body) {
-    b.for_loop(local, b.i32(count), b.i32(kLanes), body);
+    b.for_loop(local, b.i32(count), b.i32(kSubgroupLanes), body);
   };
   each(kProductRows * depth, [&](Val i) { b.shared_store(xs, i, b.load(x, i)); });
   each(kProductColumns * depth, [&](Val i) { b.shared_store(ws, i, b.load(w, i)); });

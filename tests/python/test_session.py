@@ -151,9 +151,7 @@ class OnEachDevice(unittest.TestCase):
                 self.assertEqual(len(times.kernel_us), len(session.kernels))
 
     def test_chooses_plans_by_sizes(self) -> None:
-        package = reprise.compile(
-            support.pointwise(), plans=("batch=1", "batch=2..16")
-        )
+        package = reprise.compile(support.pointwise(), plans=("batch=1", "batch=2..16"))
         for device in DEVICES:
             session = reprise.Session(package, device, timestamps=True)
             for batch, plan in ((1, 1), (7, 2), (40, 0), (1, 1)):

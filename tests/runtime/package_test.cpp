@@ -333,9 +333,10 @@ TEST_F(PackageFile, OlderVersions) {
     ASSERT_TRUE(write(has_parts ? sample_package() : without_parts, name).ok());
     std::ifstream in(name, std::ios::binary);
     const std::vector<char> written{std::istreambuf_iterator<char>(in), {}};
-    for (const auto& [version, is_read] : {std::pair{4, false}, {5, !has_parts}, {6, true}}) {
+    for (const auto& [version, is_read] :
+         {std::pair{4, false}, {5, !has_parts}, {6, true}, {7, true}, {8, false}}) {
       auto bytes = written;
-      ASSERT_EQ(bytes[8], 6);
+      ASSERT_EQ(bytes[8], 7);
       bytes[8] = static_cast<char>(version);
       Aligned memory(bytes);
       memory.stamp();

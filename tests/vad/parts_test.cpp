@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "apps/samples/wav.h"
 #include "apps/vad/plot.h"
 #include "apps/vad/segments.h"
-#include "apps/vad/wav.h"
 #include "tests/support/paths.h"
 #include "tests/vad/voice.h"
 
@@ -14,6 +14,10 @@ namespace vad {
 namespace {
 
 namespace test = reprise::test;
+using reprise::Result;
+using samples::read_wav;
+using samples::resampled;
+using samples::Sound;
 
 std::vector<float> tone(double frequency, int rate, size_t count) {
   std::vector<float> out(count);

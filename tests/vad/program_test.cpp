@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "apps/samples/wav.h"
 #include "apps/vad/detector.h"
-#include "apps/vad/wav.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 #include "tests/vad/voice.h"
@@ -16,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace test = reprise::test;
+using reprise::Result;
+using samples::read_wav;
+using samples::Sound;
 
 /// The file of tools/models.
 fs::path fetched() {

@@ -5,8 +5,13 @@
 #include "codegen/kernel/legal/in_place.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <optional>
 #include <set>
+
+#include "codegen/kernel/ir/scalar_eval.h"
+#include "runtime/expr/expr.h"
 
 namespace reprise::kernel {
 
@@ -23,13 +28,57 @@ bool is_index_op(const Inst& inst) {
       return true;
     case Op::Scalar: {
       // Others, such as min, may give the index of one element to several invocations.
-      static constexpr ScalarOp kExact[] = {ScalarOp::Add, ScalarOp::Sub,  ScalarOp::Mul,
-                                            ScalarOp::Rem, ScalarOp::IDiv, ScalarOp::IRem};
+      static constexpr ScalarOp kExact[] = {ScalarOp::Add, ScalarOp::Sub, ScalarOp::Mul,
+                                            ScalarOp::Div, ScalarOp::Rem, ScalarOp::IDiv,
+                                            ScalarOp::IRem};
       return std::ranges::find(kExact, static_cast<ScalarOp>(inst.imm)) != std::end(kExact);
     }
     default:
       return false;
   }
+}
+
+/// The least and the greatest value of an index that is made of the place of the invocation in its
+/// workgroup and of constants; nothing where that is not known.
+std::optional<Interval> range_of(const Kernel& k, Val v) {
+  const Inst& inst = k.insts[static_cast<size_t>(v.id)];
+  if (inst.op == Op::Const && inst.type.lanes == 1) {
+    const int64_t c = integer_of(inst.imm, inst.type.ty);
+    return Interval{c, c};
+  }
+  if (inst.op == Op::Builtin && static_cast<Builtin>(inst.imm & 0xFFU) == Builtin::LocalIndex) {
+    const int64_t size = int64_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2];
+    return Interval{0, size - 1};
+  }
+  if (inst.op == Op::Convert) return range_of(k, inst.args[0]);
+  if (inst.op != Op::Scalar || inst.args.size() != 2) return std::nullopt;
+  const auto a = range_of(k, inst.args[0]), b = range_of(k, inst.args[1]);
+  if (!a || !b || a->min < 0 || b->min < 0) return std::nullopt;
+  Interval r;
+  switch (static_cast<ScalarOp>(inst.imm)) {
+    case ScalarOp::Add:
+      r = {a->min + b->min, a->max + b->max};
+      break;
+    case ScalarOp::Mul:
+      r = {a->min * b->min, a->max * b->max};
+      break;
+    case ScalarOp::Div:
+    case ScalarOp::IDiv:
+      if (b->min == 0) return std::nullopt;
+      r = {a->min / b->max, a->max / b->min};
+      break;
+    default:
+      return std::nullopt;
+  }
+  return r.max <= std::numeric_limits<int32_t>::max() ? std::optional(r) : std::nullopt;
+}
+
+/// Whether no invocation fulfils the condition. Columns beyond the last one are such branches.
+bool never_holds(const Kernel& k, Val condition) {
+  const Inst& inst = k.insts[static_cast<size_t>(condition.id)];
+  if (inst.op != Op::Scalar || static_cast<ScalarOp>(inst.imm) != ScalarOp::Less) return false;
+  const auto a = range_of(k, inst.args[0]), b = range_of(k, inst.args[1]);
+  return a && b && a->min >= b->max;
 }
 
 class InPlaceCheck {
@@ -70,6 +119,7 @@ class InPlaceCheck {
       if (inst.op == Op::Store && inst.imm == to_)
         stores_.push_back(use(inst, at(inst.args[1].id).type.lanes));
       for (size_t i = 0; i < inst.blocks.size(); ++i) {
+        if (i == 0 && inst.op == Op::If && never_holds(k_, inst.args[0])) continue;
         inside_.push_back({id, inst.op == Op::If ? form(inst.args[0]) : -1, i});
         visit(inst.blocks[i]);
         inside_.pop_back();

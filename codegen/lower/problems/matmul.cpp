@@ -6,6 +6,7 @@
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/problems/contraction.h"
 #include "codegen/lower/problems/row_values.h"
+#include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
 

@@ -14,6 +14,9 @@ graph::NodeSpec cast_node(DType to);
 graph::NodeSpec slice_node(std::vector<Expr> starts);
 graph::NodeSpec concat_node(int64_t axis);
 graph::NodeSpec sum_node();
+/// The rows that a run appends to the growing state of this number, and all rows afterwards.
+graph::NodeSpec state_append_node(int64_t state);
+graph::NodeSpec state_rows_node(int64_t state);
 
 /// Turns a node for which OpDef::is_reshape holds into a Reshape.
 void become_reshape(const graph::Graph& g, graph::Node& n);

@@ -1,5 +1,6 @@
 // StateAppend and StateRows: the rows that a run appends to a state that grows, and all of its rows
 // afterwards. The pass grow-states makes them.
+#include "codegen/ops/row/core_nodes.h"
 #include "codegen/ops/row/element.h"
 #include "codegen/ops/row/families.h"
 #include "codegen/ops/row/support.h"
@@ -31,7 +32,22 @@ Status infer_rows(InferContext& ctx) {
 // Equal rows of two states are not one value: each has its place.
 constexpr AttrDecl kStateAttrs[] = {required_attr("state", AttrType::Int)};
 
+graph::NodeSpec state_node(const char* op, int64_t state) {
+  graph::NodeSpec spec;
+  spec.op = op;
+  spec.attrs.set("state", state);
+  return spec;
+}
+
 }  // namespace
+
+graph::NodeSpec state_append_node(int64_t state) {
+  return state_node("StateAppend", state);
+}
+
+graph::NodeSpec state_rows_node(int64_t state) {
+  return state_node("StateRows", state);
+}
 
 std::span<const OpDef> state_ops() {
   static constexpr OpDef kOps[] = {

@@ -162,6 +162,21 @@ bool top_k(Maker& m) {
   return m.add("TopK", {x, m.ints({m.rng.in(0, m.least(x, a))})}, std::move(attrs), 2);
 }
 
+/// Tokens chosen from scores; the numbers of the rows are those of models that generate.
+bool sample_rows(Maker& m) {
+  const int64_t rows = m.rng.in(1, 4), tokens = m.rng.in(1, 70);
+  const V scores = m.fresh(DType::F32, {rows, tokens}, Values::between(-6, 6));
+  const auto of_rows = [&](DType t, double low, double high) {
+    const int64_t count = m.rng.chance(0.5) ? 1 : rows;
+    return m.fresh(t, {count}, Values::between(low, high));
+  };
+  const double warmest = m.rng.chance(0.5) ? 0 : 2;  // 0 takes the greatest score
+  return m.add("SampleRows",
+               {scores, of_rows(DType::F32, warmest / 4, warmest), of_rows(DType::I32, 0, 80),
+                of_rows(DType::F32, 0.1, 1), of_rows(DType::F32, 0, 0.5),
+                of_rows(DType::I32, -9, 99), of_rows(DType::I32, 0, 99)});
+}
+
 bool cumulative(Maker& m, std::string_view op, int64_t opset) {
   const V x = m.of_rank(1, 5);
   AttrMap attrs = attr("exclusive", m.rng.in(0, 1));
@@ -321,6 +336,7 @@ std::span<const Recipe> index_recipes() {
       {"positions", range_of_shape},
       {"ConstantOfShape", constant_of_shape},
       {"TopK", top_k},
+      {"SampleRows", sample_rows},
       {"CumSum", cumsum},
       {"CumProd", cumprod},
       {"ArgMax", [](Maker& m) { return arg(m, "ArgMax"); }},

@@ -14,7 +14,15 @@ from pathlib import Path
 
 from texts import corpus, texts
 from tokenizers import (
-    AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers,
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
 )
 
 SPECIAL = ["<unk>", "<s>", "</s>", "<|im_end|>", "[MASK]"]

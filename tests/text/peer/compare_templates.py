@@ -13,6 +13,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import jinja2
 from jinja2.ext import Extension, loopcontrols
@@ -56,8 +57,20 @@ TEMPLATES = [
 ]
 
 
+# What the expressions of templates raise.
+RAISED = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
 class Generation(Extension):
-    tags = {"generation"}
+    tags: ClassVar[set[str]] = {"generation"}
 
     def parse(self, parser: jinja2.parser.Parser) -> jinja2.nodes.Node:
         line = next(parser.stream).lineno
@@ -75,7 +88,7 @@ def environment() -> ImmutableSandboxedEnvironment:
     env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = raise_exception
-    now = datetime.datetime.fromtimestamp(1_700_000_000, datetime.timezone.utc)
+    now = datetime.datetime.fromtimestamp(1_700_000_000, datetime.UTC)
     env.globals["strftime_now"] = now.strftime
     return env
 
@@ -145,7 +158,7 @@ def record(folder: Path) -> None:
     for i, request in enumerate(wanted):
         try:
             text = env.from_string(request["template"]).render(**request["variables"])
-        except Exception:
+        except RAISED:
             text = None
         if of_python(text):
             continue
@@ -179,7 +192,7 @@ def main() -> int:
     for request, ours in zip(wanted, results):
         try:
             expected = env.from_string(request["template"]).render(**request["variables"])
-        except Exception as error:
+        except RAISED as error:
             expected = None
             reason = error
         if of_python(expected):

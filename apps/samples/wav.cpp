@@ -1,4 +1,4 @@
-#include "apps/vad/wav.h"
+#include "apps/samples/wav.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,8 +9,11 @@
 #include <iterator>
 #include <numbers>
 #include <string_view>
+#include <utility>
 
-namespace vad {
+#include "apps/samples/path.h"
+
+namespace samples {
 namespace {
 
 constexpr uint32_t kPcm = 1, kFloat = 3, kExtensible = 0xFFFE;
@@ -21,6 +24,11 @@ uint32_t number(std::string_view bytes, size_t at, size_t size) {
   for (size_t i = 0; i < size; ++i)
     value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[at + i])) << (8 * i);
   return value;
+}
+
+/// Appends the lowest `size` bytes, the lowest first.
+void append(std::string& bytes, uint32_t value, size_t size) {
+  for (size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
 }
 
 struct Format {
@@ -68,7 +76,7 @@ bool is_supported(const Format& f) {
 }  // namespace
 
 Result<Sound> read_wav(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in(utf8_path(path), std::ios::binary);
   if (!in) return Error{REPRISE_IO, path + ": cannot be opened: " + std::strerror(errno)};
   const std::string file(std::istreambuf_iterator<char>(in), {});
   const Chunks chunks = chunks_of(file);
@@ -90,6 +98,30 @@ Result<Sound> read_wav(const std::string& path) {
     sound.samples.push_back(sum / static_cast<float>(f.channels));
   }
   return sound;
+}
+
+Error write_wav(const Sound& sound, const std::string& path) {
+  constexpr uint32_t kBytes = 2;
+  const auto length = static_cast<uint32_t>(sound.samples.size() * kBytes);
+  const auto rate = static_cast<uint32_t>(sound.rate);
+  std::string file = "RIFF";
+  append(file, 36 + length, 4);
+  file += "WAVEfmt ";
+  const std::pair<uint32_t, size_t> format[] = {
+      {16, 4}, {kPcm, 2}, {1, 2}, {rate, 4}, {rate * kBytes, 4}, {kBytes, 2}, {16, 2}};
+  for (const auto& [value, size] : format) append(file, value, size);
+  file += "data";
+  append(file, length, 4);
+  file.reserve(file.size() + length);
+  for (const float s : sound.samples) {
+    const long value = std::lround(static_cast<double>(std::clamp(s, -1.0F, 1.0F)) * 32767);
+    append(file, static_cast<uint32_t>(value), kBytes);
+  }
+  std::ofstream out(utf8_path(path), std::ios::binary);
+  out.write(file.data(), static_cast<std::streamsize>(file.size()));
+  out.close();
+  if (out) return {};
+  return {REPRISE_IO, path + ": cannot be written: " + std::strerror(errno)};
 }
 
 Sound resampled(const Sound& sound, int rate) {
@@ -120,4 +152,4 @@ Sound resampled(const Sound& sound, int rate) {
   return out;
 }
 
-}  // namespace vad
+}  // namespace samples

@@ -1,4 +1,4 @@
-// Sound from WAV files.
+// Sound, from and to WAV files.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "reprise/reprise.hpp"
 
-namespace vad {
+namespace samples {
 
 using reprise::Error;
 using reprise::Result;
@@ -18,7 +18,9 @@ struct Sound {
 
 /// Reads PCM of 8, 16, 24 or 32 bits and floats of 32 bits.
 Result<Sound> read_wav(const std::string& path);
+/// Writes PCM of 16 bits with one channel; louder samples are cut off at -1 and 1.
+Error write_wav(const Sound& sound, const std::string& path);
 /// The same sound at another rate; frequencies above half of it are left out.
 Sound resampled(const Sound& sound, int rate);
 
-}  // namespace vad
+}  // namespace samples

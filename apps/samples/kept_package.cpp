@@ -1,0 +1,60 @@
+#include "apps/samples/kept_package.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/samples/outcome.h"
+#include "apps/samples/path.h"
+
+namespace samples {
+namespace fs = std::filesystem;
+
+using reprise::Error;
+using reprise::Package;
+using reprise::Result;
+
+KeptPackage::Options::Options(const KeptPackage& of) {
+  targets.reserve(of.targets.size());
+  for (const std::string& target : of.targets) targets.push_back(target.c_str());
+  ranges.reserve(of.ranges.size());
+  for (const std::string& range : of.ranges) ranges.push_back(range.c_str());
+  raw.targets = targets.empty() ? nullptr : targets.data();
+  raw.target_count = targets.size();
+  raw.ranges = ranges.empty() ? nullptr : ranges.data();
+  raw.range_count = ranges.size();
+}
+
+/// An error of the status REPRISE_INCOMPATIBLE_PACKAGE: it has to be compiled.
+Result<Package> KeptPackage::open_kept() const {
+  std::error_code error;
+  if (!fs::exists(utf8_path(model), error) && !fs::exists(utf8_path(package), error))
+    return Error{REPRISE_IO, "there is neither " + package + " nor " + model + "; " + help};
+  if (is_newer(model, package) || (recompile && fs::exists(utf8_path(model), error)))
+    return Error{REPRISE_INCOMPATIBLE_PACKAGE, package + " is not up to date"};
+  return Package::open(package);
+}
+
+bool KeptPackage::can_compile(const Error& error) const {
+  std::error_code none;
+  if (error.status != REPRISE_INCOMPATIBLE_PACKAGE || !fs::exists(utf8_path(model), none))
+    return false;
+  std::fprintf(stderr, "note: compiling %s to %s, once\n", model.c_str(), package.c_str());
+  return true;
+}
+
+void KeptPackage::keep(const Package& compiled) const {
+  report_not_kept(compiled.save(package));
+}
+
+bool is_newer(const std::string& model, const std::string& made) {
+  std::error_code no_model, not_made;
+  const auto of_model = fs::last_write_time(utf8_path(model), no_model);
+  const auto of_made = fs::last_write_time(utf8_path(made), not_made);
+  return !no_model && (not_made || of_model > of_made);
+}
+
+void report_not_kept(const Error& error) {
+  if (failed(error)) std::fprintf(stderr, "note: not kept: %s\n", error.message.c_str());
+}
+
+}  // namespace samples
