@@ -6,6 +6,7 @@
 #include "codegen/lower/group/cost.h"
 #include "codegen/lower/launch/compensated.h"
 #include "codegen/ops/math/reduce.h"
+#include "codegen/target/device_costs.h"
 
 namespace reprise::lower {
 
@@ -16,10 +17,6 @@ using kernel::ScalarOp;
 using kernel::Ty;
 
 namespace {
-
-/// A launch and the barrier before it, in multiply-adds. Measured on llvmpipe of Mesa 25.0.7 as a
-/// third of SeparateAttentionCosts::launches; 2026-11-22.
-constexpr double kLaunch = 10000;
 
 /// The elements of a row of the operand that the reductions read, in vectors of four.
 int64_t quads_of(const graph::Graph& g, const Node& n) {
@@ -125,21 +122,22 @@ std::string rows_apart(const graph::Graph& g, std::span<const Group* const> prod
   const bool floats = std::ranges::all_of(
       rows.nodes, [&](const Node* n) { return !is_reduction(*n) || is_float32(g, *n); });
   if (!vectors || !floats) return name + " needs whole rows, which several workgroups compute";
+  // Tiles of one row do not share loads of the weight, which takes longer with more rows. A run of
+  // a plan with dynamic sizes may have any number of them.
+  const Expr count = element_count(row_shape(rows.domain, rows.reduced));
+  if (!count.is_const() || count.value() != 1)
+    return name + " has more than one row, whose products share loads of the weight";
   if (!shaders::has_cpu_subgroups(device))
     return name + " would be computed again for each tile, which pays on CPU-type devices alone";
-  // Each unit of 64 columns reads its row once more, and a factor of each column.
-  constexpr double kColumns = 64, kLoads = 3;
   const shaders::CpuCosts& price = shaders::cpu_costs(device);
-  const double count = count_hint(g, row_shape(rows.domain, rows.reduced));
-  const double quads = static_cast<double>(columns.value()) / 4;
-  double again = 0;
+  const shaders::RowsInProductsCosts& cost = shaders::kRowsInProducts;
+  const double row = static_cast<double>(columns.value()) / 4 *
+                     (cost.loads * price.vector_load + shaders::kCpuLanes);
+  double units = 0;
   for (const Group* product : products)
-    again += std::ceil(count_hint(g, {product->domain.back()}) / kColumns);
-  again *= count * quads / shaders::kCpuLanes * (kLoads * price.vector_load + shaders::kCpuLanes);
-  // One invocation computes a row in the separate kernel.
-  const double alone = kLaunch + std::ceil(count / shaders::kCpuLanes / price.cores) * quads *
-                                     (kLoads * price.vector_load + shaders::kCpuLanes);
-  if (again / price.cores <= alone) return {};
+    units += std::ceil(count_hint(g, {product->domain.back()}) / cost.columns);
+  // The lanes of a unit share a row; in the separate kernel, one invocation computes it.
+  if (units * row / shaders::kCpuLanes / price.cores <= cost.launch + row) return {};
   return name + " would be computed again for each tile, which takes longer than a launch";
 }
 
