@@ -51,8 +51,8 @@ Kernels kernels_of(const Model& m) {
   if (!fusion.ok()) return {-1, -1};
   Kernels out;
   for (const Group& group : fusion->groups) {
-    const bool reduces = std::ranges::any_of(
-        group.nodes, [](const graph::Node* n) { return n->op.starts_with("Reduce"); });
+    const bool reduces =
+        std::ranges::any_of(group.nodes, [](const graph::Node* n) { return is_reduction(*n); });
     if (!reduces) continue;
     ++(row_of(group.kind).reduces_rows ? out.rows : out.products);
   }
