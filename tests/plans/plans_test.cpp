@@ -476,8 +476,8 @@ TEST(Plans, TheLengthIsThatOfNewRowsWhereverTheCacheIs) {
   EXPECT_EQ(plans_of(**layer).front(), "seq=1");
 }
 
-/// The output of a cache that is a state that grows has the new rows alone, and the queries of heads
-/// that share keys are rows of one product.
+/// The output of a cache that is a state that grows has the new rows alone, and the queries of
+/// heads that share keys are rows of one product.
 TEST(Plans, ModelsWhoseCachesAreStatesGetThemByThemselves) {
   CompileOptions options;
   options.grow_states = "auto";
