@@ -171,10 +171,14 @@ class Slot:
         if keep < len(self.ids):
             self.session.truncate_states(keep)
             del self.ids[keep:]
-        if self._step is not None:  # so that a seed gives the same text each time
+        return keep
+
+    def begin_sampling(self) -> None:
+        """Makes the next run the first one of which a token is taken: a seed gives one text then,
+        however many runs the prompt took."""
+        if self._step is not None:
             step = np.zeros(self._step.shape, self._step.dtype)
             self.session.write_state("sampling.step", step)
-        return keep
 
     def reset(self) -> None:
         self.ids = []
@@ -305,6 +309,8 @@ class Engine:
         for at in range(kept, len(request.ids), PREFILL):
             if request.cancelled.is_set() or self._closed:
                 return None
+            if at + PREFILL >= len(request.ids):
+                slot.begin_sampling()
             token = slot.run(request.ids[at : at + PREFILL], request.sampling)
         with self._changed:
             self.reused += kept
