@@ -30,7 +30,9 @@ double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
 
 /// Its results are 0 only for operands that are 0 or not finite, but for the range of the dtype.
 bool makes_factors(std::string_view op) {
-  return op == "Exp" || op == "Mul" || op == "Div" || op == "DivRn" || op == "Pow";
+  static constexpr std::string_view kFactors[] = {"Exp", "Mul",     "Div", "DivRn",
+                                                  "Pow", "Sigmoid", "Cast"};
+  return std::find(std::begin(kFactors), std::end(kFactors), op) != std::end(kFactors);
 }
 
 bool is_product(std::string_view op) {
@@ -179,8 +181,9 @@ Status ErrorModel::pole(const graph::Node& n, const TensorMap* exact_values,
   return {};
 }
 
-/// A factor that is too small for fp32, and for the host is not, as it computes the whole
-/// operator in double: the difference counts where it meets an infinity.
+/// A factor that is too small for its dtype in memory. A device may keep it in a wider one, and the
+/// host computes a whole operator in double: the difference counts where it meets an infinity, or
+/// in fp16 a large number.
 Status ErrorModel::keep_tiny(const graph::Node& n, const std::vector<const HostTensor*>& inputs,
                              HostTensor& result) const {
   if (!is_float(result.dtype()) || !makes_factors(n.op)) return {};
@@ -195,7 +198,12 @@ Status ErrorModel::keep_tiny(const graph::Node& n, const std::vector<const HostT
     RP_TRY(convert(DType::F64, wide[i]));
     given[i] = &wide[i];
   }
-  RP_ASSIGN(const Tensors exact, host::find(n.op)({n.op, n.opset, n.attrs, given, 1}));
+  Tensors exact;
+  if (n.op == "Cast") {
+    exact.push_back(*inputs[0]);
+  } else {
+    RP_ASSIGN(exact, host::find(n.op)({n.op, n.opset, n.attrs, given, 1}));
+  }
   const double tiny = smallest_number(result.dtype());
   for (size_t i = 0; i < values.size(); ++i) {
     const double v = test::number(exact[0], static_cast<int64_t>(i));
