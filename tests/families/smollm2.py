@@ -49,7 +49,12 @@ def folder_of(gguf: Path, work: Path) -> Path:
         model = AutoModelForCausalLM.from_pretrained(
             gguf.parent, gguf_file=gguf.name, dtype=torch.float32
         )
-        model.save_pretrained(folder)
+        # transformers does not save what it has read from a GGUF file, but the same weights.
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        plain = AutoModelForCausalLM.from_config(model.config, dtype=torch.float32)
+        plain.load_state_dict(model.state_dict())
+        plain.save_pretrained(folder)
         AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(
             folder
         )
