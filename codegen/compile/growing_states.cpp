@@ -151,21 +151,38 @@ class Caches {
   std::set<std::string> taken_;
 };
 
-/// Lets lengths be those of states, and other sizes those of other inputs.
+/// The input that grows along an axis of this length.
+const std::pair<const size_t, StateOption>* grows_by(const Graph& g,
+                                                     const std::map<size_t, StateOption>& growing,
+                                                     SymbolId length) {
+  for (const auto& state : growing) {
+    const Shape& shape = g.value(g.inputs[state.first]).shape;
+    if (shape[static_cast<size_t>(state.second.axis)].as_symbol() == length) return &state;
+  }
+  return nullptr;
+}
+
+/// Lets lengths be those of states, and other sizes those of other inputs, or what guards have
+/// replaced them by.
 void move_sources(Graph& g, const std::map<size_t, StateOption>& growing) {
   for (size_t s = 0; s < g.symbols.size(); ++s) {
     SymbolSource& source = g.symbol_sources[s];
     const auto id = static_cast<SymbolId>(s);
     if (source.kind != SymbolSource::Kind::InputDim) continue;
-    bool length = false;
-    for (const auto& [i, state] : growing) {
-      const Expr& e = g.value(g.inputs[i]).shape[static_cast<size_t>(state.axis)];
-      if (length || e.as_symbol() != id) continue;
-      length = true;
-      source.index = static_cast<int32_t>(i);
-      source.axis = state.axis;
+    if (const auto* state = grows_by(g, growing, id)) {
+      source.index = static_cast<int32_t>(state->first);
+      source.axis = state->second.axis;
+      continue;
     }
-    if (length || !growing.contains(static_cast<size_t>(source.index))) continue;
+    const auto index = static_cast<size_t>(source.index);
+    if (!growing.contains(index)) continue;
+    const Expr size = g.value(g.inputs[index]).shape[static_cast<size_t>(source.axis)];
+    if (size.as_symbol() != id) {
+      source = {};
+      source.kind = SymbolSource::Kind::Derived;
+      source.value = size;
+      continue;
+    }
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       if (growing.contains(i)) continue;
       const Shape& shape = g.value(g.inputs[i]).shape;

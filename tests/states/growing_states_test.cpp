@@ -496,14 +496,15 @@ output y, present_k, present_v
 }
 
 /// As ONNX Runtime's model builder writes it: the mask tells the total length, and how much of each
-/// batch is padding, which a cache that grows does not have.
+/// batch is padding, which a cache that grows does not have. The size of a head follows from the
+/// queries alone.
 TEST_F(GrowingStates, OfGroupedQueries) {
   const char* const text = R"(graph grouped
 input q: float32[batch,step,32]
 input k: float32[batch,step,16]
 input v: float32[batch,step,16]
-input past_k: float32[batch,1,past,16]
-input past_v: float32[batch,1,past,16]
+input past_k: float32[batch,1,past,kv_cache_dim]
+input past_v: float32[batch,1,past,kv_cache_dim]
 input mask: int64[batch,total]
 const axes: int64[1]{1}
 const one: int64[]{1}
