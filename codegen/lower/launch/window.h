@@ -47,6 +47,11 @@ class Windows {
     kernel::Val inside;
   };
   Coordinate coordinate(const Expr& out, size_t axis, const Expr& kernel);
+  /// Whether positions along the axis may be in the padding.
+  bool needs_clamp(size_t axis) const;
+  /// 1, or 0 if one of the axes before `end` is empty in a run: all positions are padding then, and
+  /// the buffer has no element but the first that a clamped address may read.
+  Expr present(size_t end) const;
 
   Evaluator& ev_;
   const Shape& input_;
