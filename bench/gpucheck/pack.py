@@ -145,9 +145,13 @@ def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list
 
 
 def record_primitives(build: Path, target: Path, arch: str, environment: dict) -> None:
-    """Records the primitives of an architecture into the packed folder."""
+    """Records the primitives of an architecture into the packed folder.
+
+    Their texts are packed too: a rehearsal without a GPU runs these, and nothing else writes them.
+    """
     arch = "sm_90a" if arch == "sm_90" else arch
-    command = [str(build / "bin" / RECORDER), str(target / "primitives"), arch]
+    texts = target / CACHE / "reprise" / "cuda"
+    command = [str(build / "bin" / RECORDER), str(target / "primitives"), arch, str(texts)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PackError(f"primitives of {arch}: {done.stderr.strip()[-600:]}")

@@ -55,13 +55,13 @@ plan::Interface make_interface(const Graph& g, size_t states) {
     io.outputs.push_back({g.output_name(i), v.dtype, v.shape});
   }
   io.guards.assign(g.guards.begin(), g.guards.end());
-  const size_t first = io.inputs.size() - states;
-  for (size_t i = first; i < io.inputs.size(); ++i) io.states.push_back({std::move(io.inputs[i])});
+  const size_t end = io.inputs.size(), first = end - states;
+  for (size_t i = first; i < end; ++i) io.states.push_back({std::move(io.inputs[i])});
   for (SymbolSource& source : io.sources) {
-    const bool of_state =
-        source.kind == SymbolSource::Kind::InputDim && source.index >= static_cast<int32_t>(first);
-    if (of_state)
-      source = {SymbolSource::Kind::StateLength, source.index - static_cast<int32_t>(first), 0, {}};
+    const auto index = static_cast<size_t>(source.index);
+    // Behind the inputs are the captures of a body.
+    if (source.kind != SymbolSource::Kind::InputDim || index < first || index >= end) continue;
+    source = {SymbolSource::Kind::StateLength, static_cast<int32_t>(index - first), 0, {}};
   }
   io.inputs.resize(first);
   io.outputs.resize(io.outputs.size() - states);

@@ -64,6 +64,40 @@ TEST(Bodies, SurviveThePackage) {
   EXPECT_EQ((*results)[1].data<float>()[3], 12.0F);
 }
 
+/// Sizes of what a body captures come from its caller, whatever else its package has.
+TEST(Bodies, WithSizesOfCapturesSurviveThePackage) {
+  const test::TempDir dir;
+  const auto package = compiled(R"(graph branches
+input which: bool[]
+input x: float32[n,m]
+y: float32[n,m] = If(which, x, x) @16 {
+  then_branch {
+    capture a: float32[n,m]
+    up: float32[n,m] = Cos(a) @7
+    output up
+  }
+  else_branch {
+    capture b: float32[n,m]
+    down: float32[n,m] = Neg(b) @13
+    output down
+  }
+}
+output y
+)");
+  const std::string path = dir / "branches.rpk";
+  ASSERT_TRUE(package::write(*package, path).ok());
+  const auto read = package::read(path);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  auto session = Session::create(*read, nullptr);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const HostTensor which = HostTensor::from<uint8_t>(DType::Bool, {}, {0});
+  const HostTensor x = HostTensor::from<float>(DType::F32, {1, 2}, {1.0F, -3.0F});
+  const Binding inputs[] = {{.name = "which", .host = &which}, {.name = "x", .host = &x}};
+  const auto results = (*session)->run(inputs);
+  ASSERT_TRUE(results.ok()) << results.status().message();
+  EXPECT_EQ((*results)[0].data<float>()[1], 3.0F);
+}
+
 TEST(Bodies, LoopsEndAtTheTimeLimit) {
   SessionOptions options;
   options.timeout_ns = 50'000'000;

@@ -106,26 +106,35 @@ def dequantised(path: Path) -> dict[str, np.ndarray]:
     return out
 
 
+def place(node: str) -> str:
+    """The module that a node computes: '/model/layers.0/attn/o_proj/MatMul_Q4'."""
+    path = node.rsplit("/", 1)[0].strip("/").replace("/attn/", "/self_attn/")
+    return path.replace("/", ".")
+
+
 def with_weights(folder: Path, weights: dict[str, np.ndarray]) -> torch.nn.Module:
     """The model of the folder with the weights that the builder has quantised."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    used = 0
-    for name, module in model.named_modules():
-        key = "/" + name.replace(".self_attn.", ".attn.").replace(
-            "model.layers.", "model/layers."
-        )
-        key = key.replace(".attn.", "/attn/").replace(".mlp.", "/mlp/") + "/MatMul"
-        found = [k for k in weights if k in (key, key + "NBits", key + "_Q4")]
-        if not found or not isinstance(module, torch.nn.Linear):
+    modules = dict(model.named_modules())
+
+    def put(name: str, rows: np.ndarray) -> None:
+        if name not in modules or modules[name].weight.shape != rows.shape:
+            sys.exit(f"the model has no weight {name} {list(rows.shape)}")
+        modules[name].weight = torch.nn.Parameter(torch.from_numpy(rows.copy()))
+
+    for node, weight in weights.items():
+        name = place(node)
+        if not name.endswith(".qkv_proj"):
+            put(name, weight)
             continue
-        module.weight = torch.nn.Parameter(torch.from_numpy(weights[found[0]].copy()))
-        used += 1
-        if name == "lm_head" and model.config.tie_word_embeddings:
-            model.get_input_embeddings().weight = module.weight
-    if used != len(weights):
-        sys.exit(
-            f"only {used} of {len(weights)} weights have a place: {list(weights)[:8]}"
-        )
+        first = 0
+        for part in ("q_proj", "k_proj", "v_proj"):
+            own = name.replace("qkv_proj", part)
+            last = first + modules[own].out_features
+            put(own, weight[first:last])
+            first = last
+    if model.config.tie_word_embeddings and "lm_head" in map(place, weights):
+        model.get_input_embeddings().weight = modules["lm_head"].weight
     return model
 
 

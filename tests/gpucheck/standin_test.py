@@ -205,7 +205,7 @@ class FullOnTheStandIn(unittest.TestCase):
         moved = at / "moved"
         shutil.move(packed_folder, moved)
         done = gpu_check(
-            *("--quick", "--parts", "matmul,replay", "--vulkan", "off", "-o", target),
+            *("--quick", "--parts", "primitives,matmul,replay", "--vulkan", "off", "-o", target),
             program=moved / "gpu-check",
         )
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -213,6 +213,9 @@ class FullOnTheStandIn(unittest.TestCase):
         self.assertTrue((moved / "primitives" / "index.json").is_file())
         self.assertEqual(result["facts"]["commit"], json.loads((moved / "commit.json").read_text())["commit"])
         self.assertGreater(len(result["bench"]["cases"]), 3)
+        (primitives,) = (t for t in result["tests"] if t["name"] == "primitives")
+        self.assertEqual(primitives["failed"], 0, primitives)
+        self.assertGreater(primitives["passed"], 20)
 
 
 if __name__ == "__main__":
