@@ -484,6 +484,7 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
     if (inject) inject(pass, g);
   };
   RP_ASSIGN(package::Package package, compiled(*c.model, config, options, v));
+  RP_TRY(package::verify(package));
   if (package.variants.size() == 1) {
     for (const plan::Step& step : package.variants[0].plan.steps) {
       const auto* launch = std::get_if<plan::Launch>(&step.what);
