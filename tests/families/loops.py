@@ -5,7 +5,7 @@
 It needs torch, transformers, diffusers, onnx and onnxscript of PyPI. The models are small and have random
 weights; `torch.onnx` exports one step of each. Tokens must be those of PyTorch, except where its two best
 logits are closer than 1e-4; images may differ by 2e-3 of their range after 20 steps. Prints a
-line for each model and exits with 1 if one differs.
+line for each model and exits with 1 if one differs, or with 77 if a package is missing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,18 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+MISSING = [
+    name
+    for name in ("reprise", "torch", "transformers", "diffusers", "onnx", "onnxscript")
+    if find_spec(name) is None
+]
+if MISSING:
+    print(f"skipped: Python has no {', '.join(MISSING)}; tools/torch --full installs them")
+    sys.exit(77)
 
 import numpy as np
 import reprise

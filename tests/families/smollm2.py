@@ -7,7 +7,8 @@ and onnx_ir, whose model builder writes them. The weights are those of the GGUF 
 folder of Hugging Face and ONNX files in fp32 and int4 (the builder's defaults), takes 100 greedy ids from
 transformers, for int4 with the builder's weights dequantised, and compares. An id may differ from the
 reference only where the reference's two best logits are closer than 1e-3; such a tie is shown, and
-ends the comparison. Prints a line for each format and exits with 1 if one differs.
+ends the comparison. Prints a line for each format and exits with 1 if one differs, or with 77 if a package
+or the GGUF file (tools/models chat) is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ import argparse
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+MISSING = [
+    name
+    for name in ("torch", "transformers", "gguf", "safetensors", "onnx", "onnx_ir", "onnxruntime_genai")
+    if find_spec(name) is None
+]
+if MISSING:
+    print(f"skipped: Python has no {', '.join(MISSING)}; tools/torch --full installs them")
+    sys.exit(77)
 
 import numpy as np
 import torch
@@ -25,7 +36,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 PROMPT = "The capital of France is"
 TOKENS = 100
 TIE = 1e-3
-MISSING = 77
 
 
 def greedy(model: torch.nn.Module, prompt: list[int]) -> tuple[list[int], list[float]]:
@@ -158,6 +168,10 @@ def main() -> int:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--only", default="gguf,folder,package,onnx-fp32,onnx-int4")
     options = parser.parse_args()
+    if not options.gguf.is_file():
+        print(f"skipped: there is no {options.gguf}; tools/models chat fetches it")
+        return 77
+    options.work.mkdir(parents=True, exist_ok=True)
     folder = folder_of(options.gguf, options.work)
     prompt = AutoTokenizer.from_pretrained(folder)(PROMPT).input_ids
     plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

@@ -40,6 +40,17 @@ foreach(tier quick full)
   endforeach()
 endforeach()
 
+# Models of many steps against PyTorch, in the formats of users.
+set(families ${CMAKE_CURRENT_SOURCE_DIR}/families)
+set(families_results ${CMAKE_BINARY_DIR}/test-results/families)
+add_test(NAME families_loops COMMAND ${torch_python} ${families}/loops.py ${families_results}/loops)
+add_test(NAME families_smollm2
+         COMMAND ${torch_python} ${families}/smollm2.py
+                 ${PROJECT_SOURCE_DIR}/.cache/chat/SmolLM2-135M-Instruct.Q4_1.gguf
+                 $<TARGET_FILE:reprise_cli> ${families_results}/smollm2)
+set_tests_properties(families_loops families_smollm2 PROPERTIES LABELS full TIMEOUT 7200
+                     SKIP_RETURN_CODE 77 ENVIRONMENT "${python_environment}")
+
 # The wheels that are released: built, audited and used in empty environments.
 add_test(NAME python_wheels COMMAND ${PROJECT_SOURCE_DIR}/tools/wheel)
 set_tests_properties(python_wheels PROPERTIES LABELS full TIMEOUT 7200)
