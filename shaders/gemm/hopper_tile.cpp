@@ -33,6 +33,7 @@
 // Shared memory: the stages, and sums and results of each team (team_bytes()).
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "codegen/target/device_costs.h"
@@ -307,8 +308,12 @@ class OperandStages {
 /// The results of teams in shared memory, which leave it as boxes.
 class BoxedResult {
  public:
-  BoxedResult(kernel::Builder& b, ViewedResult result, int teams)
-      : b_(b), result_(std::move(result)), copies_(kResultBytes / (kResults * size())) {
+  /// `parts`: those of a tile that a team stores. Their number must be a multiple of the copies, so
+  /// that the first part of the next tile does not take the place of the last one.
+  BoxedResult(kernel::Builder& b, ViewedResult result, int teams, int parts)
+      : b_(b),
+        result_(std::move(result)),
+        copies_(std::gcd(parts, kResultBytes / (kResults * size()))) {
     TensorView tensor = result_.tensor;
     tensor.box = {kPart, kBoxRows};
     if (result_.batched) tensor.box.push_back(1);
@@ -367,7 +372,8 @@ class HopperTile {
                                 kPart, MmaScope::Team));
     staged_ =
         b_.shared("sums", Ty::F32, static_cast<uint32_t>(staged_parts(w.tile) * teams_ * kStaged));
-    if (auto result = w.result.viewed()) boxed_.emplace(b_, std::move(*result), teams_);
+    if (auto result = w.result.viewed())
+      boxed_.emplace(b_, std::move(*result), teams_, stored_parts());
     const auto teams = static_cast<uint32_t>(teams_);
     const uint32_t registers =
         converts_ ? converting_registers(w.tile.columns) : kMultiplyRegisters;
@@ -394,6 +400,8 @@ class HopperTile {
   /// Subgroups that bring operands to the stages.
   int copiers() const { return converts_ ? static_cast<int>(kernel::kTeamSubgroups) : 1; }
   int parts() const { return w_.tile.cluster_parts; }
+  /// Parts of a tile that a team of this workgroup stores.
+  int stored_parts() const { return w_.tile.columns / kPart / parts(); }
   /// The first row of the workgroup's part of a tile.
   TileOrigin own(TileOrigin at) const {
     if (w_.tile.cluster_rows != 1) at.row = at.row + rank(b_) * own_rows(w_.tile);
@@ -459,8 +467,7 @@ class HopperTile {
                       false, 4);
     arrive(summed_, b_.i32(0), parts());
     b_.await(summed_, b_.i32(0), turn);
-    const int count = static_cast<int>(sums_.size()) / parts();
-    for (int i = 0; i < count; ++i) RP_TRY(store(at, team, i));
+    for (int i = 0; i < stored_parts(); ++i) RP_TRY(store(at, team, i));
     arrive(read_, b_.i32(0), parts());
     b_.local_store(turn_, 1 - turn);
     return {};

@@ -113,10 +113,11 @@ Status lower_tiles(const std::string& text, const std::string& part, PtxGraph& g
   return {};
 }
 
-void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k) {
+/// Each tile whose name has this part.
+void expect_equal(const Form& f, int64_t m, int64_t n, int64_t k, const std::string& part = "") {
   PtxGraph graph;
   std::vector<Lowering> tiles;
-  const Status lowered = lower_tiles(text_of(f, m, n, k), "", graph, tiles);
+  const Status lowered = lower_tiles(text_of(f, m, n, k), part, graph, tiles);
   ASSERT_TRUE(lowered.ok()) << lowered.message();
   for (uint32_t t = 0; t < tiles.size(); ++t) {
     limit_groups(tiles[t], 1 + t % 3);
@@ -244,6 +245,8 @@ TEST(PtxHopper, FullEachSynchronisingLineOfAnExchangeIsNeeded) {
 TEST(PtxHopper, PartsOfKInAClusterAreSummed) {
   REPRISE_NEEDS_PTX();
   expect_equal({"bfloat16", false, true}, 70, 73, 1032);
+  // A workgroup stores one part of each of its tiles, which must have left before the next.
+  expect_equal({}, 64, 200, 520, " 64x64x64, 8 stages, K split over a cluster of 2");
 }
 
 TEST(PtxHopper, OperandsThatATeamConverts) {
