@@ -149,7 +149,10 @@ Result<AnswerStats> Chat::answer(const Show& show, const std::atomic<bool>& stop
   }
   const double decoding = now_ms();
   std::string said;
-  RP_TRY(decode(first, show, stop, said, stats));
+  if (const Status decoded = decode(first, show, stop, said, stats); !decoded.ok()) {
+    text_->finish();  // the next answer does not begin with what is left of this one
+    return decoded;
+  }
   stats.decode_ms = now_ms() - decoding;
   c.known.text = prompt + said;
   c.turns.push_back({"assistant", said});

@@ -7,6 +7,7 @@
 #include "apps/common/status.h"
 #include "apps/common/utf8.h"
 #include "apps/generate/text_file.h"
+#include "apps/samples/terminal.h"
 
 namespace reprise::chat {
 
@@ -29,7 +30,7 @@ constexpr const char* kHelp =
 std::string beginning(const std::string& text) {
   constexpr size_t kMost = 60;
   std::string out;
-  for (const char c : without_controls(text)) {
+  for (const char c : samples::without_controls(text)) {
     const bool inside = (static_cast<unsigned char>(c) & 0xc0U) == 0x80;  // of a character
     if (out.size() >= kMost && !inside) return out + "...";
     out.push_back(c == '\n' || c == '\t' ? ' ' : c);

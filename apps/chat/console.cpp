@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "apps/samples/terminal.h"
 #include "runtime/platform/process.h"
 
 namespace reprise::chat {
@@ -33,21 +34,6 @@ Line parse_line(const std::string& line) {
   const size_t text = line.find_first_not_of(' ', end);
   if (end != std::string::npos && text != std::string::npos)
     out.text = line.substr(text, line.find_last_not_of(' ') + 1 - text);
-  return out;
-}
-
-std::string without_controls(const std::string& text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-      ++i;  // U+0080 to U+009F, which some terminals obey
-    } else if ((c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t') {
-      out.push_back(text[i]);
-    }
-  }
   return out;
 }
 
@@ -89,7 +75,7 @@ std::optional<std::string> Console::read(bool& too_long) {
 }
 
 void Console::show(const std::string& piece) {
-  const std::string shown = terminal_ ? without_controls(piece) : piece;
+  const std::string shown = terminal_ ? samples::without_controls(piece) : piece;
   std::fwrite(shown.data(), 1, shown.size(), stdout);
   std::fflush(stdout);
   if (!shown.empty()) line_open_ = shown.back() != '\n';

@@ -14,10 +14,6 @@ struct Line {
 };
 Line parse_line(const std::string& line);
 
-/// Text without control characters but line ends and tabs, so that an answer cannot steer a
-/// terminal. It must be UTF-8.
-std::string without_controls(const std::string& text);
-
 /// Reads lines from standard input, and writes answers to standard output.
 class Console {
  public:

@@ -21,7 +21,7 @@ struct Conversation {
 
 /// The text of the first turn of a role; empty if there is none.
 std::string first_of(const Conversation& conversation, const std::string& role);
-/// Replaces the turn of the system; an empty text removes it.
+/// Replaces the turn of the system, whose text is UTF-8; an empty text removes it.
 void set_system(Conversation& conversation, const std::string& text);
 
 /// The turns as JSON: {"reprise_chat": 1, "turns": [{"role": "user", "content": "Hello"}, ...]}.

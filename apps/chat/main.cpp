@@ -6,6 +6,7 @@
 #include "apps/common/devices.h"
 #include "apps/common/model.h"
 #include "apps/common/status.h"
+#include "apps/common/utf8.h"
 #include "apps/common/waiting.h"
 #include "apps/generate/language_model.h"
 #include "runtime/platform/child/environment.h"
@@ -54,6 +55,7 @@ Result<std::unique_ptr<app::DecoderSession>> open_session(const app::LanguageMod
 
 Result<int> run(Options& o) {
   RP_TRY(app::check_sampling(o.chat.sampling));
+  RP_TRY(app::from_utf8(o.chat.system).status().with_context("--system"));
   RP_ASSIGN(std::unique_ptr<app::ModelText> text,
             app::ModelText::open(app::text_path(o.model, o.tokenizer)));
   // A model without a chat template is refused before it is compiled.

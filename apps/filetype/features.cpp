@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "apps/samples/path.h"
+
 namespace filetype {
 
 namespace {
@@ -19,7 +21,7 @@ Error invalid(std::string message) {
 }
 
 Result<Json> read_json(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in(samples::utf8_path(path), std::ios::binary);
   if (!in) return file_error("cannot read", path);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   Json json = Json::parse(text, nullptr, false);
@@ -142,7 +144,7 @@ Result<Config> read_config(const std::string& config, const std::string& types) 
 }
 
 Result<FileBlocks> read_blocks(const std::string& path, size_t block_size) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  std::ifstream in(samples::utf8_path(path), std::ios::binary | std::ios::ate);
   if (!in) return file_error("cannot read", path);
   FileBlocks file;
   const std::streamoff size = in.tellg();

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "apps/samples/path.h"
+
 namespace finetune {
 
 namespace {
@@ -43,7 +45,7 @@ bool read_dims(const std::string& text, std::vector<int64_t>& dims) {
 }  // namespace
 
 std::string read_npy(const std::string& path, Array& out) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(samples::utf8_path(path), std::ios::binary);
   if (!file) return path + " cannot be opened";
   const std::vector<char> all((std::istreambuf_iterator<char>(file)), {});
   constexpr size_t kPreamble = 10;

@@ -118,6 +118,9 @@ Result<Loaded> load_text(const std::string& path) {
   return open_json(std::filesystem::is_directory(file, ignored) ? file / "tokenizer.json" : file);
 }
 
+/// A prompt has the special tokens of its template, and guards in those that messages spell.
+constexpr text::EncodeOptions kPrompt{.add_special = false, .guarded = true};
+
 class TextOfModel final : public ModelText {
  public:
   explicit TextOfModel(Loaded loaded) : loaded_(std::move(loaded)), stream_(loaded_.tokenizer) {}
@@ -145,7 +148,8 @@ class TextOfModel final : public ModelText {
     options.now = opened_;
     std::vector<text::ChatMessage> messages;
     messages.reserve(turns.size());
-    for (const ChatTurn& turn : turns) messages.push_back({turn.role, turn.content});
+    for (const ChatTurn& turn : turns)
+      messages.push_back({t.guarded(turn.role), t.guarded(turn.content)});
     return chat.render(messages, options);
   }
   Result<std::vector<int64_t>> encode_prompt(const std::string& prompt,
@@ -153,9 +157,8 @@ class TextOfModel final : public ModelText {
     const text::Tokenizer& t = loaded_.tokenizer;
     const bool continues = !known.text.empty() && prompt.starts_with(known.text);
     if (continues && prompt.size() > known.text.size()) {
-      RP_ASSIGN(
-          const std::vector<int32_t> rest,
-          t.encode(std::string_view(prompt).substr(known.text.size()), {.add_special = false}));
+      RP_ASSIGN(const std::vector<int32_t> rest,
+                t.encode(std::string_view(prompt).substr(known.text.size()), kPrompt));
       // Special tokens are cut out of a text first, so what precedes one cannot join it.
       if (!rest.empty() && t.is_special(rest[0])) {
         std::vector<int64_t> ids = known.ids;
@@ -163,7 +166,7 @@ class TextOfModel final : public ModelText {
         return ids;
       }
     }
-    RP_ASSIGN(const std::vector<int32_t> ids, t.encode(prompt, {.add_special = false}));
+    RP_ASSIGN(const std::vector<int32_t> ids, t.encode(prompt, kPrompt));
     return std::vector<int64_t>(ids.begin(), ids.end());
   }
   std::string add(int64_t id) override { return stream_.add(static_cast<int32_t>(id)); }

@@ -35,11 +35,13 @@ class ModelText {
 
   /// The ids of a text in UTF-8, with those that the model expects around it.
   virtual Result<std::vector<int64_t>> encode(std::string_view text) const = 0;
-  /// The prompt of a chat, up to the beginning of the next answer. Fails if the model has no chat
-  /// template, or if the template refuses these turns.
+  /// The prompt of a chat, up to the beginning of the next answer. Special tokens that the turns
+  /// spell are guarded (apps/text/tokenizer.h), so that they stay text. Fails if the model has no
+  /// chat template, or if the template refuses these turns.
   virtual Result<std::string> chat_prompt(std::span<const ChatTurn> turns) const = 0;
-  /// The ids of such a prompt, which has the special tokens in its text. If it begins with a text
-  /// whose ids are known, its ids begin with these where that is sure to be right.
+  /// The ids of such a prompt, which has the special tokens of the template in its text. If it
+  /// begins with a text whose ids are known, its ids begin with these where that is sure to be
+  /// right.
   virtual Result<std::vector<int64_t>> encode_prompt(const std::string& prompt,
                                                      const KnownText& known) const = 0;
   /// The ids of a chat that begins with this message of the user, up to the beginning of the

@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "apps/ocr/recognise.h"
+#include "apps/samples/path.h"
+#include "apps/samples/text_output.h"
 
 namespace ocr {
 namespace {
@@ -84,7 +86,7 @@ std::optional<std::string> metadata(std::string_view model, std::string_view key
 }
 
 Result<std::string> contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in(samples::utf8_path(path), std::ios::binary);
   if (!in) return Error{REPRISE_IO, path + ": cannot be opened: " + std::strerror(errno)};
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
@@ -136,11 +138,7 @@ Result<Alphabet> Alphabet::from_model(const std::string& path) {
 }
 
 Error Alphabet::write(const std::string& path) const {
-  std::ofstream out(path, std::ios::binary);
-  out << lines_;
-  out.close();
-  if (out) return {};
-  return {REPRISE_IO, path + ": cannot be written: " + std::strerror(errno)};
+  return samples::write_file(path, lines_);
 }
 
 }  // namespace ocr

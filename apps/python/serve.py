@@ -15,7 +15,8 @@ process does the same under uvicorn, for a single machine.
       -d '{"messages": [{"role": "user", "content": "Who wrote Faust?"}], "stream": true}'
 
 It answers /v1/chat/completions, /v1/completions, /v1/models and /health. A client that leaves ends its
-answer. Where more requests wait than --waiting, a client is told to try again (status 503).
+answer. Where more requests wait than --waiting, a client is told to try again (status 503). /health has the
+status 503 once the device is lost; the server has to be started again then.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import sys
 import threading
@@ -76,6 +78,12 @@ def parse() -> argparse.Namespace:
         default=1,
         help="of Ray Serve, one device each (%(default)s)",
     )
+    add(
+        "--gpus",
+        type=float,
+        default=0,
+        help="GPUs that Ray reserves for a replica, such as 1 or 0.5 (%(default)g)",
+    )
     add("--bench", action="store_true", help="measure, and end")
     add("--url", help="the server that --bench measures")
     add("--clients", type=int, default=32, help="of --bench (%(default)s)")
@@ -88,7 +96,17 @@ def parse() -> argparse.Namespace:
     for key in ("slots", "capacity", "replicas", "clients", "requests", "tokens"):
         if getattr(options, key) < 1:
             parser.error(f"--{key} must be at least 1")
+    if options.waiting < 0:
+        parser.error("--waiting must not be negative")
+    if not 0 <= options.port < 1 << 16:
+        parser.error("--port must be between 0 and 65535")
+    if not 0 <= options.gpus < math.inf:
+        parser.error("--gpus must not be negative")
     return options
+
+
+def url_of(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def application(options: argparse.Namespace) -> Any:
@@ -126,7 +144,7 @@ class Server:
         )
         self._server = uvicorn.Server(config)
         self._socket = config.bind_socket()
-        self.url = "http://{}:{}".format(*self._socket.getsockname()[:2])
+        self.url = url_of(*self._socket.getsockname()[:2])
 
     def run(self) -> None:
         print(f"note: {self.url}", file=sys.stderr, flush=True)
@@ -140,6 +158,16 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
         self._thread.join()
+
+
+def deployment_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Of Ray Serve: what a replica is sent and needs, and how many requests a proxy keeps besides."""
+    return {
+        "num_replicas": options.replicas,
+        "max_ongoing_requests": options.slots + options.waiting,
+        "max_queued_requests": max(options.waiting, 1),
+        "ray_actor_options": {"num_gpus": options.gpus},
+    }
 
 
 def run_with_ray(options: argparse.Namespace) -> None:
@@ -158,8 +186,7 @@ def run_with_ray(options: argparse.Namespace) -> None:
     options.model = str(Path(options.model).resolve())
     deployment = serve.deployment(
         serve.ingress(lambda: application(options))(),
-        num_replicas=options.replicas,
-        max_ongoing_requests=options.slots + options.waiting,
+        **deployment_options(options),
     )
     serve.start(http_options={"host": options.host, "port": options.port})
     serve.run(deployment.bind(), name="reprise", blocking=True)

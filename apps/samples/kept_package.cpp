@@ -1,10 +1,14 @@
 #include "apps/samples/kept_package.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "apps/samples/outcome.h"
 #include "apps/samples/path.h"
+#include "apps/samples/text_output.h"
 
 namespace samples {
 namespace fs = std::filesystem;
@@ -12,6 +16,18 @@ namespace fs = std::filesystem;
 using reprise::Error;
 using reprise::Package;
 using reprise::Result;
+
+namespace {
+
+/// A line for each target.
+std::string lines_of(std::vector<std::string> targets) {
+  std::ranges::sort(targets);
+  std::string out;
+  for (const std::string& target : targets) out += target + "\n";
+  return out;
+}
+
+}  // namespace
 
 KeptPackage::Options::Options(const KeptPackage& of) {
   targets.reserve(of.targets.size());
@@ -24,12 +40,19 @@ KeptPackage::Options::Options(const KeptPackage& of) {
   raw.range_count = ranges.size();
 }
 
+bool KeptPackage::has_targets() const {
+  if (targets.empty()) return true;
+  std::ifstream in(utf8_path(targets_file()), std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {}) == lines_of(targets);
+}
+
 /// An error of the status REPRISE_INCOMPATIBLE_PACKAGE: it has to be compiled.
 Result<Package> KeptPackage::open_kept() const {
   std::error_code error;
   if (!fs::exists(utf8_path(model), error) && !fs::exists(utf8_path(package), error))
     return Error{REPRISE_IO, "there is neither " + package + " nor " + model + "; " + help};
-  if (is_newer(model, package) || (recompile && fs::exists(utf8_path(model), error)))
+  const bool unwanted = recompile || !has_targets();
+  if (is_newer(model, package) || (unwanted && fs::exists(utf8_path(model), error)))
     return Error{REPRISE_INCOMPATIBLE_PACKAGE, package + " is not up to date"};
   return Package::open(package);
 }
@@ -43,7 +66,11 @@ bool KeptPackage::can_compile(const Error& error) const {
 }
 
 void KeptPackage::keep(const Package& compiled) const {
-  report_not_kept(compiled.save(package));
+  std::error_code none;
+  fs::remove(utf8_path(targets_file()), none);  // so that it never names those of another package
+  Error kept = compiled.save(package);
+  if (!failed(kept) && !targets.empty()) kept = write_file(targets_file(), lines_of(targets));
+  report_not_kept(kept);
 }
 
 bool is_newer(const std::string& model, const std::string& made) {

@@ -17,7 +17,9 @@ struct KeptPackage {
   bool recompile = false;
 
   /// Opens the package. If there is none, or the model is newer, or another version of the library
-  /// wrote it, calls `compile` and keeps its result.
+  /// wrote it, or it was compiled for others than `targets`, calls `compile` and keeps its result.
+  /// A file beside the package, PACKAGE.targets, names the targets; without any, each package is
+  /// right.
   template <typename Compile>
   reprise::Result<reprise::Package> open(const Compile& compile) const {
     reprise::Result<reprise::Package> kept = open_kept();
@@ -41,6 +43,8 @@ struct KeptPackage {
     reprise_compile_options raw = REPRISE_COMPILE_OPTIONS_INIT;
   };
   reprise::Result<reprise::Package> open_kept() const;
+  std::string targets_file() const { return package + ".targets"; }
+  bool has_targets() const;
   bool can_compile(const reprise::Error& error) const;
   void keep(const reprise::Package& compiled) const;
 };

@@ -1,12 +1,11 @@
 #include "apps/samples/svg.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <utility>
+
+#include "apps/samples/text_output.h"
 
 namespace samples {
 namespace {
@@ -59,14 +58,12 @@ void Svg::text(double x, double y, const char* anchor, const std::string& conten
 }
 
 reprise::Error Svg::save(const std::string& path) const {
-  std::ofstream out(path, std::ios::binary);
-  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << number(width_) << "\" height=\""
-      << number(height_) << "\">\n<style>text{font:12px sans-serif;fill:#444}path{fill:none}"
-      << style_ << "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-      << shapes_ << "</svg>\n";
-  out.close();
-  if (out) return {};
-  return {REPRISE_IO, path + ": cannot be written: " + std::strerror(errno)};
+  return write_file(path, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(width_) +
+                              "\" height=\"" + number(height_) +
+                              "\">\n<style>text{font:12px sans-serif;fill:#444}path{fill:none}" +
+                              style_ +
+                              "</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n" +
+                              shapes_ + "</svg>\n");
 }
 
 }  // namespace samples

@@ -8,10 +8,13 @@
 #include <fstream>
 #include <iterator>
 #include <numbers>
+#include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "apps/samples/path.h"
+#include "apps/samples/text_output.h"
 
 namespace samples {
 namespace {
@@ -41,16 +44,17 @@ float sample(std::string_view data, size_t at, const Format& f) {
   if (f.kind == kFloat) {
     float value = 0;
     std::memcpy(&value, &raw, sizeof value);
-    return std::isfinite(value) ? value : 0;
+    return std::isfinite(value) ? std::clamp(value, -1.0F, 1.0F) : 0;
   }
   if (bytes == 1) return static_cast<float>(static_cast<int32_t>(raw) - 128) / 128;
   // The highest bit of the sample becomes that of the integer.
   return static_cast<float>(static_cast<int32_t>(raw << (32 - f.bits))) / 2147483648.0F;
 }
 
-/// The chunks "fmt " and "data" of a file; empty if there are none.
+/// The chunks "fmt " and "data" of a file.
 struct Chunks {
-  std::string_view format, data;
+  std::string_view format;  // empty if there is none
+  std::optional<std::string_view> data;
 };
 
 Chunks chunks_of(std::string_view file) {
@@ -73,6 +77,58 @@ bool is_supported(const Format& f) {
   return f.kind == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32);
 }
 
+Error too_long(const std::string& what, size_t samples) {
+  return {REPRISE_INVALID_INPUT, what + " has " + std::to_string(samples) +
+                                     " samples, and the most is " + std::to_string(kMostSamples) +
+                                     "; cut it into parts"};
+}
+
+constexpr int64_t kMostWeights = int64_t{1} << 20;  // that resampling keeps
+
+/// A sinc in a Hann window, with which a sound gets another rate.
+class Filter {
+ public:
+  struct Weights {
+    int64_t first = 0;  // relative to the sample at or before the place
+    std::vector<double> values;
+  };
+
+  Filter(int from, int to)
+      : up_(to / std::gcd(from, to)),
+        down_(from / std::gcd(from, to)),
+        width_(std::max(static_cast<double>(down_) / static_cast<double>(up_), 1.0)) {}
+
+  /// The new samples in the time of so many old ones.
+  int64_t up() const { return up_; }
+  int64_t down() const { return down_; }
+  /// The most weights of a place.
+  int64_t taps() const { return static_cast<int64_t>(2 * kZeros * width_) + 1; }
+
+  /// At `phase` / up() samples after one; their sum is 1.
+  Weights weights(int64_t phase) const {
+    const double centre = static_cast<double>(phase) / static_cast<double>(up_);
+    const auto last = static_cast<int64_t>(std::floor(centre + kZeros * width_));
+    Weights out;
+    out.first = static_cast<int64_t>(std::ceil(centre - kZeros * width_));
+    out.values.reserve(static_cast<size_t>(last - out.first + 1));
+    double sum = 0;
+    for (int64_t k = out.first; k <= last; ++k) {
+      const double x = (static_cast<double>(k) - centre) / width_ * std::numbers::pi;
+      const double sinc = x == 0 ? 1 : std::sin(x) / x;
+      out.values.push_back(sinc * (0.5 + 0.5 * std::cos(x / kZeros)));
+      sum += out.values.back();
+    }
+    for (double& value : out.values) value /= sum;
+    return out;
+  }
+
+ private:
+  static constexpr int kZeros = 16;  // zero crossings on each side
+
+  int64_t up_, down_;
+  double width_;  // in samples: more if the new rate is lower
+};
+
 }  // namespace
 
 Result<Sound> read_wav(const std::string& path) {
@@ -81,6 +137,8 @@ Result<Sound> read_wav(const std::string& path) {
   const std::string file(std::istreambuf_iterator<char>(in), {});
   const Chunks chunks = chunks_of(file);
   if (chunks.format.size() < 16) return Error{REPRISE_INVALID_INPUT, path + ": not a WAV file"};
+  if (!chunks.data)
+    return Error{REPRISE_INVALID_INPUT, path + ": has no sound, which is the chunk 'data'"};
   Format f{number(chunks.format, 0, 2), number(chunks.format, 2, 2), number(chunks.format, 4, 4),
            number(chunks.format, 14, 2)};
   if (f.kind == kExtensible && chunks.format.size() >= 26) f.kind = number(chunks.format, 24, 2);
@@ -91,10 +149,12 @@ Result<Sound> read_wav(const std::string& path) {
   }
   const size_t bytes = f.bits / 8, frame = bytes * f.channels;
   Sound sound{static_cast<int>(f.rate), {}};
-  sound.samples.reserve(chunks.data.size() / frame);
-  for (size_t at = 0; at + frame <= chunks.data.size(); at += frame) {
+  const size_t count = chunks.data->size() / frame;
+  if (count > kMostSamples) return too_long(path + ": the sound", count);
+  sound.samples.reserve(count);
+  for (size_t at = 0; at + frame <= chunks.data->size(); at += frame) {
     float sum = 0;
-    for (size_t c = 0; c < f.channels; ++c) sum += sample(chunks.data, at + c * bytes, f);
+    for (size_t c = 0; c < f.channels; ++c) sum += sample(*chunks.data, at + c * bytes, f);
     sound.samples.push_back(sum / static_cast<float>(f.channels));
   }
   return sound;
@@ -117,37 +177,33 @@ Error write_wav(const Sound& sound, const std::string& path) {
     const long value = std::lround(static_cast<double>(std::clamp(s, -1.0F, 1.0F)) * 32767);
     append(file, static_cast<uint32_t>(value), kBytes);
   }
-  std::ofstream out(utf8_path(path), std::ios::binary);
-  out.write(file.data(), static_cast<std::streamsize>(file.size()));
-  out.close();
-  if (out) return {};
-  return {REPRISE_IO, path + ": cannot be written: " + std::strerror(errno)};
+  return write_file(path, file);
 }
 
-Sound resampled(const Sound& sound, int rate) {
+Result<Sound> resampled(const Sound& sound, int rate) {
   if (sound.rate == rate) return sound;
-  constexpr int kZeros = 16;  // zero crossings of the filter on each side
-  const double step = static_cast<double>(sound.rate) / rate;
-  const double width = std::max(step, 1.0);  // of the filter, in samples: lower if there are fewer
+  const Filter filter(sound.rate, rate);
   const auto length = static_cast<int64_t>(sound.samples.size());
-  const auto count = static_cast<int64_t>(static_cast<double>(length) / step);
+  const int64_t count = length * filter.up() / filter.down();
+  if (count > static_cast<int64_t>(kMostSamples))
+    return too_long("at " + std::to_string(rate) + " per second, the sound",
+                    static_cast<size_t>(count));
   Sound out{rate, {}};
   out.samples.reserve(static_cast<size_t>(count));
+  // The places of samples between those of the sound repeat, and so do their weights.
+  const bool keeps = filter.up() <= kMostWeights / filter.taps();
+  std::vector<Filter::Weights> table(keeps ? static_cast<size_t>(filter.up()) : 1);
   for (int64_t i = 0; i < count; ++i) {
-    const double centre = static_cast<double>(i) * step;
-    const auto first = static_cast<int64_t>(std::ceil(centre - kZeros * width));
-    const auto last = static_cast<int64_t>(std::floor(centre + kZeros * width));
-    double sum = 0, weights = 0;
-    for (int64_t k = first; k <= last; ++k) {
-      // A sinc in a Hann window.
-      const double x = (static_cast<double>(k) - centre) / width * std::numbers::pi;
-      const double sinc = x == 0 ? 1 : std::sin(x) / x;
-      const double weight = sinc * (0.5 + 0.5 * std::cos(x / kZeros));
-      weights += weight;
-      if (k >= 0 && k < length)
-        sum += weight * static_cast<double>(sound.samples[static_cast<size_t>(k)]);
-    }
-    out.samples.push_back(static_cast<float>(sum / weights));
+    const int64_t at = i * filter.down() / filter.up(), phase = i * filter.down() % filter.up();
+    Filter::Weights& weights = table[keeps ? static_cast<size_t>(phase) : 0];
+    if (!keeps || weights.values.empty()) weights = filter.weights(phase);
+    const int64_t first = at + weights.first;
+    const auto size = static_cast<int64_t>(weights.values.size());
+    double sum = 0;
+    for (int64_t k = std::max<int64_t>(-first, 0); k < std::min(size, length - first); ++k)
+      sum += weights.values[static_cast<size_t>(k)] *
+             static_cast<double>(sound.samples[static_cast<size_t>(first + k)]);
+    out.samples.push_back(static_cast<float>(sum));
   }
   return out;
 }

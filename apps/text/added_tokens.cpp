@@ -24,7 +24,7 @@ bool within_word(std::string_view text, size_t begin, size_t end) {
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
                          const std::vector<std::string>& contents, bool normalized) {
-  std::vector<std::pair<std::string, int32_t>> entries;
+  std::vector<std::pair<std::string, int32_t>> entries, special;
   entries.reserve(tokens.size());
   tokens_.reserve(tokens.size());
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -35,8 +35,10 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
       continue;
     }
     entries.emplace_back(content, static_cast<int32_t>(tokens_.size()));
+    if (tokens[i].special) special.push_back(entries.back());
     tokens_.push_back(tokens[i]);
   }
+  special_ = Trie(std::move(special));
   trie_ = Trie(std::move(entries));
 }
 
@@ -54,6 +56,21 @@ bool AddedTokens::longest(std::string_view text, size_t at, bool parse_special, 
     which = static_cast<size_t>(value);
   }
   return found;
+}
+
+std::vector<size_t> AddedTokens::special_begins(std::string_view text) const {
+  std::vector<size_t> out;
+  if (tokens_.empty()) return out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    uint32_t node = special_.root();
+    size_t i = at;
+    for (; i < text.size(); ++i) {
+      node = special_.next(node, text[i]);
+      if (node == Trie::kNone || special_.value(node) >= 0) break;
+    }
+    if (node != Trie::kNone) out.push_back(at);
+  }
+  return out;
 }
 
 std::vector<Part> AddedTokens::split(std::string_view text, bool parse_special) const {

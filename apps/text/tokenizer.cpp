@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "apps/text/tokenizer_parts.h"
@@ -22,11 +23,52 @@ constexpr std::array<std::string_view, 4> kTextEnds{
     "<\xEF\xBD\x9C"
     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
 
+size_t count_guards(std::string_view text) {
+  size_t out = 0;
+  for (size_t at = text.find(kGuard); at != text.npos; at = text.find(kGuard, at + kGuard.size()))
+    ++out;
+  return out;
+}
+
+void remove_guards(std::string& text) {
+  for (size_t at = text.find(kGuard); at != text.npos; at = text.find(kGuard, at))
+    text.erase(at, kGuard.size());
+}
+
+/// A guard after each of the characters that begin at these places, which are in order.
+std::string with_guards(std::string_view text, const std::vector<size_t>& places) {
+  std::string out;
+  out.reserve(text.size() + places.size() * kGuard.size());
+  size_t done = 0;
+  for (const size_t at : places) {
+    const size_t end = at + char_length(text[at]);
+    out.append(text.substr(done, end - done)).append(kGuard);
+    done = end;
+  }
+  return out.append(text.substr(done));
+}
+
+std::vector<size_t> special_begins(const Tokenizer::Parts& parts, std::string_view text) {
+  const std::vector<size_t> plain = parts.plain.special_begins(text);
+  const std::vector<size_t> normalized = parts.normalized.special_begins(text);
+  std::vector<size_t> out;
+  std::ranges::set_union(plain, normalized, std::back_inserter(out));
+  return out;
+}
+
+/// Whether a text spells a special token once it is normalised.
+bool spells_special(const Tokenizer::Parts& parts, std::string text) {
+  if (parts.normalizer == nullptr || !parts.normalizer->apply(text).ok()) return false;
+  const std::vector<Part> found = parts.normalized.split(text, true);
+  return std::ranges::any_of(
+      found, [&](const Part& p) { return p.id >= 0 && parts.added.at(p.id).special; });
+}
+
 /// One encoding: the ids so far.
 class Encoding {
  public:
-  Encoding(const Tokenizer::Parts& parts, bool parse_special)
-      : parts_(parts), parse_special_(parse_special) {}
+  Encoding(const Tokenizer::Parts& parts, const EncodeOptions& options)
+      : parts_(parts), parse_special_(options.parse_special), guarded_(options.guarded) {}
 
   Status run(std::string_view text) {
     ids_.reserve(text.size() / 4 + 8);
@@ -43,8 +85,11 @@ class Encoding {
  private:
   Status normalize(std::string text, bool first) {
     if (text.empty()) return {};
+    const size_t guards = guarded_ ? count_guards(text) : 0;
     if (parts_.normalizer != nullptr) RP_TRY(parts_.normalizer->apply(text));
-    for (const Part& p : parts_.normalized.split(text, parse_special_)) {
+    // A normalizer can remove guards.
+    const bool parse = parse_special_ && (guards == 0 || count_guards(text) >= guards);
+    for (const Part& p : parts_.normalized.split(text, parse)) {
       if (p.id >= 0) {
         ids_.push_back(p.id);
       } else if (p.end > p.begin) {
@@ -55,15 +100,41 @@ class Encoding {
   }
 
   Status cut(Piece piece) {
-    if (parts_.pre_tokenizer == nullptr) return parts_.model->encode(piece.text, ids_);
+    if (guarded_) remove_guards(piece.text);
+    if (piece.text.empty()) return {};
+    if (parts_.pre_tokenizer == nullptr) return append(piece.text);
     Pieces pieces;
     RP_TRY(parts_.pre_tokenizer->cut(std::move(piece), pieces));
-    for (const Piece& p : pieces) RP_TRY(parts_.model->encode(p.text, ids_));
+    for (const Piece& p : pieces) RP_TRY(append(p.text));
+    return {};
+  }
+
+  /// Whether one of the ids from `first` on is a special token that the piece spells.
+  bool has_special(size_t first, std::string_view piece) const {
+    return std::any_of(ids_.begin() + static_cast<std::ptrdiff_t>(first), ids_.end(), [&](int id) {
+      const auto found = parts_.added.find(id);
+      return found != parts_.added.end() && found->second.special &&
+             piece.find(found->second.content) != piece.npos;
+    });
+  }
+
+  Status append(std::string_view piece) {
+    const size_t before = ids_.size();
+    RP_TRY(parts_.model->encode(piece, ids_));
+    if ((parse_special_ && !guarded_) || !has_special(before, piece)) return {};
+    // The model has special tokens in its vocabulary: it gets them in parts.
+    ids_.resize(before);
+    const std::string guarded = with_guards(piece, special_begins(parts_, piece));
+    for (size_t at = 0; at < guarded.size();) {
+      const size_t end = std::min(guarded.find(kGuard, at), guarded.size());
+      RP_TRY(parts_.model->encode(std::string_view(guarded).substr(at, end - at), ids_));
+      at = end + kGuard.size();
+    }
     return {};
   }
 
   const Tokenizer::Parts& parts_;
-  bool parse_special_;
+  bool parse_special_, guarded_;
   std::vector<int32_t> ids_;
 };
 
@@ -117,7 +188,7 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text,
     return invalid_input("the text has " + std::to_string(text.size()) + " bytes, more than " +
                          std::to_string(kMostText) + "; encode it in parts");
   }
-  Encoding encoding(*parts_, options.parse_special);
+  Encoding encoding(*parts_, options);
   RP_TRY(encoding.run(text).with_context(parts_->name));
   std::vector<int32_t> ids = std::move(encoding.ids());
   if (!options.add_special) return ids;
@@ -125,6 +196,17 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text,
   ids.insert(ids.begin(), frame.before.begin(), frame.before.end());
   ids.insert(ids.end(), frame.after.begin(), frame.after.end());
   return ids;
+}
+
+std::string Tokenizer::guarded(std::string_view text) const {
+  if (first_invalid(text) != text.size()) return std::string(text);  // which encode() refuses
+  std::string out = with_guards(text, special_begins(*parts_, text));
+  if (!spells_special(*parts_, out)) return out;
+  // Characters that are others once they are normalised, such as those of full width.
+  std::vector<size_t> all;
+  all.reserve(text.size());
+  for (size_t at = 0; at < text.size(); at += char_length(text[at])) all.push_back(at);
+  return with_guards(text, all);
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {

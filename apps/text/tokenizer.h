@@ -17,12 +17,18 @@ class Gguf;
 
 namespace reprise::text {
 
+/// U+FDD0, a character that no text has. Within the spelling of a special token, it keeps that a
+/// text; see guarded().
+inline constexpr std::string_view kGuard = "\xEF\xB7\x90";
+
 struct EncodeOptions {
   /// Adds what the model expects around a text, such as a token for its beginning.
   bool add_special = true;
   /// Whether a special token that the text spells ("<|im_end|>") becomes that token. A program that
-  /// puts the text of strangers into a prompt encodes that part without.
+  /// puts the text of strangers into a prompt takes guarded() of that text.
   bool parse_special = true;
+  /// Leaves guards out of the text, once special tokens were found in it.
+  bool guarded = false;
 };
 
 /// The tokenizer of a model. Copies are cheap and share the vocabulary, which nothing changes, so
@@ -38,6 +44,9 @@ class Tokenizer {
   /// Text must be valid UTF-8.
   Result<std::vector<int32_t>> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
+  /// The text with guards in the special tokens that it spells. Within a prompt that is encoded
+  /// with `guarded`, these stay text. Any other text remains as it is.
+  std::string guarded(std::string_view text) const;
   /// Ids that the vocabulary does not have add nothing. Bytes that are no UTF-8 become U+FFFD.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 

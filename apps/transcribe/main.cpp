@@ -67,16 +67,11 @@ std::string clock_of(double seconds) {
   return text;
 }
 
-std::string text_of(const Segment& s, const Vocabulary& vocabulary) {
-  const std::string text = vocabulary.text(s.tokens);
-  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
-}
-
 std::string srt_of(const std::vector<Segment>& segments, const Vocabulary& vocabulary) {
   std::string out;
   for (size_t i = 0; i < segments.size(); ++i) {
     out += std::to_string(i + 1) + "\n" + clock_of(segments[i].begin) + " --> " +
-           clock_of(segments[i].end) + "\n" + text_of(segments[i], vocabulary) + "\n\n";
+           clock_of(segments[i].end) + "\n" + vocabulary.shown(segments[i].tokens) + "\n\n";
   }
   return out;
 }
@@ -85,8 +80,10 @@ std::string json_of(const Options& o, const std::vector<Segment>& segments,
                     const Vocabulary& vocabulary, const std::string& device, const Times& times) {
   Json list = Json::array();
   for (const Segment& s : segments) {
-    list.push_back(
-        {{"begin", s.begin}, {"end", s.end}, {"text", text_of(s, vocabulary)}, {"ids", s.tokens}});
+    list.push_back({{"begin", s.begin},
+                    {"end", s.end},
+                    {"text", vocabulary.shown(s.tokens)},
+                    {"ids", s.tokens}});
   }
   const Json document{{"sound", o.sound},
                       {"device", device},
@@ -100,7 +97,9 @@ std::string json_of(const Options& o, const std::vector<Segment>& segments,
 int run(Options& o) {
   const Result<samples::Sound> recorded = samples::read_wav(o.sound);
   if (!recorded) return report(recorded.error());
-  const samples::Sound sound = samples::resampled(*recorded, kRate);
+  const Result<samples::Sound> resampled = samples::resampled(*recorded, kRate);
+  if (!resampled) return report(resampled.error());
+  const samples::Sound& sound = *resampled;
   const Result<Vocabulary> vocabulary =
       Vocabulary::read(inside(o, "vocabulary.txt"), inside(o, "config.json"));
   if (!vocabulary) return report(vocabulary.error());
@@ -117,7 +116,7 @@ int run(Options& o) {
   const auto start = std::chrono::steady_clock::now();
   const auto show = [&](const Segment& s) {
     if (o.json == "-" || o.srt == "-") return;
-    std::printf("%8.2f %8.2f  %s\n", s.begin, s.end, text_of(s, *vocabulary).c_str());
+    std::printf("%8.2f %8.2f  %s\n", s.begin, s.end, vocabulary->shown(s.tokens).c_str());
     std::fflush(stdout);
   };
   const Result<std::vector<Segment>> segments = whisper->transcribe(sound.samples, show);

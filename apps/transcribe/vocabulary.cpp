@@ -1,11 +1,13 @@
 #include "apps/transcribe/vocabulary.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/samples/path.h"
+#include "apps/samples/terminal.h"
 
 namespace transcribe {
 namespace {
@@ -95,6 +97,11 @@ std::string Vocabulary::text(const std::vector<int64_t>& ids) const {
     }
   }
   return out;
+}
+
+std::string Vocabulary::shown(const std::vector<int64_t>& ids) const {
+  const std::string said = samples::without_controls(text(ids));
+  return said.substr(std::min(said.find_first_not_of(' '), said.size()));
 }
 
 }  // namespace transcribe

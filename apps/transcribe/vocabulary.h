@@ -21,6 +21,8 @@ class Vocabulary {
   size_t size() const { return tokens_.size(); }
   /// The bytes of tokens, without those of special ones.
   std::string text(const std::vector<int64_t>& ids) const;
+  /// That text for people: without spaces before it and without what steers a terminal.
+  std::string shown(const std::vector<int64_t>& ids) const;
 
   int64_t end = 0, start = 0, no_speech = 0, no_timestamps = 0;
   /// The first time, 0 s; each that follows is 0.02 s later.

@@ -6,6 +6,7 @@
 #include "apps/samples/command_line.h"
 #include "apps/samples/device.h"
 #include "apps/samples/outcome.h"
+#include "apps/samples/text_output.h"
 #include "apps/samples/wav.h"
 #include "apps/vad/detector.h"
 #include "apps/vad/plot.h"
@@ -43,16 +44,21 @@ Result<std::vector<float>> probabilities_of(const Sound& sound, Detector& detect
 }
 
 Error write_probabilities(const std::vector<float>& probabilities, const std::string& path) {
-  FILE* out = std::fopen(path.c_str(), "w");
-  if (!out) return {REPRISE_IO, path + ": cannot be written"};
-  for (const float p : probabilities) std::fprintf(out, "%.7g\n", static_cast<double>(p));
-  return std::fclose(out) == 0 ? Error() : Error{REPRISE_IO, path + ": cannot be written"};
+  std::string text;
+  for (const float p : probabilities) {
+    char line[32];
+    std::snprintf(line, sizeof line, "%.7g\n", static_cast<double>(p));
+    text += line;
+  }
+  return samples::write_text(path, text);
 }
 
 int run(Options& o) {
   const Result<Sound> recorded = samples::read_wav(o.sound);
   if (!recorded) return report(recorded.error());
-  const Sound sound = samples::resampled(*recorded, kRate);
+  const Result<Sound> resampled = samples::resampled(*recorded, kRate);
+  if (!resampled) return report(resampled.error());
+  const Sound& sound = *resampled;
   const Result<Package> package = Package::open(o.package);
   if (!package) return report(package.error());
   const Result<Device> device = samples::open_device(o.device, *package, o.validation);

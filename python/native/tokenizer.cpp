@@ -49,11 +49,13 @@ void bind_tokenizers(nb::module_& m) {
       "One thread at a time may use an object.")
       .def("stream", &Tokenizer::stream,
            "Returns one for another text that is generated meanwhile.")
-      .def("encode", &Tokenizer::encode, nb::arg("text"),
+      .def("encode", &Tokenizer::encode, nb::arg("text"), nb::call_guard<nb::gil_scoped_release>(),
            "Returns the ids of a text, with those that the model expects around it.")
       .def("encode_chat", &Tokenizer::encode_chat, nb::arg("turns"),
+           nb::call_guard<nb::gil_scoped_release>(),
            "Returns the ids of a chat, up to the beginning of the next answer.\n\n"
-           "The turns are pairs of a role and a content.\n\n"
+           "The turns are pairs of a role and a content. Special tokens that these spell stay "
+           "text.\n\n"
            "Raises Unsupported if the model has no chat template.")
       .def("add", &Tokenizer::add, nb::arg("id"),
            "Adds an id that was generated, and returns the text that it completes.")

@@ -786,7 +786,7 @@ class Tokenizer:
         """
         Returns the ids of a chat, up to the beginning of the next answer.
 
-        The turns are pairs of a role and a content.
+        The turns are pairs of a role and a content. Special tokens that these spell stay text.
 
         Raises Unsupported if the model has no chat template.
         """

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Not what converts implicitly: compilers for Linux accept that without a warning.
+/// Of what converts implicitly, only streams: compilers for Linux accept that without a warning.
 bool takes_chars_for_a_path(const std::string& line) {
   static const std::regex pattern(
-      R"(\b(fs|filesystem)::(u8)?path\(|\b(fs|filesystem)::path \w+\([\w.]+\);|\.(generic_)?string\(\)|\bfopen\()");
+      R"(\b(fs|filesystem)::(u8)?path\(|\b(fs|filesystem)::path \w+\([\w.]+\);|\.(generic_)?string\(\)|\bfopen\(|fstream \w+\(\w+[,)])");
   return std::regex_search(line, pattern);
 }
 
@@ -27,6 +27,9 @@ bool is_exempt(const std::string& file, const std::string& line) {
   if (file.starts_with("runtime/platform/") || file.ends_with("samples/path.h")) return true;
   const bool sample = file.starts_with("apps/") && !file.starts_with("apps/reprise/") &&
                       !file.starts_with("apps/common/") && !file.starts_with("apps/bisect/");
+  // These open streams with variables that are paths.
+  if (file == "apps/bisect/onnxruntime.cpp" || file == "apps/reprise/machine_code.cpp")
+    return line.find("ifstream in(") != std::string::npos;
   return sample && line.find("fopen(") != std::string::npos;
 }
 
@@ -50,10 +53,12 @@ TEST(Paths, AreMadeFromUtf8) {
 }
 
 TEST(Paths, TheWrongWaysAreFound) {
-  for (const char* line : {"fs::path(name)", "const std::filesystem::path path(name);",
-                           "path.filename().string()", "std::fopen(name, \"rb\")"})
+  for (const char* line :
+       {"fs::path(name)", "const std::filesystem::path path(name);", "path.filename().string()",
+        "std::fopen(name, \"rb\")", "std::ifstream in(path, std::ios::binary);"})
     EXPECT_TRUE(takes_chars_for_a_path(line)) << line;
-  for (const char* line : {"utf8_path(name)", "fs::path path = utf8_path(name);", "to_string(i)"})
+  for (const char* line : {"utf8_path(name)", "fs::path path = utf8_path(name);", "to_string(i)",
+                           "std::ofstream out(utf8_path(path), std::ios::binary);"})
     EXPECT_FALSE(takes_chars_for_a_path(line)) << line;
 }
 

@@ -3,6 +3,7 @@
 
 #include "apps/chat/console.h"
 #include "apps/chat/conversation.h"
+#include "apps/samples/terminal.h"
 
 namespace reprise::chat {
 namespace {
@@ -18,10 +19,10 @@ TEST(Console, TellsCommandsFromMessages) {
 }
 
 TEST(Console, AnswersCannotSteerTheTerminal) {
-  EXPECT_EQ(without_controls("a\x1b[31mb\r\x7f\x07"), "a[31mb");
-  EXPECT_EQ(without_controls("a\n\tb"), "a\n\tb");
-  EXPECT_EQ(without_controls("\xc2\x9b"
-                             "31m \xc3\x9b \xe2\x82\xac"),
+  EXPECT_EQ(samples::without_controls("a\x1b[31mb\r\x7f\x07"), "a[31mb");
+  EXPECT_EQ(samples::without_controls("a\n\tb"), "a\n\tb");
+  EXPECT_EQ(samples::without_controls("\xc2\x9b"
+                                      "31m \xc3\x9b \xe2\x82\xac"),
             "31m \xc3\x9b \xe2\x82\xac");
 }
 

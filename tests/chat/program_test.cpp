@@ -224,6 +224,7 @@ TEST_F(ChatProgram, RefusesWhatItCannotUse) {
   refuses({"--capacity", "0"}, 2, "--capacity");
   refuses({"--tokenizer", "/absent.json"}, 4, "/absent.json");
   refuses({"--top-p", "-1"}, 2, "top");
+  refuses({"--system", "kind\xff"}, 3, "--system: malformed UTF-8 at byte 4");
   refuses({"--nonsense"}, 2, "--nonsense");
 }
 

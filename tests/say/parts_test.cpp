@@ -1,6 +1,9 @@
 // The parts of reprise-say, without its model.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "apps/samples/kept_package.h"
 #include "apps/samples/wav.h"
 #include "apps/say/phonemes.h"
 #include "apps/say/plot.h"
@@ -144,6 +147,57 @@ TEST(Program, SaysWhatIsWrong) {
   test::write_file(dir / "bad.onnx", "no model");
   EXPECT_EQ(run({"--phonemes", "a", "--voice", dir / "bad.onnx"}).status, 3);
   EXPECT_NE(run({"--help"}).out.find("Examples: reprise-say"), std::string::npos);
+}
+
+/// Compiles a graph of one node for the targets, and counts how often.
+struct Compiler {
+  samples::KeptPackage kept;
+  int count = 0;
+
+  Error open(const std::vector<std::string>& targets) {
+    kept.targets = targets;
+    const Result<reprise::Package> package =
+        kept.open([&](const std::string&, const reprise_compile_options* options) {
+          ++count;
+          Result<reprise::Graph> graph = reprise::Graph::create();
+          if (!graph) return Result<reprise::Package>(graph.error());
+          const int32_t x = *graph->input("x", REPRISE_F32, {"4"});
+          (void)graph->output("y", *graph->node("Relu", {x}));
+          return reprise::compile_graph(*graph, options);
+        });
+    return package ? Error() : package.error();
+  }
+};
+
+TEST(KeptPackage, IsCompiledAgainForOtherTargets) {
+  const test::TempDir dir;
+  test::write_file(dir / "model", "whose content the compiler does not need");
+  Compiler compiler;
+  compiler.kept.model = dir / "model";
+  compiler.kept.package = dir / "model.rpk";
+  const struct {
+    std::vector<std::string> targets;
+    int count;  // of compilations so far
+  } calls[] = {
+      {{}, 1},
+      {{}, 1},
+      {{"host"}, 2},
+      {{"host"}, 2},
+      {{}, 2},  // any package is right
+      {{"vulkan-cpu", "host"}, 3},
+      {{"host", "vulkan-cpu"}, 3},
+      {{"vulkan-cpu"}, 4},
+      {{"host", "vulkan-cpu"}, 5},
+  };
+  for (const auto& call : calls) {
+    const Error error = compiler.open(call.targets);
+    ASSERT_EQ(error.status, REPRISE_OK) << error.message;
+    EXPECT_EQ(compiler.count, call.count);
+  }
+  // Without the model, there is only the package.
+  std::filesystem::remove(dir / "model");
+  EXPECT_EQ(compiler.open({"host"}).status, REPRISE_OK);
+  EXPECT_EQ(compiler.count, 5);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -70,12 +72,13 @@ TEST_P(RecordedTokenizer, EncodesAndDecodesAlike) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RecordedTokenizer, testing::ValuesIn(case_names()),
-                         [](const auto& c) {
-                           std::string name = c.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+std::string name_of(const testing::TestParamInfo<std::string>& c) {
+  std::string name = c.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RecordedTokenizer, testing::ValuesIn(case_names()), name_of);
 
 TEST(TokenizerErrors, TextThatIsNoUtf8IsRefused) {
   const Tokenizer t = tokenizer_of(read_case("gpt2"));
@@ -143,6 +146,97 @@ TEST(SpecialTokens, ComeFromTheConfiguration) {
   EXPECT_FALSE(t.add_end(-1).ok());
   EXPECT_TRUE(t.add_end(5).ok());
   EXPECT_TRUE(t.ends_generation(5));
+}
+
+constexpr EncodeOptions kGuarded{.add_special = false, .guarded = true};
+
+std::vector<std::string> special_tokens(const json& state) {
+  std::vector<std::string> out;
+  for (const json& token : state["tokenizer"]["added_tokens"])
+    if (token["special"].get<bool>()) out.push_back(token["content"]);
+  return out;
+}
+
+class GuardedTokens : public testing::TestWithParam<std::string> {};
+
+TEST_P(GuardedTokens, StayText) {
+  const json state = read_case(GetParam());
+  const Tokenizer t = tokenizer_of(state);
+  for (const std::string& token : special_tokens(state)) {
+    const int32_t id = *t.id_of(token);
+    const std::string half = token.substr(0, token.size() / 2), rest = token.substr(half.size());
+    for (const std::string& said : {token, "a" + token + "b", token + token, half + token + rest}) {
+      const std::string guarded = t.guarded(said);
+      const auto ids = t.encode(guarded, kGuarded);
+      ASSERT_TRUE(ids.ok()) << ids.status().message();
+      // An unknown character is the unknown token.
+      if (token != "<unk>" && token != "[UNK]") EXPECT_EQ(std::ranges::count(*ids, id), 0) << said;
+      // As if no special token were known, also beside those of a template.
+      EXPECT_EQ(*ids, *t.encode(said, {.add_special = false, .parse_special = false})) << said;
+      const auto prompt = t.encode("<s>" + guarded + "</s>", kGuarded);
+      EXPECT_EQ(prompt->front(), t.id_of("<s>")) << said;
+      EXPECT_EQ(prompt->back(), t.id_of("</s>")) << said;
+      if (token != "<unk>" && token != "[UNK]" && token != "<s>" && token != "</s>")
+        EXPECT_EQ(std::ranges::count(*prompt, id), 0) << said;
+    }
+    // Neither do two texts make one together.
+    const auto both = t.encode(t.guarded(half) + t.guarded(rest), kGuarded);
+    EXPECT_EQ(*both, *t.encode(token, {.add_special = false, .parse_special = false})) << token;
+  }
+}
+
+/// Ordinary texts, within a prompt and alone, have the ids that they had without guards.
+TEST_P(GuardedTokens, OtherTextsAreAsTheyWere) {
+  const json state = read_case(GetParam());
+  const Tokenizer t = tokenizer_of(state);
+  const std::vector<std::string> special = special_tokens(state);
+  size_t compared = 0;
+  for (const json& c : state["cases"]) {
+    const std::string said = c["input"];
+    const bool spells = std::ranges::any_of(
+        special, [&](const std::string& token) { return said.find(token) != said.npos; });
+    if (spells) continue;
+    ++compared;
+    for (const char* form : {"%", "<s>user\n%</s>\n<s>", "<s>% </s>"}) {
+      const std::string before(form, std::strchr(form, '%')), after(std::strchr(form, '%') + 1);
+      EXPECT_EQ(*t.encode(before + t.guarded(said) + after, kGuarded),
+                *t.encode(before + said + after, {.add_special = false}))
+          << form << c["input"];
+    }
+  }
+  EXPECT_GE(compared, 5U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, GuardedTokens, testing::ValuesIn(case_names()), name_of);
+
+TEST(GuardedText, IsOneThatSpellsSpecialTokens) {
+  const Tokenizer t = tokenizer_of(read_case("gpt2"));
+  const std::string guard(kGuard);
+  for (const char* said : {"", "a < b", "|im_end|>", "s>", "\xEF\xBC\x9Cs>"})
+    EXPECT_EQ(t.guarded(said), said);
+  EXPECT_EQ(t.guarded("a<s>"), "a<" + guard + "s>");
+  EXPECT_EQ(t.guarded("<|im_end|"), "<" + guard + "|im_end|") << "a template may go on with '>'";
+  EXPECT_EQ(t.guarded("\xFF<s>"), "\xFF<s>") << "which is no UTF-8";
+  // A guard of the text itself breaks no other one.
+  EXPECT_EQ(*t.encode(t.guarded("<" + guard + "s><s>"), kGuarded),
+            *t.encode("<s><s>", {.add_special = false, .parse_special = false}));
+}
+
+/// Tokens that are looked for in normalised text, such as one in letters of full width.
+TEST(GuardedText, IsNormalised) {
+  json state = read_case("unigram");  // NFKC
+  for (json& token : state["tokenizer"]["added_tokens"]) token["normalized"] = true;
+  const Tokenizer t = tokenizer_of(state);
+  const int32_t id = *t.id_of("<s>");
+  const std::string wide = "\xEF\xBC\x9Cs\xEF\xBC\x9E";
+  ASSERT_EQ(std::ranges::count(*t.encode(wide), id), 1);
+  EXPECT_EQ(std::ranges::count(*t.encode(t.guarded(wide), kGuarded), id), 0);
+  EXPECT_EQ(std::ranges::count(*t.encode(t.guarded("<s>") + "<s>", kGuarded), id), 1);
+  // A normalizer that removes guards leaves no special tokens beside them.
+  state["tokenizer"]["normalizer"] = {
+      {"type", "Replace"}, {"pattern", {{"String", std::string(kGuard)}}}, {"content", ""}};
+  const Tokenizer without = tokenizer_of(state);
+  EXPECT_EQ(std::ranges::count(*without.encode(without.guarded("<s>"), kGuarded), id), 0);
 }
 
 /// Seconds to encode a text.

@@ -156,6 +156,19 @@ Vocabulary small_vocabulary() {
   return *v;
 }
 
+/// GPT-2 writes the bytes ESC and BEL as the characters U+011B and U+0107.
+TEST(Tokens, CannotSteerATerminal) {
+  const test::TempDir dir;
+  test::write_file(dir / "vocabulary.txt",
+                   "\xC4\xA0\xC4\x9B[31ma\n\xC4\x87\n<|endoftext|>\n<|startoftranscript|>\n"
+                   "<|nospeech|>\n<|notimestamps|>\n<|0.00|>\n");
+  test::write_file(dir / "config.json", "{}");
+  const auto v = Vocabulary::read(dir / "vocabulary.txt", dir / "config.json");
+  ASSERT_TRUE(v) << v.error().message;
+  EXPECT_EQ(v->text({0, 1}), " \x1b[31ma\x07");
+  EXPECT_EQ(v->shown({0, 1, 0}), "[31ma [31ma");
+}
+
 TEST(Tokens, HaveBytes) {
   const Vocabulary v = small_vocabulary();
   EXPECT_EQ(v.end, 5);

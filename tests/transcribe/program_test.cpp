@@ -113,7 +113,7 @@ TEST_F(TranscribingFull, AgreesWithCTranslate2) {
   // The same samples for both: reprise-say writes 22,050 per second.
   const auto sound = samples::read_wav(path("said.wav"));
   ASSERT_TRUE(sound);
-  ASSERT_EQ(samples::write_wav(samples::resampled(*sound, 16000), path("said.wav")).status,
+  ASSERT_EQ(samples::write_wav(*samples::resampled(*sound, 16000), path("said.wav")).status,
             REPRISE_OK);
   const test::ProcessResult r =
       test::run_process({python, "-c", kOracle, path(""), path("said.wav")});

@@ -1,7 +1,9 @@
 // The parts of reprise-vad, without its model.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "apps/samples/wav.h"
@@ -61,10 +63,9 @@ TEST(Wav, DamagedFilesAreErrors) {
     if (size >= 44) {  // a recording that was interrupted
       ASSERT_TRUE(sound) << size;
       EXPECT_EQ(sound->samples.size(), (size - 44) / 2);
-    } else if (!sound) {
-      EXPECT_EQ(sound.error().status, REPRISE_INVALID_INPUT);
     } else {
-      EXPECT_TRUE(sound->samples.empty());
+      ASSERT_FALSE(sound) << size << ": it has no chunk of samples";
+      EXPECT_EQ(sound.error().status, REPRISE_INVALID_INPUT);
     }
   }
   const auto changed = [&](size_t at, const std::string& bytes) {
@@ -80,17 +81,69 @@ TEST(Wav, DamagedFilesAreErrors) {
   EXPECT_EQ(read_wav(dir / "none.wav").error().status, REPRISE_IO);
 }
 
+TEST(Wav, LoudFloatsAreCutOff) {
+  const test::TempDir dir;
+  const float infinite = std::numeric_limits<float>::infinity();
+  test::write_file(dir / "a.wav", wav({0.5F, 3, -1e30F, infinite, -0.5F}, 8000, 1, 3, 32));
+  EXPECT_EQ(read_wav(dir / "a.wav")->samples, (std::vector<float>{0.5F, 1, -1, 0, -0.5F}));
+}
+
+/// The formula, for one sample.
+double filtered(const Sound& sound, int rate, int64_t i) {
+  const double step = static_cast<double>(sound.rate) / rate, width = std::max(step, 1.0);
+  double sum = 0, weights = 0;
+  for (int64_t k = -3000; k < static_cast<int64_t>(sound.samples.size()) + 3000; ++k) {
+    const double x = (static_cast<double>(k) - static_cast<double>(i) * step) / width;
+    if (std::abs(x) > 16) continue;
+    const double angle = std::numbers::pi * x;
+    const double weight =
+        (x == 0 ? 1 : std::sin(angle) / angle) * (0.5 + 0.5 * std::cos(angle / 16));
+    weights += weight;
+    if (k >= 0 && k < static_cast<int64_t>(sound.samples.size()))
+      sum += weight * static_cast<double>(sound.samples[static_cast<size_t>(k)]);
+  }
+  return sum / weights;
+}
+
+/// Ratios with few and with many weights, of which not all are kept.
+TEST(Resampling, IsTheFormula) {
+  std::vector<float> samples = tone(300, 16000, 700);
+  for (size_t i = 0; i < samples.size(); i += 7) samples[i] = -samples[i];
+  for (const auto& [from, to] : {std::pair(44100, 16000),
+                                 {8000, 16000},
+                                 {48000, 16000},
+                                 {7919, 16000},
+                                 {99991, 16000},
+                                 {16000, 22050}}) {
+    const Sound sound{from, samples};
+    const Result<Sound> out = resampled(sound, to);
+    ASSERT_TRUE(out);
+    EXPECT_EQ(out->samples.size(), samples.size() * static_cast<size_t>(to) / from);
+    for (size_t i = 0; i < out->samples.size(); ++i)
+      ASSERT_NEAR(out->samples[i], filtered(sound, to, static_cast<int64_t>(i)), 1e-6)
+          << from << " " << to << " " << i;
+  }
+}
+
+TEST(Resampling, HasABound) {
+  const Sound slow{1000, std::vector<float>(samples::kMostSamples / 1024 * 8)};
+  const Result<Sound> out = resampled(slow, 1000000);
+  ASSERT_FALSE(out);
+  EXPECT_EQ(out.error().status, REPRISE_INVALID_INPUT);
+  EXPECT_NE(out.error().message.find("cut it into parts"), std::string::npos);
+}
+
 TEST(Resampling, KeepsWhatBothRatesHave) {
   const Sound sound{44100, tone(1000, 44100, 44100)};
-  const Sound out = resampled(sound, 16000);
+  const Sound out = *resampled(sound, 16000);
   ASSERT_EQ(out.rate, 16000);
   ASSERT_EQ(out.samples.size(), 16000u);
   const std::vector<float> expected = tone(1000, 16000, 16000);
   for (size_t i = 100; i + 100 < expected.size(); ++i)  // apart from the ends
     ASSERT_NEAR(out.samples[i], expected[i], 2e-3F) << i;
   // 11 kHz would become 5 kHz, if it were not left out.
-  EXPECT_LT(loudness(resampled({44100, tone(11000, 44100, 44100)}, 16000).samples), 0.01);
-  EXPECT_NEAR(loudness(resampled({8000, tone(1000, 8000, 8000)}, 16000).samples), 0.566, 0.01);
+  EXPECT_LT(loudness(resampled({44100, tone(11000, 44100, 44100)}, 16000)->samples), 0.01);
+  EXPECT_NEAR(loudness(resampled({8000, tone(1000, 8000, 8000)}, 16000)->samples), 0.566, 0.01);
 }
 
 std::vector<std::pair<int, int>> segments(const std::vector<float>& probabilities) {

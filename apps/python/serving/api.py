@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import secrets
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
@@ -12,13 +14,25 @@ from typing import Any
 
 import reprise
 
-from .engine import Engine, Event, Failed, Full, NoToken, Request, Sampling, TooLong
+from .engine import (
+    Engine,
+    Event,
+    Failed,
+    Full,
+    NoToken,
+    Request,
+    Sampling,
+    TooLong,
+    Unavailable,
+)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LARGEST_BODY = 4 << 20
+LONGEST_UPLOAD = 30.0  # seconds that the body of a request may take
+STATUS = {"refused": 400, "unavailable": 503}  # of answers that end with an error
 PAGE = Path(__file__).with_name("page.html")
 ROLES = {
     "system": "system",
@@ -37,6 +51,7 @@ NOT_SUPPORTED = {
     "suffix": "",
     "presence_penalty": 0,
     "frequency_penalty": 0,
+    "response_format": {"type": "text"},
 }
 
 
@@ -146,6 +161,7 @@ class Answer:
             else "max_completion_tokens"
         )
         room = engine.capacity - len(ids) + 1
+        seed = whole(body, "seed", secrets.randbits(31), -(1 << 63), 1 << 63)
         self.request = Request(
             ids=ids,
             max_tokens=whole(body, key, max(room, 1), 1, 1 << 31),
@@ -153,7 +169,7 @@ class Answer:
                 temperature=number(body, "temperature", 1.0, 0.0, 100.0),
                 top_k=whole(body, "top_k", 0, 0, 1 << 30),
                 top_p=max(number(body, "top_p", 1.0, 0.0, 1.0), 1e-6),
-                seed=whole(body, "seed", 0, -(1 << 63), 1 << 63) % (1 << 31),
+                seed=seed % (1 << 31),
             ),
             stops=stops_of(body),
             deliver=lambda event: self._deliver(loop, event),
@@ -161,14 +177,14 @@ class Answer:
         engine.submit(self.request)
 
     def _deliver(self, loop: asyncio.AbstractEventLoop, event: Event) -> None:
-        if not loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # the server has ended
             loop.call_soon_threadsafe(self._events.put_nowait, event)
 
     async def pieces(self) -> AsyncIterator[str]:
         while not self.reason:
             event = await self._events.get()
             if event.error is not None:
-                raise Failed(event.error, 400 if event.reason == "refused" else 500)
+                raise Failed(event.error, STATUS.get(event.reason, 500))
             self.tokens, self.reason = event.tokens, event.reason
             if event.text:
                 yield event.text
@@ -228,7 +244,7 @@ class Form:
         return {"object": kind, **self._head, "choices": choices}
 
 
-async def read_body(receive: Receive) -> dict[str, Any]:
+async def read_bytes(receive: Receive) -> bytearray:
     data = bytearray()
     while True:
         message = await receive()
@@ -240,7 +256,17 @@ async def read_body(receive: Receive) -> dict[str, Any]:
                 413, f"the request has more than {LARGEST_BODY} bytes", "too_large"
             )
         if not message.get("more_body"):
-            break
+            return data
+
+
+async def read_body(receive: Receive) -> dict[str, Any]:
+    try:
+        async with asyncio.timeout(LONGEST_UPLOAD):
+            data = await read_bytes(receive)
+    except TimeoutError:
+        raise Refused(
+            408, f"the request took longer than {LONGEST_UPLOAD:g} s", "timeout"
+        ) from None
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -259,6 +285,8 @@ async def send_all(
     ]
     if status == 503:
         headers.append((b"retry-after", b"1"))
+    if status in (408, 413):  # the rest of the request is not read
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -288,8 +316,11 @@ class Api:
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
+            ends = message["type"] == "lifespan.shutdown"
+            if ends:
+                await asyncio.to_thread(self._engine.close)
             await send({"type": message["type"] + ".complete"})
-            if message["type"] == "lifespan.shutdown":
+            if ends:
                 return
 
     async def _http(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -312,6 +343,7 @@ class Api:
         if path == "/":
             await send_all(send, 200, PAGE.read_bytes(), "text/html; charset=utf-8")
             return
+        failure = self._engine.failure()
         model = {
             "id": self._model,
             "object": "model",
@@ -322,14 +354,16 @@ class Api:
             "/v1/models": {"object": "list", "data": [model]},
             f"/v1/models/{self._model}": model,
             "/health": {
-                "status": "ok",
+                "status": "unavailable" if failure else "ok",
+                "failure": failure or None,
                 "device": self._engine.device,
                 **self._engine.state(),
             },
         }
         if path not in answers:
             raise Refused(404, f"there is no {path}", "not_found")
-        await send_all(send, 200, json.dumps(answers[path]).encode())
+        status = 503 if failure and path == "/health" else 200
+        await send_all(send, status, json.dumps(answers[path]).encode())
 
     def _ids(self, body: dict[str, Any], chat: bool) -> list[int]:
         try:
@@ -361,7 +395,7 @@ class Api:
             raise Refused(404, f"the model is '{self._model}'", "model_not_found")
         refuse_unsupported(body)
         stream = wants_stream(body)
-        ids = self._ids(body, chat)
+        ids = await asyncio.to_thread(self._ids, body, chat)
         if not ids:
             raise Refused(400, "the prompt is empty")
         try:
@@ -372,6 +406,8 @@ class Api:
             raise Refused(400, str(error)) from None
         except Full as error:
             raise Refused(503, str(error), "overloaded") from None
+        except Unavailable as error:
+            raise Refused(503, str(error), "unavailable") from None
         gone = asyncio.create_task(self._watch(receive, answer))
         try:
             form = Form(self._model, chat)
@@ -384,14 +420,14 @@ class Api:
             else:
                 await self._answer(send, form, answer)
         finally:
-            answer.request.cancelled.set()
+            self._engine.cancel(answer.request)
             gone.cancel()
 
     async def _watch(self, receive: Receive, answer: Answer) -> None:
         """Cancels the answer when its client has gone."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        answer.request.cancelled.set()
+        self._engine.cancel(answer.request)
 
     async def _answer(self, send: Send, form: Form, answer: Answer) -> None:
         try:

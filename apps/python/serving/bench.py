@@ -47,11 +47,12 @@ async def chunks(reader: asyncio.StreamReader, chunked: bool) -> Any:
 
 async def ask(host: str, port: int, body: dict[str, Any]) -> Sample:
     sample, start = Sample(), time.perf_counter()
+    name = f"[{host}]" if ":" in host else host
     reader, writer = await asyncio.open_connection(host, port)
     try:
         data = json.dumps(body).encode()
         head = (
-            f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}:{port}\r\n"
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: {name}:{port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n"
             "Connection: close\r\n\r\n"
         )

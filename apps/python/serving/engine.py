@@ -27,6 +27,10 @@ class Full(Exception):
     """More requests wait than may."""
 
 
+class Unavailable(Exception):
+    """The engine takes no requests any more."""
+
+
 class TooLong(Exception):
     """A prompt has more tokens than there is room for."""
 
@@ -57,7 +61,8 @@ class Event:
 
     text: str
     tokens: int  # so far
-    reason: str = ""  # "stop", "length", "cancelled", "refused" or "error"
+    # "stop", "length", "cancelled"; with an error: "refused", "unavailable" or "error"
+    reason: str = ""
     error: str | None = None
 
 
@@ -216,6 +221,7 @@ class Engine:
         self._given: dict[Slot, Request] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._ended = ""  # why no requests are taken any more
         self.answered = 0
         self.tokens = 0
         self.reused = 0
@@ -235,7 +241,9 @@ class Engine:
             return self.tokenizer.encode_chat(turns)
 
     def submit(self, request: Request) -> None:
-        """Raises Full, TooLong or NoToken, and otherwise returns at once; answers come by deliver()."""
+        """Returns at once, and answers come by deliver().
+
+        Raises Full, TooLong, NoToken or Unavailable."""
         if len(request.ids) > self.capacity:
             raise TooLong(
                 f"the prompt has {len(request.ids)} tokens, and there is room for {self.capacity}"
@@ -244,6 +252,8 @@ class Engine:
         if wrong is not None:
             raise NoToken(f"no token has the id {wrong}")
         with self._changed:
+            if self._ended:
+                raise Unavailable(self._ended)
             free = self._idle - self._given.keys()
             if free and not self._waiting:
                 best = max(free, key=lambda s: common_beginning(s.ids, request.ids))
@@ -253,6 +263,19 @@ class Engine:
             else:
                 self._waiting.append(request)
             self._changed.notify_all()
+
+    def cancel(self, request: Request) -> None:
+        """Ends a request, one that waits at once. One that has ended stays as it is."""
+        request.cancelled.set()
+        with self._changed:
+            if request not in self._waiting:
+                return
+            self._waiting.remove(request)
+        request.deliver(Event("", 0, "cancelled"))
+
+    def failure(self) -> str:
+        """Why the engine takes no requests any more; empty if it takes them."""
+        return self._ended
 
     def state(self) -> dict[str, int]:
         with self._changed:
@@ -266,17 +289,28 @@ class Engine:
             }
 
     def close(self) -> None:
-        """Ends the threads. Answers that are under way end as cancelled."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        """Ends the threads. Answers that are under way end as cancelled, and requests that wait with
+        an error."""
+        self._closed = True
+        self._end("the server is shutting down")
         for thread in self._threads:
             thread.join()
+
+    def _end(self, why: str) -> None:
+        """Takes no more requests, and answers those that wait."""
+        with self._changed:
+            self._ended = self._ended or why
+            waiting = [*self._given.values(), *self._waiting]
+            self._given.clear()
+            self._waiting.clear()
+            self._changed.notify_all()
+        for request in waiting:
+            request.deliver(Event("", 0, "unavailable", why))
 
     def _take(self, slot: Slot) -> Request | None:
         with self._changed:
             self._idle.add(slot)
-            while not self._closed:
+            while not self._ended:
                 request = self._given.pop(slot, None)
                 if request is None and self._waiting:
                     request = self._waiting.popleft()
@@ -294,18 +328,33 @@ class Engine:
                 last = self._answer(slot, request, text)
             except Exception as error:  # noqa: BLE001 (the thread has other requests)
                 text.finish()
-                # A run that fails leaves the caches as they were, but their device may be gone.
-                try:
-                    slot.reset()
-                except reprise.Error:
-                    slot.ids = []
                 refused = isinstance(error, reprise.InvalidInput)
                 reason = "refused" if refused else "error"
                 last = Event("", 0, reason, str(error) or repr(error))
+                if not self._recover(slot, error):
+                    request.deliver(last)
+                    return
             # Whoever reads the end of an answer and continues it finds its slot free.
             with self._changed:
                 self._idle.add(slot)
             request.deliver(last)
+
+    def _recover(self, slot: Slot, error: Exception) -> bool:
+        """Empties the caches of a slot after an error. Where that fails, the slot is removed; with
+        the last slot or its device, the engine ends."""
+        try:
+            slot.reset()
+            works = not isinstance(error, reprise.DeviceLost)
+        except reprise.Error as failure:
+            works, error = False, failure
+        if works:
+            return True
+        with self._changed:
+            self._slots.remove(slot)
+            left = len(self._slots)
+        if not left or isinstance(error, reprise.DeviceLost):
+            self._end(f"the device cannot be used any more: {error}")
+        return False
 
     def _prefill(self, slot: Slot, request: Request) -> int | None:
         kept = slot.begin(request.ids)
