@@ -111,14 +111,8 @@ struct reprise_run {
   std::unique_ptr<reprise::AsyncRun> run;  // destroyed first, because it waits for the device
 };
 
-struct reprise_states {
-  std::shared_ptr<reprise::States> states;
-};
-
 namespace reprise::capi {
 
-template <>
-inline constexpr std::string_view kHandleName<reprise_states> = "states";
 template <>
 inline constexpr std::string_view kHandleName<reprise_run> = "run";
 template <>
@@ -164,8 +158,6 @@ Status bind_all(const Tensors& given, CallBindings& call);
 /// Reads the strings of inputs again, which the caller may have changed. Returns whether there are
 /// any; if so, the inputs must be bound again.
 Result<bool> read_strings_again(CallBindings& call);
-/// The states of a handle; null for null.
-Result<std::shared_ptr<States>> states_of(const reprise_states* states);
 /// Writes the dtype and dims of each result to the caller's outputs.
 Status describe_outputs(const Session& session, const CallBindings& call, reprise_tensor* outputs,
                         size_t n_outputs);

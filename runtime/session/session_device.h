@@ -13,23 +13,6 @@
 
 namespace reprise {
 
-/// States of sessions on a device.
-class DeviceStates final : public States {
- public:
-  DeviceStates(std::shared_ptr<const package::Package> of, std::shared_ptr<Device> on,
-               StateMemory values)
-      : package_(std::move(of)), device_(std::move(on)), memory_(std::move(values)) {}
-  Result<std::shared_ptr<States>> fork(int64_t length) override;
-  Result<Info> info() override;
-  /// For the one that has a States::Use.
-  StateMemory& memory() { return memory_; }
-
- private:
-  std::shared_ptr<const package::Package> package_;
-  std::shared_ptr<Device> device_;
-  StateMemory memory_;  // destroyed before these
-};
-
 class DeviceSession final : public Session, private IdleMemory::Holder {
  public:
   DeviceSession(std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device,
@@ -47,8 +30,6 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Result<std::vector<StateRows>> change_rows(std::span<const size_t> which, RowChange change,
                                              int64_t rows) override;
-  Result<std::shared_ptr<States>> make_states() override;
-  Status bind_states(std::shared_ptr<States> states) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   Result<std::unique_ptr<AsyncRun>> make_run() override;
@@ -74,8 +55,6 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   class Lease;
   class ArenaTurn;
   class Submission;
-  class StatesTurn;
-  Result<std::shared_ptr<DeviceStates>> own_kind(std::shared_ptr<States> states) const;
   class Run;
   struct Waiter;
   bool has_room() const;
@@ -93,7 +72,6 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   bool free_idle() override;
 
   SessionResources resources_;
-  std::shared_ptr<DeviceStates> bound_states_;  // of the one whose turn it is; null: its own
   const package::Variant& variant_;
   SharedPlan plan_;                                 // of the variant's plan
   std::vector<std::unique_ptr<SharedPlan>> sized_;  // of its plans for some sizes
