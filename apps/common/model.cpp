@@ -38,6 +38,21 @@ void show_notes(const package::Package& package) {
   for (const std::string& text : package.explanation.notes) note(text);
 }
 
+Result<package::Package> compile_language_model(const std::string& path,
+                                                const CompileOptions& options,
+                                                CompileReport* report) {
+  RP_ASSIGN(const builder::BuiltGraph built, families::build_model(path));
+  CompileOptions own = generating_options(options);
+  if (own.plans.kind == PlanChoice::Kind::Automatic) {
+    constexpr int64_t kFew = 16;
+    own.plans.kind = PlanChoice::Kind::Given;
+    own.plans.plans = {{{"sequence", {1, 1}}}, {{"sequence", {2, kFew}}}};
+  }
+  auto compiled = compile_built(built, own, report);
+  if (!compiled.ok()) return compiled.status().with_context(path);
+  return compiled;
+}
+
 namespace {
 
 /// A .gguf or a folder. Its package is one that generates.
@@ -46,16 +61,8 @@ Result<Model> compile_decoder(const std::string& path, const CompileOptions& opt
   m.path = path;
   const double start = now_ms();
   const Waiting waiting("the compiler, for '" + path + "'");
-  RP_ASSIGN(const builder::BuiltGraph built, families::build_model(path));
-  CompileOptions own = generating_options(options);
-  if (own.plans.kind == PlanChoice::Kind::Automatic) {
-    constexpr int64_t kFew = 16;
-    own.plans.kind = PlanChoice::Kind::Given;
-    own.plans.plans = {{{"sequence", {1, 1}}}, {{"sequence", {2, kFew}}}};
-  }
-  auto compiled = compile_built(built, own, &m.report);
-  if (!compiled.ok()) return compiled.status().with_context(path);
-  m.package = std::make_shared<package::Package>(*std::move(compiled));
+  RP_ASSIGN(package::Package compiled, compile_language_model(path, options, &m.report));
+  m.package = std::make_shared<package::Package>(std::move(compiled));
   m.compiled = true;
   m.compile_ms = now_ms() - start;
   show_notes(*m.package);

@@ -33,6 +33,10 @@ void show_notes(const package::Package& package);
 /// The options with which a language model keeps its caches as states that grow and returns a token
 /// instead of logits, where they do not say otherwise.
 CompileOptions generating_options(CompileOptions options);
+/// Compiles a .gguf, or a folder with config.json, with generating_options().
+Result<package::Package> compile_language_model(const std::string& path,
+                                                const CompileOptions& options,
+                                                CompileReport* report);
 /// A path with the suffix .rpk is a package. A .gguf, or a folder with config.json, is a language
 /// model, which is compiled with generating_options(). Every other file is read as ONNX.
 Result<Model> load_model(const std::string& path, const CompileOptions& options);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char* kSampledIds = "sampled_ids";
 constexpr std::string_view kSamplingPrefix = "sampling.";
-constexpr uint64_t kPlace = 16;  // bytes, to which bindings are aligned
+constexpr int64_t kMostOnes = int64_t{1} << 26;  // of a mask, in memory on the device
+constexpr uint64_t kPlace = 16;                  // bytes, to which bindings are aligned
 
 /// The name of the output that continues a cache: "past" becomes "present".
 std::vector<std::string> present_names(const std::string& past) {
@@ -190,6 +191,10 @@ Status DecoderSession::allocate_inputs() {
     own_bytes_ += 2 * kPlace;
   }
   if (io_.mask.empty()) return {};
+  if (capacity_ > kMostOnes)
+    return {Code::Usage,
+            "a capacity of " + std::to_string(capacity_) +
+                " positions is more than this program takes: " + std::to_string(kMostOnes)};
   const HostTensor ones = integers(io_.mask_type, capacity_, 1, 0);
   RP_ASSIGN(ones_, device.allocate_or_free_idle(ones.bytes().size(), MemoryUse::Device));
   own_bytes_ += ones.bytes().size();
@@ -226,7 +231,9 @@ Status DecoderSession::truncate(int64_t length) {
             "there are " + std::to_string(length_) + " positions, not " + std::to_string(length)};
   if (io_.grows) {
     RP_TRY(session_->truncate_states("", length));
-  } else if (length != 0 && !io_.caches.empty()) {
+  } else if (length == 0) {
+    return restart();
+  } else if (!io_.caches.empty()) {
     return {Code::Unsupported,
             "the caches of this package are no states that grow, so they cannot be cut"};
   }
@@ -241,6 +248,36 @@ Status DecoderSession::restart() {
     host_past_[i] = HostTensor(io_.caches[i].dtype, dims_at(io_.caches[i], 0));
   length_ = 0;
   last_sampled_ = -1;
+  return {};
+}
+
+Result<KeptCaches> DecoderSession::keep() {
+  if (!io_.grows)
+    return Status(Code::Unsupported,
+                  "the caches of this package are no states that grow, so they cannot be kept");
+  KeptCaches out;
+  out.length = length_;
+  for (const plan::StateSlot& state : session_->io().states) {
+    if (!state.grows()) continue;
+    RP_ASSIGN(out.values.emplace_back(), session_->read_state(state.name));
+  }
+  return out;
+}
+
+Status DecoderSession::restore(const KeptCaches& kept) {
+  RP_TRY(restart());
+  size_t next = 0;
+  Status written;
+  for (const plan::StateSlot& state : session_->io().states) {
+    if (!state.grows() || !written.ok()) continue;
+    written = next == kept.values.size() ? Status(Code::Usage, "the caches are of another model")
+                                         : session_->write_state(state.name, kept.values[next++]);
+  }
+  if (!written.ok()) {
+    RP_TRY(restart());
+    return written;
+  }
+  length_ = kept.length;
   return {};
 }
 
@@ -358,9 +395,10 @@ Status DecoderSession::check(std::span<const int64_t> ids) const {
                                     " positions exceed the capacity of " +
                                     std::to_string(capacity_) + "; raise --capacity"};
   for (const int64_t id : ids) {
-    if (id >= 0 && (vocabulary() == 0 || id < vocabulary())) continue;
+    const int64_t most = vocabulary() > 0 ? vocabulary() : int64_t{INT32_MAX};
+    if (id >= 0 && id < most) continue;
     return {Code::InvalidInput, "the id " + std::to_string(id) + " is none of the " +
-                                    std::to_string(vocabulary()) + " of the model"};
+                                    std::to_string(most) + " of the model"};
   }
   return {};
 }

@@ -39,7 +39,13 @@ struct DecoderStats {
   uint64_t submits = 0, dispatches = 0, device_bytes = 0;
 };
 
-/// One conversation. One thread at a time may use it.
+/// The caches of a conversation in host memory, while another one uses the session.
+struct KeptCaches {
+  int64_t length = 0;
+  std::vector<HostTensor> values;  // of each state that grows, in the order of the interface
+};
+
+/// One conversation at a time. One thread at a time may use it.
 class DecoderSession {
  public:
   /// `capacity`: the most positions. `vocabulary`: of a package that samples; 0: unknown. Nobody
@@ -59,6 +65,12 @@ class DecoderSession {
   Status truncate(int64_t length);
   /// Begins a new text.
   Status restart();
+  /// Copies the caches to the host. Only if they are states that grow.
+  Result<KeptCaches> keep();
+  /// Goes on with what keep() of this session, or of another one of the same package, has returned.
+  /// If that fails, a new text begins.
+  Status restore(const KeptCaches& kept);
+  bool can_keep() const { return io_.grows; }
   /// The number of positions so far.
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }

@@ -161,6 +161,16 @@ Result<Model> load_file(const std::string& path, const CompileOptions& options) 
 
 }  // namespace
 
+std::string program_identity() {
+  // Another build may compile to something else.
+  std::error_code error;
+  const auto program = std::filesystem::canonical("/proc/self/exe", error);
+  if (error) return {};
+  const auto bytes = std::filesystem::file_size(program, error);
+  const auto time = std::filesystem::last_write_time(program, error).time_since_epoch().count();
+  return std::to_string(bytes) + " " + std::to_string(time);
+}
+
 Result<LanguageModel> load_language_model(const std::string& path, const OpenedDevice& device,
                                           const LanguageModelOptions& given) {
   const double start = now_ms();

@@ -31,6 +31,9 @@ struct LanguageModelOptions {
   uint64_t cache_bytes = uint64_t{16} << 30;
 };
 
+/// What tells builds of this program apart, for LanguageModelOptions::identity.
+std::string program_identity();
+
 /// Reads or compiles a .gguf file, a folder of Hugging Face, an .onnx file with caches, or a
 /// package of one, for the device; for the host if it has none. What is compiled here keeps its
 /// caches as states that grow and, if its logits allow it, samples.

@@ -1,6 +1,7 @@
 #include "apps/generate/model_text.h"
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 
 #include "apps/generate/text_file.h"
@@ -121,22 +122,47 @@ class TextOfModel final : public ModelText {
  public:
   explicit TextOfModel(Loaded loaded) : loaded_(std::move(loaded)), stream_(loaded_.tokenizer) {}
 
+  std::unique_ptr<ModelText> another() const override {
+    auto out = std::make_unique<TextOfModel>(loaded_);
+    out->opened_ = opened_;
+    return out;
+  }
   Result<std::vector<int64_t>> encode(std::string_view text) const override {
     RP_ASSIGN(const std::vector<int32_t> ids, loaded_.tokenizer.encode(text));
     return std::vector<int64_t>(ids.begin(), ids.end());
   }
-  Result<std::vector<int64_t>> encode_chat(const std::string& message) const override {
+  Result<std::string> chat_prompt(std::span<const ChatTurn> turns) const override {
     if (loaded_.chat_template.empty())
       return Status(Code::Unsupported,
-                    "the model has no chat template; use --prompt without --chat");
+                    "the model has no chat template, as models have that answer; `reprise generate "
+                    "--prompt` continues texts");
     RP_ASSIGN(const text::ChatTemplate chat,
               text::ChatTemplate::parse(loaded_.chat_template, "the chat template"));
     const text::Tokenizer& t = loaded_.tokenizer;
     text::ChatOptions options;
     if (t.bos()) options.bos_token = t.token(*t.bos());
     if (t.eos()) options.eos_token = t.token(*t.eos());
-    const text::ChatMessage messages[] = {{"user", message}};
-    RP_ASSIGN(const std::string prompt, chat.render(messages, options));
+    options.now = opened_;
+    std::vector<text::ChatMessage> messages;
+    messages.reserve(turns.size());
+    for (const ChatTurn& turn : turns) messages.push_back({turn.role, turn.content});
+    return chat.render(messages, options);
+  }
+  Result<std::vector<int64_t>> encode_prompt(const std::string& prompt,
+                                             const KnownText& known) const override {
+    const text::Tokenizer& t = loaded_.tokenizer;
+    const bool continues = !known.text.empty() && prompt.starts_with(known.text);
+    if (continues && prompt.size() > known.text.size()) {
+      RP_ASSIGN(
+          const std::vector<int32_t> rest,
+          t.encode(std::string_view(prompt).substr(known.text.size()), {.add_special = false}));
+      // Special tokens are cut out of a text first, so what precedes one cannot join it.
+      if (!rest.empty() && t.is_special(rest[0])) {
+        std::vector<int64_t> ids = known.ids;
+        ids.insert(ids.end(), rest.begin(), rest.end());
+        return ids;
+      }
+    }
     RP_ASSIGN(const std::vector<int32_t> ids, t.encode(prompt, {.add_special = false}));
     return std::vector<int64_t>(ids.begin(), ids.end());
   }
@@ -149,9 +175,16 @@ class TextOfModel final : public ModelText {
  private:
   Loaded loaded_;
   text::StreamDecoder stream_;
+  int64_t opened_ = std::time(nullptr);  // the time that templates see, one for a whole chat
 };
 
 }  // namespace
+
+Result<std::vector<int64_t>> ModelText::encode_chat(const std::string& message) const {
+  const ChatTurn turns[] = {{"user", message}};
+  RP_ASSIGN(const std::string prompt, chat_prompt(turns));
+  return encode_prompt(prompt, {});
+}
 
 Result<std::unique_ptr<ModelText>> ModelText::open(const std::string& path) {
   RP_ASSIGN(Loaded loaded, load_text(path));

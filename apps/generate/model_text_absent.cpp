@@ -10,4 +10,8 @@ Result<std::unique_ptr<ModelText>> ModelText::open(const std::string& path) {
                     "ids with --ids");
 }
 
+Result<std::vector<int64_t>> ModelText::encode_chat(const std::string& message) const {
+  return encode(message);  // never called
+}
+
 }  // namespace reprise::app

@@ -1,17 +1,15 @@
 #include <charconv>
 #include <cstdio>
-#include <filesystem>
 
 #include "apps/common/devices.h"
 #include "apps/common/waiting.h"
 #include "apps/generate/decoder_session.h"
 #include "apps/generate/language_model.h"
 #include "apps/generate/model_text.h"
-#include "apps/generate/sampler.h"
+#include "apps/generate/next_token.h"
 #include "apps/generate/text_file.h"
 #include "apps/reprise/command.h"
 #include "runtime/base/timing.h"
-#include "runtime/platform/path.h"
 
 namespace reprise::app {
 
@@ -24,23 +22,32 @@ struct GenerateOptions {
   int64_t max_tokens = 128;
   int64_t capacity = 0;
   bool ignore_end = false, chat = false;
+  bool has_prompt = false;  // which may be empty
 };
 
-/// Integers that commas or spaces separate.
+/// The beginning of a text that is no list of ids, in characters that a message can have.
+std::string shown(std::string_view text) {
+  constexpr size_t kMost = 20;
+  std::string out;
+  for (const char c : text.substr(0, kMost)) out.push_back(c >= ' ' && c <= '~' ? c : '?');
+  return out;
+}
+
+/// Integers that commas or spaces separate, also as a list of JSON.
 Result<std::vector<int64_t>> parse_ids(const std::string& text, const std::string& what) {
   std::vector<int64_t> ids;
   const char* at = text.data();
   const char* const end = at + text.size();
   while (at < end) {
-    if (*at == ',' || *at == ' ' || *at == '\n' || *at == '\r' || *at == '\t') {
+    if (std::string_view(", \n\r\t[]").find(*at) != std::string_view::npos) {
       ++at;
       continue;
     }
     int64_t id = 0;
     const auto [after, error] = std::from_chars(at, end, id);
     if (error != std::errc() || id < 0)
-      return Status(Code::Usage, what + " has '" + std::string(at, std::min(at + 20, end)) +
-                                     "', expected ids such as 1,2,3");
+      return Status(Code::Usage,
+                    what + " has '" + shown({at, end}) + "', expected ids such as 1,2,3");
     ids.push_back(id);
     at = after;
   }
@@ -49,7 +56,13 @@ Result<std::vector<int64_t>> parse_ids(const std::string& text, const std::strin
 }
 
 Result<std::vector<int64_t>> prompt_ids(const GenerateOptions& o, const ModelText* text) {
-  if (!o.prompt.empty()) return o.chat ? text->encode_chat(o.prompt) : text->encode(o.prompt);
+  if (o.has_prompt) {
+    RP_ASSIGN(std::vector<int64_t> ids,
+              o.chat ? text->encode_chat(o.prompt) : text->encode(o.prompt));
+    if (!ids.empty()) return ids;
+    return Status(Code::Usage,
+                  "the prompt is empty, and the tokenizer adds no token that begins a text");
+  }
   if (!o.ids.empty()) return parse_ids(o.ids, "--ids");
   if (o.ids_file.empty())
     return Status(Code::Usage, "there is no prompt; use --prompt, --ids or --ids-file");
@@ -62,13 +75,7 @@ std::string identity_of(const CommonOptions& o) {
   std::string out = "1 " + o.precision + " " + o.nvrtc + (o.fullgraph ? " fullgraph" : "");
   for (const auto* list : {&o.disabled_passes, &o.pass_options, &o.without})
     for (const std::string& item : *list) out += " " + item;
-  // Another build of this program may compile to something else.
-  std::error_code error;
-  const auto program = std::filesystem::canonical("/proc/self/exe", error);
-  if (error) return out;
-  const auto bytes = std::filesystem::file_size(program, error);
-  const auto time = std::filesystem::last_write_time(program, error).time_since_epoch().count();
-  return out + " " + std::to_string(bytes) + " " + std::to_string(time);
+  return out + " " + program_identity();
 }
 
 Result<LanguageModel> load(const GenerateOptions& o, const OpenedDevice& device) {
@@ -89,8 +96,15 @@ Result<std::unique_ptr<DecoderSession>> open_session(const LanguageModel& model,
   named.path = o.model;
   named.package = model.package;
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(named, device, o.common));
-  int64_t capacity = o.capacity > 0 ? o.capacity : prompt + o.max_tokens;
+  const int64_t needed = prompt + std::min(o.max_tokens, INT64_MAX - prompt);
+  int64_t capacity = o.capacity > 0 ? o.capacity : needed;
   if (model.context > 0) capacity = std::min(capacity, model.context);
+  if (prompt > capacity)
+    return Status(Code::InvalidInput,
+                  "the prompt has " + std::to_string(prompt) + " ids, " +
+                      (capacity == o.capacity ? "more than --capacity allows: "
+                                              : "and the model has at most so many positions: ") +
+                      std::to_string(capacity));
   RP_ASSIGN(std::unique_ptr<DecoderSession> out,
             DecoderSession::create(std::move(session), capacity, model.vocabulary));
   if (out->samples()) RP_TRY(out->set_sampling(o.sampling));
@@ -114,12 +128,7 @@ Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& 
     out.text(piece);
     std::fflush(stdout);
   };
-  Sampler sampler(o.sampling);
-  const auto next = [&](std::span<const int64_t> ids) -> Result<int64_t> {
-    if (session.samples()) return session.sample(ids);
-    RP_ASSIGN(const std::span<const float> logits, session.advance(ids));
-    return sampler.choose(logits);
-  };
+  NextToken next(session, o.sampling);
   double start = now_ms();
   RP_ASSIGN(int64_t id, next(prompt));
   const DecoderStats before = session.stats();
@@ -148,12 +157,20 @@ Result<Generated> generate(DecoderSession& session, const std::vector<int64_t>& 
   return g;
 }
 
+Result<std::unique_ptr<ModelText>> open_text(const GenerateOptions& o) {
+  auto text = ModelText::open(text_path(o.model, o.tokenizer));
+  if (text || !o.tokenizer.empty()) return text;
+  const Status s = text.status();
+  return s.reworded(s.code(),
+                    s.message() + "; --tokenizer names another one, and --ids needs none");
+}
+
 Status run_generate(const GenerateOptions& o) {
   RP_TRY(check_sampling(o.sampling));
   if (o.max_tokens < 1) return {Code::Usage, "--max-tokens must be at least 1"};
   std::unique_ptr<ModelText> text;
-  if (!o.prompt.empty() || !o.tokenizer.empty()) {
-    RP_ASSIGN(text, ModelText::open(text_path(o.model, o.tokenizer)));
+  if (o.has_prompt || !o.tokenizer.empty()) {
+    RP_ASSIGN(text, open_text(o));
   }
   RP_ASSIGN(const std::vector<int64_t> prompt, prompt_ids(o, text.get()));
   const Output out(o.common.json);
@@ -218,7 +235,8 @@ void register_generate(CLI::App& root, int& status) {
       "Examples:\n"
       "  reprise generate model.gguf --prompt 'The capital of France is' --max-tokens 32\n"
       "  reprise generate model.gguf --ids-file prompt.txt --temperature 0.8 --top-p 0.95");
-  command->callback([o, &status] {
+  command->callback([o, prompt, &status] {
+    o->has_prompt = prompt->count() > 0;
     const Status s = run_generate(*o);
     status = s.ok() ? kDone : report(s);
   });

@@ -11,9 +11,11 @@
 
 #include "apps/common/devices.h"
 #include "apps/common/inputs.h"
+#include "apps/common/model.h"
 #include "codegen/autotune/autotune.h"
 #include "codegen/compile/compile_model.h"
 #include "codegen/compile/compiler.h"
+#include "codegen/families/decoder.h"
 #include "python/native/arrays.h"
 #include "python/native/dtypes.h"
 #include "python/native/errors.h"
@@ -183,9 +185,15 @@ Package compile_memory(const nb::bytes& model, const Settings& s) {
                       s);
 }
 
+Result<package::Package> compile_any(const std::string& path, const CompileOptions& options,
+                                     CompileReport* report) {
+  return families::is_decoder(path) ? app::compile_language_model(path, options, report)
+                                    : compile_file(path, options, report);
+}
+
 Package compile_path(const std::string& path, const Settings& s) {
   return compile_with([&path](const CompileOptions& o,
-                              CompileReport* report) { return compile_file(path, o, report); },
+                              CompileReport* report) { return compile_any(path, o, report); },
                       s);
 }
 

@@ -11,6 +11,7 @@
 #include "python/native/package.h"
 #include "python/native/session.h"
 #include "python/native/tensor.h"
+#include "python/native/tokenizer.h"
 
 namespace nb = nanobind;
 
@@ -44,6 +45,7 @@ NB_MODULE(_native, m) {
   bind_compiler(m);
   bind_tensors(m);
   bind_sessions(m);
+  bind_tokenizers(m);
   m.def("command_line", run_command_line, nb::arg("arguments"),
         "Runs the command line in this process, and returns its exit status.");
 }

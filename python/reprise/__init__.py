@@ -28,6 +28,8 @@ from ._native import (
     Size,
     Slot,
     Tensor,
+    Tokenizer,
+    open_tokenizer,
     pass_names,
     version,
 )
@@ -88,6 +90,7 @@ __all__ = [
     "StateRows",
     "Tensor",
     "Timeout",
+    "Tokenizer",
     "Unfused",
     "Unsupported",
     "UsageError",
@@ -96,5 +99,6 @@ __all__ = [
     "devices",
     "errors",
     "open_device",
+    "open_tokenizer",
     "pass_names",
 ]

@@ -64,8 +64,10 @@ def compile(
 
     Args:
         model: the path of an .onnx file, its contents, or an onnx.ModelProto. Only a file may have
-            external data. A path that ends with .rpk is a compiled package, which is opened. Or a
-            GraphBuilder, whose graph this finishes, or a BuiltGraph.
+            external data. A path that ends with .rpk is a compiled package, which is opened. The
+            path of a .gguf file or of a folder of Hugging Face is a language model, whose package
+            keeps its caches and samples. Or a GraphBuilder, whose graph this finishes, or a
+            BuiltGraph.
         device: compile only for this device ('vulkan:0', 'cuda:0', 'host', 'auto' or a Device).
         targets: the devices to compile for without having them: 'vulkan', one of its variants,
             'cuda:sm_90' and so on. By default 'vulkan'. Not together with `device`.

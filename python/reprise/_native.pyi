@@ -766,5 +766,47 @@ class Session:
 
     def __repr__(self) -> str: ...
 
+class Tokenizer:
+    """
+    The tokenizer and the chat template of a language model.
+
+    One object decodes one text at a time; stream() returns others for the same vocabulary.
+    One thread at a time may use an object.
+    """
+
+    def stream(self) -> Tokenizer:
+        """Returns one for another text that is generated meanwhile."""
+
+    def encode(self, text: str) -> list[int]:
+        """
+        Returns the ids of a text, with those that the model expects around it.
+        """
+
+    def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
+        """
+        Returns the ids of a chat, up to the beginning of the next answer.
+
+        The turns are pairs of a role and a content.
+
+        Raises Unsupported if the model has no chat template.
+        """
+
+    def add(self, id: int) -> str:
+        """Adds an id that was generated, and returns the text that it completes."""
+
+    def finish(self) -> str:
+        """
+        Returns what is left at the end of a text. Another text can begin then.
+        """
+
+    def ends(self, id: int) -> bool:
+        """Whether an id ends the text."""
+
+def open_tokenizer(path: str) -> Tokenizer:
+    """
+    Opens the tokenizer of a .gguf file, of a folder of Hugging Face, of a package, or of a
+    tokenizer.json with the files beside it.
+    """
+
 def command_line(arguments: Sequence[str]) -> int:
     """Runs the command line in this process, and returns its exit status."""

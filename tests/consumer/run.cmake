@@ -57,6 +57,25 @@ run(COMMAND ${WORK_DIR}/build/frame ${WORK_DIR}/model.rpk OUTPUT printed)
 expect_equal("the run in a frame of docs/embedding.md" "${printed}" "0.5 0.731059 0.880797")
 run(COMMAND ${WORK_DIR}/build/game ${WORK_DIR}/model.rpk OUTPUT printed)
 expect_equal("the game loop of docs/embedding.md" "${printed}" "0.6225")
+# What was said before counts: the second message continues the first one and its answer.
+run(COMMAND ${BUILD_DIR}/bin/reprise compile ${SOURCE_DIR}/tests/families/data/llama -o ${WORK_DIR}/chat.rpk
+            --targets host --no-probes)
+file(WRITE ${WORK_DIR}/said "hello\nyes\n")
+execute_process(COMMAND ${WORK_DIR}/build/chat ${WORK_DIR}/chat.rpk INPUT_FILE ${WORK_DIR}/said
+                RESULT_VARIABLE status OUTPUT_VARIABLE said ERROR_VARIABLE err)
+string(REGEX MATCHALL "[0-9]+" said "${said}")
+list(LENGTH said count)
+if(NOT status EQUAL 0 OR NOT count EQUAL 8)
+  message(FATAL_ERROR "the lines of docs/generation.md failed (${status}): ${said}\n${err}")
+endif()
+list(SUBLIST said 0 3 first)  # the model has not read the fourth, because the answer ended with it
+list(JOIN first "," first)
+list(SUBLIST said 4 4 second)
+list(JOIN second "," second)
+run(COMMAND ${BUILD_DIR}/bin/reprise generate ${WORK_DIR}/chat.rpk --device host --max-tokens 4 --ignore-end
+            --ids 12,9,16,16,19,${first},29,9,23 OUTPUT printed)
+string(STRIP "${printed}" printed)
+expect_equal("the second answer of the lines of docs/generation.md" "${second}" "${printed}")
 run(COMMAND ${WORK_DIR}/build/minimal ${WORK_DIR}/model.rpk OUTPUT printed)
 string(REPEAT "0.622459 " 60 of_half)
 string(STRIP "${of_half}" of_half)

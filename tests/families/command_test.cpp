@@ -100,6 +100,19 @@ TEST(GenerateCommand, TakesPackagesOfModels) {
   EXPECT_NE(wrong.err.find("the id 40"), std::string::npos) << wrong.err;
 }
 
+TEST(GenerateCommand, TakesAnyNumberOfTokensAndListsOfJson) {
+  const test::TempDir cache;
+  const std::string file = (cache / "ids").string();
+  test::write_file(file, "[3, 17,\n 5, 9, 31, 2, 8]\n");
+  const ProcessResult r =
+      generate(cache, {data("llama"), "--ids-file", file, "--max-tokens", "9223372036854775807",
+                       "--device", "host", "--ignore-end", "--json", "-"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto json = nlohmann::json::parse(r.out);
+  EXPECT_EQ(json["prompt_tokens"], 7);
+  EXPECT_EQ(json["ids"].size(), 64 - 7 + 1) << "as many as the model has positions for";
+}
+
 TEST(GenerateCommand, RefusesWhatItCannotDo) {
   const test::TempDir cache;
   const std::string model = data("llama");
@@ -112,6 +125,18 @@ TEST(GenerateCommand, RefusesWhatItCannotDo) {
   refuses({model}, 2, "--prompt");
   refuses({model, "--ids", "1,x"}, 2, "'x'");
   refuses({model, "--ids", "1", "--max-tokens", "0"}, 2, "--max-tokens");
+  refuses({model, "--prompt", "hello"}, 4, "--tokenizer");
+  refuses({data("llama_q4_1.gguf"), "--prompt", "hello"}, 3, "--tokenizer");
+  refuses({model, "--ids", "1,2,3", "--capacity", "2", "--device", "host"}, 3, "--capacity allows");
+  const std::string many = "1" + std::string(200, ' ') + [] {
+    std::string ids;
+    for (int i = 0; i < 64; ++i) ids += ",1";
+    return ids;
+  }();
+  refuses({model, "--ids", many, "--device", "host"}, 3, "the model has at most");
+  const std::string file = (cache / "ids").string();
+  test::write_file(file, std::string("\x1b[31m\0x", 7));
+  refuses({model, "--ids-file", file}, 2, "'?[31m?x'");
   refuses({model, "--ids", "1,40", "--device", "host"}, 3, "the id 40");
   refuses({"absent.gguf", "--ids", "1", "--device", "host"}, 4, "absent.gguf");
 }
