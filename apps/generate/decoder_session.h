@@ -45,19 +45,36 @@ struct KeptCaches {
   std::vector<HostTensor> values;  // of each state that grows, in the order of the interface
 };
 
-/// One conversation at a time. One thread at a time may use it.
+/// One conversation, or several that take turns. One thread at a time may use it.
 class DecoderSession {
  public:
+  /// A conversation with states of its own. Forks of its states begin another.
+  struct Text {
+    std::shared_ptr<States> states;
+    int64_t length = 0;
+  };
   /// `capacity`: the most positions. `vocabulary`: of a package that samples; 0: unknown. Nobody
-  /// else may use the session.
+  /// else may use the session. `texts`: it serves conversations of make_text() only, and reserves
+  /// no memory; Code::Unsupported if its caches are no states that grow.
   static Result<std::unique_ptr<DecoderSession>> create(std::unique_ptr<Session> session,
-                                                        int64_t capacity, int64_t vocabulary = 0);
+                                                        int64_t capacity, int64_t vocabulary = 0,
+                                                        bool texts = false);
+  Result<Text> make_text();
+  /// From now on, all calls concern this text. The caller keeps length() with it.
+  Status use(const Text& text);
+  /// Forgets a text that may be in use.
+  void leave(const Text& text);
+  /// The values of all states, and back.
+  Result<std::vector<HostTensor>> read_states();
+  Status write_states(std::span<const HostTensor> values);
   /// How a package that samples chooses; by default it takes the likeliest id.
   Status set_sampling(const SamplingOptions& options);
   bool samples() const { return !io_.sampled.empty(); }
   /// Runs on ids that follow those of earlier calls. The logits are valid until the next call. Only
   /// if the package does not sample.
   Result<std::span<const float>> advance(std::span<const int64_t> ids);
+  /// What the last advance() has returned.
+  std::span<const float> logits() const { return logits_; }
   /// Runs likewise, and returns the id that was sampled. An id that the call before has returned
   /// is not copied to the device, which has it. Only if the package samples.
   Result<int64_t> sample(std::span<const int64_t> ids);
@@ -81,7 +98,7 @@ class DecoderSession {
 
  private:
   DecoderSession() = default;
-  Status prepare();
+  Status prepare(bool texts);
   Status allocate_caches();
   Status allocate_inputs();
   Status check(std::span<const int64_t> ids) const;
@@ -96,6 +113,7 @@ class DecoderSession {
   Result<int64_t> sampled_id();
 
   std::unique_ptr<Session> session_;
+  std::shared_ptr<States> used_;  // of the text in use
   DecoderInterface io_;
   int64_t capacity_ = 0, length_ = 0;
   uint64_t copied_ = 0, own_bytes_ = 0;
