@@ -111,8 +111,14 @@ struct reprise_run {
   std::unique_ptr<reprise::AsyncRun> run;  // destroyed first, because it waits for the device
 };
 
+struct reprise_states {
+  std::shared_ptr<reprise::States> states;
+};
+
 namespace reprise::capi {
 
+template <>
+inline constexpr std::string_view kHandleName<reprise_states> = "states";
 template <>
 inline constexpr std::string_view kHandleName<reprise_run> = "run";
 template <>
@@ -158,6 +164,8 @@ Status bind_all(const Tensors& given, CallBindings& call);
 /// Reads the strings of inputs again, which the caller may have changed. Returns whether there are
 /// any; if so, the inputs must be bound again.
 Result<bool> read_strings_again(CallBindings& call);
+/// The states of a handle; null for null.
+Result<std::shared_ptr<States>> states_of(const reprise_states* states);
 /// Writes the dtype and dims of each result to the caller's outputs.
 Status describe_outputs(const Session& session, const CallBindings& call, reprise_tensor* outputs,
                         size_t n_outputs);
@@ -166,8 +174,9 @@ Status write_stats(const RunStats& measured, reprise_run_stats* stats);
 /// Moves the results to a new handle if `results` is not null.
 void take_results(const Session& session, CallBindings& call, reprise_results** results);
 
-/// The tensor or value that the caller gives in host memory. Numbers are borrowed.
-Status read_value(const reprise_tensor& from, const std::string& subject, HostTensor& to);
+/// The tensor or value that the caller gives in host memory. Numbers are borrowed. `input`: null
+/// for a tensor that is none.
+Status read_value(const reprise_tensor& from, const std::string* input, HostTensor& to);
 /// Copies the strings of a tensor that has as many.
 Status read_strings(const reprise_string* from, HostTensor& to);
 /// Fills the dtype and the dims of `to`.

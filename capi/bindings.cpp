@@ -78,7 +78,7 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
     if (number != REPRISE_F32) b.dtype = static_cast<DType>(number);
     return {};
   }
-  RP_TRY(read_value(t, "input '" + b.name + "'", call.hosts[i]));
+  RP_TRY(read_value(t, &b.name, call.hosts[i]));
   b.host = &call.hosts[i];
   if (!t.value && b.host->dtype() == DType::String)
     call.strings[i] = static_cast<const reprise_string*>(t.data);

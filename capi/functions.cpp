@@ -77,6 +77,12 @@ constexpr reprise_functions kTable{
     reprise_session_reserve_states,
     reprise_session_limit_states,
     reprise_session_write_state_tensor,
+    reprise_states_create,
+    reprise_states_fork,
+    reprise_states_get_info,
+    reprise_states_free,
+    reprise_session_bind_states,
+    reprise_run_bind_states,
 };
 
 }  // namespace

@@ -209,6 +209,17 @@ reprise_status reprise_run_bind(reprise_run* run, const reprise_tensor* inputs, 
   });
 }
 
+reprise_status reprise_run_bind_states(reprise_run* run, reprise_states* states,
+                                       reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(run));
+    const Use use(*held);
+    RP_TRY(use.check());
+    RP_ASSIGN(auto given, states_of(states));
+    return held->run->bind_states(given);
+  });
+}
+
 reprise_status reprise_run_submit(reprise_run* run, const reprise_submit_options* options,
                                   reprise_error* error) {
   return guarded(error, [&]() -> Status {

@@ -87,7 +87,19 @@ reprise_status change(reprise_session* session, const char* name, int64_t rows,
   });
 }
 
+Status hand_out(Result<std::shared_ptr<States>> made, reprise_states** out) {
+  if (made.ok()) *out = make_handle(std::make_shared<reprise_states>(*std::move(made)));
+  return made.status();
+}
+
 }  // namespace
+
+Result<std::shared_ptr<States>> states_of(const reprise_states* states) {
+  if (!states) return std::shared_ptr<States>();
+  RP_ASSIGN(const auto held, find_handle(states));
+  return held->states;
+}
+
 }  // namespace reprise::capi
 
 using namespace reprise;
@@ -173,5 +185,53 @@ reprise_status reprise_session_reset_states(reprise_session* session, reprise_er
   return guarded(error, [&]() -> Status {
     RP_ASSIGN(const auto held, find_handle(session));
     return held->session()->reset_states();
+  });
+}
+
+reprise_status reprise_states_create(reprise_session* session, reprise_states** out,
+                                     reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!out) return missing("out");
+    RP_ASSIGN(const auto held, find_handle(session));
+    return hand_out(held->session()->make_states(), out);
+  });
+}
+
+reprise_status reprise_states_fork(reprise_states* states, int64_t length, reprise_states** out,
+                                   reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!out) return missing("out");
+    if (length < -1) return {Code::Usage, "length must be -1, for all rows, or at least 0"};
+    RP_ASSIGN(const auto held, find_handle(states));
+    return hand_out(held->states->fork(length), out);
+  });
+}
+
+reprise_status reprise_states_get_info(reprise_states* states, reprise_states_info* info,
+                                       reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!info) return missing("info");
+    RP_TRY(check_out(info, "reprise_states_info"));
+    RP_ASSIGN(const auto held, find_handle(states));
+    RP_ASSIGN(const States::Info has, held->states->info());
+    reprise_states_info out = REPRISE_STATES_INFO_INIT;
+    out.bytes = has.bytes;
+    out.shared_bytes = has.shared_bytes;
+    out.length = has.length;
+    write_struct(out, info);
+    return {};
+  });
+}
+
+void reprise_states_free(reprise_states* states) {
+  free_handle(states);
+}
+
+reprise_status reprise_session_bind_states(reprise_session* session, reprise_states* states,
+                                           reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(session));
+    RP_ASSIGN(auto given, states_of(states));
+    return held->session()->bind_states(given);
   });
 }

@@ -32,34 +32,35 @@ Status read_strings(const reprise_string* from, HostTensor& to) {
   return {};
 }
 
-Status read_value(const reprise_tensor& from, const std::string& subject, HostTensor& to) {
+Status read_value(const reprise_tensor& from, const std::string* input, HostTensor& to) {
+  const auto subject = [&] { return input ? "input '" + *input + "'" : "the tensor"; };
   if (from.value) {
     auto held = find_handle(from.value);
-    if (!held.ok()) return held.status().with_context(subject);
+    if (!held.ok()) return held.status().with_context(subject());
     to = (*held)->value;
     return {};
   }
   const std::span<const int64_t> dims(from.dims, from.rank);
   const auto number = static_cast<uint32_t>(dtype_number(from));
   if (number > 31 || !is_dtype(static_cast<uint8_t>(number)))
-    return invalid_input(subject + " has the unknown dtype " +
+    return invalid_input(subject() + " has the unknown dtype " +
                          std::to_string(static_cast<int32_t>(number)));
   const auto dtype = static_cast<DType>(number);
   const auto count = checked_element_count(dims, dtype);
-  if (!count.ok()) return invalid_input(subject + ": " + count.status().message());
+  if (!count.ok()) return invalid_input(subject() + ": " + count.status().message());
   const bool strings = dtype == DType::String;
   size_t bytes = static_cast<size_t>(*count) * (strings ? sizeof(reprise_string) : size_of(dtype));
   if (from.row_pitch != 0 && !strings) {
-    if (dims.empty()) return invalid_input(subject + " has no rows, but a row pitch");
+    if (dims.empty()) return invalid_input(subject() + " has no rows, but a row pitch");
     const Rows rows = rows_of(dims, dtype, from.row_pitch);
     RP_TRY(check_pitch("input", from.name, rows));
     bytes = static_cast<size_t>(rows.extent());
   }
   to.borrow_again(dtype, dims, {static_cast<const std::byte*>(from.data), strings ? 0 : bytes});
-  if (from.bytes != bytes) return wrong_size(subject, to, bytes, from.bytes);
+  if (from.bytes != bytes) return wrong_size(subject(), to, bytes, from.bytes);
   if (!strings) return {};
   to = HostTensor(dtype, {dims.begin(), dims.end()});
-  return read_strings(static_cast<const reprise_string*>(from.data), to).with_context(subject);
+  return read_strings(static_cast<const reprise_string*>(from.data), to).with_context(subject());
 }
 
 Status write_shape(const HostTensor& from, reprise_tensor& to) {
@@ -110,7 +111,7 @@ reprise_status reprise_value_from_tensor(const reprise_tensor* tensor, reprise_v
     if (t.rank > REPRISE_MAX_RANK) return invalid_input("the tensor has a rank over 16");
     if (t.bytes > 0 && !t.data) return missing("data");
     HostTensor value;
-    RP_TRY(read_value(t, "the tensor", value));
+    RP_TRY(read_value(t, nullptr, value));
     *out = make_handle(std::make_shared<reprise_value>(value.detached()));
     return {};
   });

@@ -121,7 +121,7 @@ Result<Values> HostGraph::run(std::span<const HostTensor> inputs, Noise* noise) 
   values.of.resize(g_.values().size());
   std::vector<std::span<const int64_t>> dims;
   for (const HostTensor& t : inputs) dims.emplace_back(t.dims());
-  RP_ASSIGN(values.symbols, plan::bind_symbols(io_, dims));
+  RP_TRY(plan::bind_symbols(io_, dims, {}, values.symbols));
   for (size_t i = 0; i < inputs.size(); ++i) values.of[g_.inputs[i]] = inputs[i];
   for (const ValueId id : g_.values().ids()) {
     const graph::Value& v = g_.value(id);

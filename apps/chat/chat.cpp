@@ -4,6 +4,7 @@
 #include <span>
 
 #include "apps/common/status.h"
+#include "apps/generate/language_model.h"
 #include "runtime/base/timing.h"
 
 namespace reprise::chat {
@@ -42,13 +43,11 @@ void Chat::begin() {
 }
 
 Status Chat::fork() {
-  if (owner_ == selected_ && session_->can_keep()) {
-    RP_ASSIGN(app::KeptCaches kept, session_->keep());
-    current().kept = std::make_shared<const app::KeptCaches>(std::move(kept));
-    owner_ = conversations_.size();  // what follows is in the fork
-  }
+  note_length();
   Conversation copy = current();
-  if (owner_ == conversations_.size()) copy.kept.reset();
+  if (copy.text.states) {
+    RP_ASSIGN(copy.text.states, copy.text.states->fork(-1));
+  }
   add(std::move(copy));
   return {};
 }
@@ -61,23 +60,80 @@ Status Chat::select(size_t number) {
   return {};
 }
 
+void Chat::note_length() {
+  if (owner_) conversations_[*owner_].text.length = session_->length();
+}
+
 /// Gives the session to the current conversation.
 Status Chat::take_session() {
   if (owner_ == selected_) return {};
-  if (owner_ && session_->can_keep() && session_->length() > 0) {
-    RP_ASSIGN(app::KeptCaches kept, session_->keep());
-    conversations_[*owner_].kept = std::make_shared<const app::KeptCaches>(std::move(kept));
-  }
+  note_length();
   owner_.reset();
-  const std::shared_ptr<const app::KeptCaches> kept = std::move(current().kept);
-  current().kept.reset();
-  const Status restored = kept ? session_->restore(*kept) : session_->restart();
-  if (!restored.ok()) {
-    app::note("the caches of the conversation are computed again: " + restored.message());
+  if (session_->has_texts()) {
+    if (!current().text.states) {
+      RP_ASSIGN(current().text, session_->make_text());
+    }
+    RP_TRY(session_->use(current().text));
+  } else {
     RP_TRY(session_->restart());
   }
   owner_ = selected_;
   return {};
+}
+
+Result<std::optional<SavedCaches>> Chat::save_caches(const std::string& path) {
+  note_length();
+  const app::DecoderSession::Text& text = current().text;
+  if (!text.states || text.length == 0) return std::optional<SavedCaches>();
+  if (options_.model.empty()) {
+    app::note("the caches are not saved at the start that compiles the model");
+    return std::optional<SavedCaches>();
+  }
+  RP_TRY(take_session());
+  RP_TRY(session_->save(path));
+  RP_ASSIGN(std::string digest, app::file_digest(path));
+  return std::optional(SavedCaches{text.length, options_.model, std::move(digest)});
+}
+
+Status Chat::read_caches(const std::string& path, const SavedCaches& saved) {
+  if (saved.model != options_.model || !session_->has_texts())
+    return {Code::InvalidInput, "they are of another model"};
+  RP_ASSIGN(const std::string digest, app::file_digest(path));
+  if (digest != saved.digest)
+    return {Code::InvalidInput, "'" + path + "' is not the file that belongs to the conversation"};
+  RP_TRY(take_session());
+  RP_TRY(session_->load(path));
+  return session_->length() == saved.tokens
+             ? Status()
+             : Status(Code::InvalidInput, "'" + path + "' has " +
+                                              std::to_string(session_->length()) + " tokens, not " +
+                                              std::to_string(saved.tokens));
+}
+
+Status Chat::load_caches(const std::string& path, const SavedCaches& saved) {
+  Status read = read_caches(path, saved);
+  if (read.ok()) return read;
+  current().known = {};
+  if (owner_ == selected_) RP_TRY(session_->restart());
+  return read;
+}
+
+/// Frees the caches of all other conversations. Returns whether there were any.
+bool Chat::forget_others() {
+  bool any = false;
+  for (size_t c = 0; c < conversations_.size(); ++c) {
+    if (c == selected_ || !conversations_[c].text.states) continue;
+    conversations_[c].text = {};
+    any = true;
+  }
+  if (any) app::note("memory is short: the caches of other conversations will be computed again");
+  return any;
+}
+
+Result<int64_t> Chat::next(std::span<const int64_t> ids) {
+  Result<int64_t> id = next_(ids);
+  if (id.status().code() == Code::OutOfMemory && forget_others()) id = next_(ids);
+  return id;
 }
 
 /// Keeps of the caches what belongs to the ids, but not the last one, which the model must read.
@@ -94,7 +150,7 @@ Result<int64_t> Chat::prefill(const std::vector<int64_t>& ids, const std::atomic
   for (auto at = static_cast<size_t>(session_->length()); at < ids.size();) {
     if (stop) return kStopped;
     const size_t count = std::min(kPrefillTokens, ids.size() - at);
-    RP_ASSIGN(id, next_(std::span(ids).subspan(at, count)));
+    RP_ASSIGN(id, next(std::span(ids).subspan(at, count)));
     at += count;
   }
   return id;
@@ -118,7 +174,7 @@ Status Chat::decode(int64_t id, const Show& show, const std::atomic<bool>& stop,
     stats.stopped = stop;
     stats.full = session_->length() == session_->capacity();
     if (stats.stopped || stats.full || stats.tokens == options_.max_tokens) break;
-    RP_ASSIGN(id, next_({&id, 1}));
+    RP_ASSIGN(id, next({&id, 1}));
   }
   say(text_->finish());
   return {};

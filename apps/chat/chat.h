@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ struct ChatOptions {
   std::string system;               // of each new conversation
   std::vector<int64_t> end_tokens;  // beside those of the tokenizer
   int64_t max_tokens = 0;           // of an answer; 0: as many as there is room for
+  std::string model;                // what tells it apart; empty: its caches are not saved
 };
 
 struct AnswerStats {
@@ -50,10 +52,15 @@ class Chat {
 
   /// Begins a conversation, which becomes the current one.
   void begin();
-  /// Copies the current conversation. The copy becomes the current one.
+  /// Copies the current conversation. The copy becomes the current one. Caches are copied when both
+  /// go on.
   Status fork();
   /// The number counts from 0.
   Status select(size_t number);
+  /// Writes the caches of the current conversation to a file, if it has any.
+  Result<std::optional<SavedCaches>> save_caches(const std::string& path);
+  /// Goes on with what save_caches() has written. If that fails, the caches are computed again.
+  Status load_caches(const std::string& path, const SavedCaches& saved);
   /// Adds a conversation, which becomes the current one.
   void add(Conversation conversation);
 
@@ -65,6 +72,10 @@ class Chat {
   Conversation& current() { return conversations_[selected_]; }
   Result<AnswerStats> answer(const Show& show, const std::atomic<bool>& stop);
   Status take_session();
+  void note_length();
+  bool forget_others();
+  Status read_caches(const std::string& path, const SavedCaches& saved);
+  Result<int64_t> next(std::span<const int64_t> ids);
   Status rewind(const std::vector<int64_t>& ids);
   Result<int64_t> prefill(const std::vector<int64_t>& ids, const std::atomic<bool>& stop);
   Status decode(int64_t id, const Show& show, const std::atomic<bool>& stop, std::string& said,
@@ -77,7 +88,7 @@ class Chat {
   app::NextToken next_;
   std::vector<Conversation> conversations_;
   size_t selected_ = 0;
-  std::optional<size_t> owner_;  // whose caches the session has
+  std::optional<size_t> owner_;  // whose caches the session uses
 };
 
 }  // namespace reprise::chat

@@ -26,6 +26,9 @@ constexpr const char* kHelp =
     "/exit         leave; so does Ctrl-D\n"
     "Ctrl-C stops an answer. A line that ends with \\ goes on in the next one.\n";
 
+/// What the name of the file with the caches of a conversation has behind that of the conversation.
+constexpr const char* kCachesFile = ".caches";
+
 /// The beginning of a text, in one line.
 std::string beginning(const std::string& text) {
   constexpr size_t kMost = 60;
@@ -93,15 +96,18 @@ void Commands::list() const {
 }
 
 Status Commands::save(const std::string& path) {
-  RP_TRY(app::write_file(path, to_json(chat_.conversations()[chat_.selected()])));
+  RP_ASSIGN(const std::optional<SavedCaches> caches, chat_.save_caches(path + kCachesFile));
+  RP_TRY(app::write_file(path, to_json(chat_.conversations()[chat_.selected()], caches)));
   tell("the conversation is in '" + path + "'");
   return {};
 }
 
 Status Commands::load(const std::string& path) {
   RP_ASSIGN(const std::string json, app::read_text_file(path));
-  RP_ASSIGN(Conversation read, from_json(json, path));
-  chat_.add(std::move(read));
+  RP_ASSIGN(Saved read, from_json(json, path));
+  chat_.add(std::move(read.conversation));
+  const Status kept = read.caches ? chat_.load_caches(path + kCachesFile, *read.caches) : Status();
+  if (!kept.ok()) app::note("the caches will be computed again: " + kept.message());
   list();
   return {};
 }

@@ -48,7 +48,9 @@ Result<std::unique_ptr<app::DecoderSession>> open_session(const app::LanguageMod
   const app::Waiting waiting(app::builds_kernels(device.info, o.model));
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, {}));
   const int64_t capacity = model.context > 0 ? std::min(o.capacity, model.context) : o.capacity;
-  RP_ASSIGN(auto out, app::DecoderSession::create(std::move(session), capacity, model.vocabulary));
+  RP_ASSIGN(const app::DecoderInterface io, app::decoder_interface(session->io()));
+  RP_ASSIGN(auto out, app::DecoderSession::create(std::move(session), capacity, model.vocabulary,
+                                                  io.has_texts()));
   if (out->samples()) RP_TRY(out->set_sampling(o.chat.sampling));
   return out;
 }
@@ -65,6 +67,7 @@ Result<int> run(Options& o) {
   RP_ASSIGN(const app::LanguageModel model, load_model(o, device));
   RP_ASSIGN(auto session, open_session(model, device, o));
   o.chat.end_tokens = model.end_tokens;
+  o.chat.model = app::weights_digest(*model.package);
   Chat chat(std::move(session), std::move(text), o.chat);
   Console console;
   if (console.interactive()) app::note("/help lists the commands");

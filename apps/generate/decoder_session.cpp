@@ -148,20 +148,75 @@ Result<DecoderInterface> decoder_interface(const plan::Interface& io) {
 }
 
 Result<std::unique_ptr<DecoderSession>> DecoderSession::create(std::unique_ptr<Session> session,
-                                                               int64_t capacity,
-                                                               int64_t vocabulary) {
+                                                               int64_t capacity, int64_t vocabulary,
+                                                               bool texts) {
   if (capacity < 1) return Status(Code::Usage, "the capacity must be at least 1");
   std::unique_ptr<DecoderSession> out(new DecoderSession());
   RP_ASSIGN(out->io_, decoder_interface(session->io()));
   if (out->io_.vocabulary == 0) out->io_.vocabulary = vocabulary;
   out->session_ = std::move(session);
   out->capacity_ = capacity;
+  out->texts_ = texts;
   RP_TRY(out->prepare());
   return out;
 }
 
+Result<DecoderSession::Text> DecoderSession::make_text() {
+  RP_ASSIGN(auto states, session_->make_states());
+  Text text{std::move(states), 0};
+  RP_TRY(use(text));
+  RP_TRY(session_->limit_states("", capacity_));
+  return text;
+}
+
+Status DecoderSession::use(const Text& text) {
+  if (used_ == text.states) return {};
+  RP_TRY(session_->bind_states(text.states));
+  used_ = text.states;
+  length_ = text.length;
+  last_sampled_ = -1;
+  return {};
+}
+
+void DecoderSession::leave(const Text& text) {
+  if (!text.states || used_ != text.states) return;
+  used_ = nullptr;
+  length_ = 0;
+  // The session's own states are its own, so that this cannot fail.
+  static_cast<void>(session_->bind_states(nullptr).ok());
+}
+
+Result<std::vector<HostTensor>> DecoderSession::read_states() {
+  std::vector<HostTensor> values;
+  for (const plan::StateSlot& slot : session_->io().states) {
+    RP_ASSIGN(values.emplace_back(), session_->read_state(slot.name));
+  }
+  return values;
+}
+
+Status DecoderSession::load(const std::string& path) {
+  RP_TRY(session_->load_states(path));
+  last_sampled_ = -1;
+  const auto& slots = session_->io().states;
+  const auto grows = std::ranges::find_if(slots, &plan::StateSlot::grows);
+  if (grows == slots.end()) return {};
+  RP_ASSIGN(const StateRows rows, session_->state_rows(grows->name));
+  length_ = rows.length;
+  return {};
+}
+
+Status DecoderSession::write_states(std::span<const HostTensor> values) {
+  const auto& slots = session_->io().states;
+  for (size_t s = 0; s < slots.size(); ++s) RP_TRY(session_->write_state(slots[s].name, values[s]));
+  return {};
+}
+
 Status DecoderSession::prepare() {
-  if (io_.grows) {
+  if (texts_ && !io_.has_texts())
+    return {Code::Unsupported,
+            "several conversations need a package whose caches are states that grow; compile it "
+            "with --grow-states auto"};
+  if (io_.grows && !texts_) {
     RP_TRY(session_->limit_states("", capacity_));
     RP_TRY(session_->reserve_states("", capacity_));
   }
@@ -248,36 +303,6 @@ Status DecoderSession::restart() {
     host_past_[i] = HostTensor(io_.caches[i].dtype, dims_at(io_.caches[i], 0));
   length_ = 0;
   last_sampled_ = -1;
-  return {};
-}
-
-Result<KeptCaches> DecoderSession::keep() {
-  if (!io_.grows)
-    return Status(Code::Unsupported,
-                  "the caches of this package are no states that grow, so they cannot be kept");
-  KeptCaches out;
-  out.length = length_;
-  for (const plan::StateSlot& state : session_->io().states) {
-    if (!state.grows()) continue;
-    RP_ASSIGN(out.values.emplace_back(), session_->read_state(state.name));
-  }
-  return out;
-}
-
-Status DecoderSession::restore(const KeptCaches& kept) {
-  RP_TRY(restart());
-  size_t next = 0;
-  Status written;
-  for (const plan::StateSlot& state : session_->io().states) {
-    if (!state.grows() || !written.ok()) continue;
-    written = next == kept.values.size() ? Status(Code::Usage, "the caches are of another model")
-                                         : session_->write_state(state.name, kept.values[next++]);
-  }
-  if (!written.ok()) {
-    RP_TRY(restart());
-    return written;
-  }
-  length_ = kept.length;
   return {};
 }
 

@@ -32,6 +32,8 @@ struct DecoderInterface {
   int64_t vocabulary = 0;   // 0: unknown, of a package that samples
   bool grows = false;       // it has states that grow
   std::vector<CachePair> caches;
+  /// Whether all caches are states that grow, so that there can be several texts.
+  bool has_texts() const { return grows && caches.empty(); }
 };
 Result<DecoderInterface> decoder_interface(const plan::Interface& io);
 
@@ -39,25 +41,40 @@ struct DecoderStats {
   uint64_t submits = 0, dispatches = 0, device_bytes = 0;
 };
 
-/// The caches of a conversation in host memory, while another one uses the session.
-struct KeptCaches {
-  int64_t length = 0;
-  std::vector<HostTensor> values;  // of each state that grows, in the order of the interface
-};
-
-/// One conversation at a time. One thread at a time may use it.
+/// One conversation, or several that take turns. One thread at a time may use it.
 class DecoderSession {
  public:
+  /// A conversation with states of its own. Forks of its states begin another.
+  struct Text {
+    std::shared_ptr<States> states;
+    int64_t length = 0;
+  };
   /// `capacity`: the most positions. `vocabulary`: of a package that samples; 0: unknown. Nobody
-  /// else may use the session.
+  /// else may use the session. `texts`: it serves conversations of make_text() only, and reserves
+  /// no memory; Code::Unsupported if its caches are no states that grow.
   static Result<std::unique_ptr<DecoderSession>> create(std::unique_ptr<Session> session,
-                                                        int64_t capacity, int64_t vocabulary = 0);
+                                                        int64_t capacity, int64_t vocabulary = 0,
+                                                        bool texts = false);
+  bool has_texts() const { return texts_; }
+  Result<Text> make_text();
+  /// From now on, all calls concern this text. The caller keeps length() with it.
+  Status use(const Text& text);
+  /// Forgets a text that may be in use.
+  void leave(const Text& text);
+  /// Writes the caches to a file of Session::save_states(), and goes on with those of one.
+  Status save(const std::string& path) { return session_->save_states(path); }
+  Status load(const std::string& path);
+  /// The values of all states, and back.
+  Result<std::vector<HostTensor>> read_states();
+  Status write_states(std::span<const HostTensor> values);
   /// How a package that samples chooses; by default it takes the likeliest id.
   Status set_sampling(const SamplingOptions& options);
   bool samples() const { return !io_.sampled.empty(); }
   /// Runs on ids that follow those of earlier calls. The logits are valid until the next call. Only
   /// if the package does not sample.
   Result<std::span<const float>> advance(std::span<const int64_t> ids);
+  /// What the last advance() has returned.
+  std::span<const float> logits() const { return logits_; }
   /// Runs likewise, and returns the id that was sampled. An id that the call before has returned
   /// is not copied to the device, which has it. Only if the package samples.
   Result<int64_t> sample(std::span<const int64_t> ids);
@@ -65,12 +82,6 @@ class DecoderSession {
   Status truncate(int64_t length);
   /// Begins a new text.
   Status restart();
-  /// Copies the caches to the host. Only if they are states that grow.
-  Result<KeptCaches> keep();
-  /// Goes on with what keep() of this session, or of another one of the same package, has returned.
-  /// If that fails, a new text begins.
-  Status restore(const KeptCaches& kept);
-  bool can_keep() const { return io_.grows; }
   /// The number of positions so far.
   int64_t length() const { return length_; }
   int64_t capacity() const { return capacity_; }
@@ -96,6 +107,8 @@ class DecoderSession {
   Result<int64_t> sampled_id();
 
   std::unique_ptr<Session> session_;
+  std::shared_ptr<States> used_;  // of the text in use
+  bool texts_ = false;
   DecoderInterface io_;
   int64_t capacity_ = 0, length_ = 0;
   uint64_t copied_ = 0, own_bytes_ = 0;

@@ -58,6 +58,14 @@ Status hash_file(const std::string& path, package::PieceHash& hash) {
   return {};
 }
 
+std::string digits_of(const package::PieceHash& hash) {
+  constexpr size_t kDigits = 16;
+  std::string digits(kDigits, '0');
+  const uint64_t value = hash.plain();
+  for (size_t i = 0; i < kDigits; ++i) digits[i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15U];
+  return digits;
+}
+
 /// The hash of what the package of a model depends on: its files, the device and the options.
 Result<std::string> content_key(const std::string& path, const OpenedDevice& device,
                                 const LanguageModelOptions& options) {
@@ -84,11 +92,7 @@ Result<std::string> content_key(const std::string& path, const OpenedDevice& dev
   add_text(device.info.id + " " + device.info.name + " " +
            std::to_string(device.info.driver_version));
   add_text(options.identity);
-  constexpr size_t kDigits = 16;
-  std::string digits(kDigits, '0');
-  const uint64_t value = hash.plain();
-  for (size_t i = 0; i < kDigits; ++i) digits[i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15U];
-  return digits;
+  return digits_of(hash);
 }
 
 /// A package of the cache. Null if there is none that can be used.
@@ -169,6 +173,19 @@ std::string program_identity() {
   const auto bytes = std::filesystem::file_size(program, error);
   const auto time = std::filesystem::last_write_time(program, error).time_since_epoch().count();
   return std::to_string(bytes) + " " + std::to_string(time);
+}
+
+Result<std::string> file_digest(const std::string& path) {
+  package::PieceHash hash;
+  RP_TRY(hash_file(path, hash));
+  return digits_of(hash);
+}
+
+std::string weights_digest(const package::Package& package) {
+  if (package.weight_hashes.empty()) return {};
+  package::PieceHash hash;
+  hash.add(std::as_bytes(std::span(package.weight_hashes)));
+  return digits_of(hash);
 }
 
 Result<LanguageModel> load_language_model(const std::string& path, const OpenedDevice& device,

@@ -34,6 +34,11 @@ struct LanguageModelOptions {
 /// What tells builds of this program apart, for LanguageModelOptions::identity.
 std::string program_identity();
 
+/// The hash of a file.
+Result<std::string> file_digest(const std::string& path);
+/// What tells the weights of packages apart; empty if the package was compiled in this process.
+std::string weights_digest(const package::Package& package);
+
 /// Reads or compiles a .gguf file, a folder of Hugging Face, an .onnx file with caches, or a
 /// package of one, for the device; for the host if it has none. What is compiled here keeps its
 /// caches as states that grow and, if its logits allow it, samples.

@@ -49,6 +49,19 @@ reprise_status report(Code code, std::string_view message, reprise_error* error,
   return status;
 }
 
+reprise_status guarded_call(reprise_error* error, Status (*body)(void*), void* context) noexcept {
+  try {
+    const Status s = body(context);
+    return report(s.code(), s.message(), error, s.nodes());
+  } catch (const std::bad_alloc&) {
+    return report(Code::OutOfMemory, "out of host memory", error);
+  } catch (const std::exception& e) {
+    return report(Code::Internal, e.what(), error);
+  } catch (...) {
+    return report(Code::Internal, "an unknown exception", error);
+  }
+}
+
 Result<Executor> read_executor(const reprise_executor* given) {
   if (!given) return Executor();
   RP_ASSIGN(const auto e,

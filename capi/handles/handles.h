@@ -88,19 +88,14 @@ void copy_text(char* out, size_t capacity, std::string_view text);
 reprise_status report(Code code, std::string_view message, reprise_error* error,
                       std::span<const std::string> nodes = {}) noexcept;
 
-/// Runs `body`, which returns a Status, and reports its result. Exceptions become errors.
+/// Runs body(context) and reports its result. Exceptions become errors.
+reprise_status guarded_call(reprise_error* error, Status (*body)(void*), void* context) noexcept;
+/// The same for a function object. The handlers are not here, because each function of the
+/// interface would have its own copy of them.
 template <typename F>
-reprise_status guarded(reprise_error* error, F&& body) noexcept {
-  try {
-    const Status s = body();
-    return report(s.code(), s.message(), error, s.nodes());
-  } catch (const std::bad_alloc&) {
-    return report(Code::OutOfMemory, "out of host memory", error);
-  } catch (const std::exception& e) {
-    return report(Code::Internal, e.what(), error);
-  } catch (...) {
-    return report(Code::Internal, "an unknown exception", error);
-  }
+reprise_status guarded(reprise_error* error, F body) noexcept {
+  return guarded_call(
+      error, [](void* context) -> Status { return (*static_cast<F*>(context))(); }, &body);
 }
 
 /// The sizes that a struct of the interface had in earlier versions: the offsets of the members

@@ -211,7 +211,7 @@ class Prober {
     const plan::Launch& launch = launch_of(use);
     Setup s;
     s.use = use;
-    RP_ASSIGN(s.grid, plan::eval_grid(launch, "its launch", symbols, {}));
+    RP_ASSIGN(s.grid, plan::eval_grid(p_, launch, symbols, {}));
     if (s.grid[0] == 0) return unsupported("it launches no workgroups");
     RP_ASSIGN(const int64_t iterations, launch.iterations.eval(symbols));
     if (iterations > kLeastLoopLimit) return unsupported("its loops are too long for some drivers");

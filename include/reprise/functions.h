@@ -145,6 +145,16 @@ typedef struct reprise_functions {
                                          reprise_error* error);
   reprise_status (*session_write_state_tensor)(reprise_session* session,
                                                const reprise_tensor* value, reprise_error* error);
+  reprise_status (*states_create)(reprise_session* session, reprise_states** out,
+                                  reprise_error* error);
+  reprise_status (*states_fork)(reprise_states* states, int64_t length, reprise_states** out,
+                                reprise_error* error);
+  reprise_status (*states_get_info)(reprise_states* states, reprise_states_info* info,
+                                    reprise_error* error);
+  void (*states_free)(reprise_states* states);
+  reprise_status (*session_bind_states)(reprise_session* session, reprise_states* states,
+                                        reprise_error* error);
+  reprise_status (*run_bind_states)(reprise_run* run, reprise_states* states, reprise_error* error);
   /** @} */
 } reprise_functions;
 

@@ -141,6 +141,35 @@ inline Result<std::vector<Output>> read_results(
   return all;
 }
 
+class Session;
+
+/// The values of all states of a model, apart from sessions, such as one conversation.
+class States {
+ public:
+  /// Makes states with the initial values of the session's package.
+  static Result<States> create(const Session& session);
+  /// States with the same values; of those that grow with the first `length` rows, or all.
+  Result<States> fork(int64_t length = -1) const {
+    reprise_error e{};
+    reprise_states* s = nullptr;
+    if (reprise_states_fork(get(), length, &s, &e) != REPRISE_OK) return e;
+    return States(s);
+  }
+  /// Their memory and length.
+  Result<reprise_states_info> info() const {
+    reprise_error e{};
+    reprise_states_info i = REPRISE_STATES_INFO_INIT;
+    if (reprise_states_get_info(get(), &i, &e) != REPRISE_OK) return e;
+    return i;
+  }
+  /// The handle, which the object keeps.
+  reprise_states* get() const { return handle_.get(); }
+
+ private:
+  explicit States(reprise_states* owned) : handle_(owned) {}
+  Handle<reprise_states, reprise_states_free> handle_;
+};
+
 /// A package on a device. Several threads may run it at the same time.
 class Session {
  public:
@@ -255,6 +284,12 @@ class Session {
       return reprise_session_limit_states(get(), given(name), rows, e);
     });
   }
+  /// From now on, runs and the functions of states use these; null: the session's own.
+  Error bind_states(const States* states) {
+    return outcome([&](reprise_error* e) {
+      return reprise_session_bind_states(get(), states ? states->get() : nullptr, e);
+    });
+  }
   /// Gives a state the elements and dims of `value`; of one that grows, any number of rows.
   Error write_state(const Tensor& value) {
     const reprise_tensor raw = value.raw();
@@ -285,6 +320,13 @@ class Session {
   Handle<reprise_session, reprise_session_free> handle_;
 };
 
+inline Result<States> States::create(const Session& session) {
+  reprise_error e{};
+  reprise_states* s = nullptr;
+  if (reprise_states_create(session.get(), &s, &e) != REPRISE_OK) return e;
+  return States(s);
+}
+
 /// A run that does not block its caller: bind once, then submit and wait again and again. Only one
 /// thread at a time may use it, but for cancel().
 class Run {
@@ -309,6 +351,12 @@ class Run {
       return {e.status, e.message};
     outputs_ = std::move(out);  // the library keeps the address of the elements
     return {};
+  }
+  /// Uses these states instead of the session's; null: those of the session again.
+  Error bind_states(const States* states) {
+    return outcome([&](reprise_error* e) {
+      return reprise_run_bind_states(get(), states ? states->get() : nullptr, e);
+    });
   }
   /// Submits the run, and returns without waiting for the device; see reprise_run_submit().
   Error submit(const reprise_submit_options* options = nullptr) {

@@ -280,7 +280,8 @@ typedef struct reprise_results reprise_results;
  *
  * A run on a device allocates nothing on the heap if the run before it had the same sizes, the
  * caller gives all outputs in memory without a row pitch, no tensor is an image, no node runs on
- * the host, and slice_us is 0. */
+ * the host, and slice_us is 0. Where states grow, sizes that follow from their lengths may differ,
+ * as long as no tensor outgrows the memory that it has; then it gets a quarter more. */
 REPRISE_API reprise_status reprise_session_run(reprise_session* session,
                                                const reprise_tensor* inputs, size_t input_count,
                                                reprise_tensor* outputs, size_t output_count,
@@ -516,6 +517,53 @@ REPRISE_API reprise_status reprise_session_limit_states(reprise_session* session
 REPRISE_API reprise_status reprise_session_write_state_tensor(reprise_session* session,
                                                               const reprise_tensor* value,
                                                               reprise_error* error);
+
+/** The values of all states of a model, apart from sessions, such as the caches of one
+ * conversation. Many of them run through one session, one after another, which records nothing new:
+ * their addresses and lengths are parameters. They stay on the device where they were made. Only
+ * one thread at a time may use an object, and a run in flight does: other calls fail with
+ * REPRISE_BUSY. So do those after a run that has exceeded its time limit, until the device has
+ * ended it and its session is called again. Free it with reprise_states_free. */
+typedef struct reprise_states reprise_states;
+
+/** What states have. */
+typedef struct reprise_states_info {
+  size_t struct_size; /**< as its initialiser sets it */
+  uint64_t bytes;     /**< of their memory on the device, or on the host if the session is there */
+  uint64_t shared_bytes; /**< of these, in memory that forks of them, or they as a fork, use too */
+  int64_t length;        /**< rows of the longest state that grows; 0 if none does */
+} reprise_states_info;
+/** Initialises a reprise_states_info. */
+#define REPRISE_STATES_INFO_INIT \
+  { sizeof(reprise_states_info), 0, 0, 0 }
+
+/** Makes states with the initial values that the package of the session has. */
+REPRISE_API reprise_status reprise_states_create(reprise_session* session, reprise_states** out,
+                                                 reprise_error* error);
+/** Makes states with the same values; of those that grow, with the first `length` rows, or with all
+ * rows if it is -1. No rows are copied: both have the same memory. The first that appends behind
+ * the rows of the other goes on there; the other one copies its rows when it appends. Fails with
+ * REPRISE_USAGE if there are fewer rows, or if a state of a fixed shape has no value for that
+ * length. */
+REPRISE_API reprise_status reprise_states_fork(reprise_states* states, int64_t length,
+                                               reprise_states** out, reprise_error* error);
+/** Describes states. The caller sets `struct_size` of `info`. */
+REPRISE_API reprise_status reprise_states_get_info(reprise_states* states,
+                                                   reprise_states_info* info, reprise_error* error);
+/** Frees the states. Sessions and runs to which they are bound keep them. */
+REPRISE_API void reprise_states_free(reprise_states* states);
+/** From now on, runs of the session, and its functions of states above, use these: so they are
+ * truncated, saved, loaded, read and written. Null: the session's own. Waits for runs that came
+ * before. The states may be those of another package if its states have the same names, dtypes and
+ * shapes in the same order. After reprise_session_reopen, the session uses its own, which have the
+ * values of those that were bound. */
+REPRISE_API reprise_status reprise_session_bind_states(reprise_session* session,
+                                                       reprise_states* states,
+                                                       reprise_error* error);
+/** The same for the submissions of one run object, whatever is bound to its session; null: what is
+ * bound to the session. Bind again after reprise_session_reopen. */
+REPRISE_API reprise_status reprise_run_bind_states(reprise_run* run, reprise_states* states,
+                                                   reprise_error* error);
 
 /** @} */
 

@@ -1,4 +1,5 @@
 // reprise.Session as Python sees it.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -74,6 +75,78 @@ void with_session(const Session& s, const Function& function) {
     status = function(*session);
   }
   check(std::move(status));
+}
+
+/// The result of a call that may wait for a run.
+template <typename Function>
+auto without_gil(const Function& function) {
+  auto result = [&] {
+    const nb::gil_scoped_release release;
+    return function();
+  }();
+  return take(std::move(result));
+}
+
+States::Info info_of(States& states) {
+  return without_gil([&] { return states.info(); });
+}
+
+constexpr const char* kStatesText =
+    R"(The values of all states of a model, apart from sessions, such as the caches of one conversation.
+
+Session.make_states() makes them, and sessions use them one after another (Session.bind_states()), which
+records nothing new. Only one thread at a time may use an object.)";
+
+constexpr const char* kForkText =
+    R"(Makes states with the same values. No rows are copied before both have appended to them.
+
+Args:
+    length: of the states that grow, only so many of the first rows; None: all.
+
+Raises:
+    UsageError: there are fewer rows, or a state of a fixed shape has no value for that length.)";
+
+constexpr const char* kBindStatesText =
+    R"(From now on, runs use these states, and so do truncate_states(), save_states() and the other
+functions of states.
+
+Args:
+    states: of this session's model, or of another one with the same states; None: the session's own.
+
+Raises:
+    UsageError: the states are on another device, or those of another model.)";
+
+void bind_conversations(nb::module_& m, nb::class_<Session>& c) {
+  nb::class_<States>(m, "States", kStatesText)
+      .def(
+          "fork",
+          [](States& states, std::optional<int64_t> length) {
+            return without_gil([&] { return states.fork(length.value_or(-1)); });
+          },
+          nb::arg("length") = nb::none(), kForkText)
+      .def_prop_ro(
+          "nbytes", [](States& states) { return info_of(states).bytes; },
+          "The bytes of their memory.")
+      .def_prop_ro(
+          "shared_nbytes", [](States& states) { return info_of(states).shared_bytes; },
+          "Of these, the bytes of memory that forks use, too.")
+      .def_prop_ro(
+          "length", [](States& states) { return info_of(states).length; },
+          "How many rows the longest state has that grows.");
+  c.def(
+      "make_states",
+      [](const Session& s) {
+        const std::shared_ptr<reprise::Session> session = s.checked();
+        return without_gil([&] { return session->make_states(); });
+      },
+      "Makes states with the initial values of the package, apart from the session.");
+  c.def(
+      "bind_states",
+      [](const Session& s, const std::shared_ptr<States>& states) {
+        with_session(s, [&](reprise::Session& session) { return session.bind_states(states); });
+      },
+      nb::arg("states").none(), nb::sig("def bind_states(self, states: States | None) -> None"),
+      kBindStatesText);
 }
 
 void bind_states(nb::class_<Session>& c) {
@@ -156,6 +229,7 @@ void bind_sessions(nb::module_& m) {
   c.def_prop_ro("outputs", &Session::outputs, nb::sig("def outputs(self) -> list[Slot]"),
                 "The outputs, in the model's order.");
   bind_states(c);
+  bind_conversations(m, c);
   c.def_prop_ro("device", &Session::device, "The device that runs it.");
   c.def_prop_ro("mode", &Session::mode, "The mode in which it runs, such as 'reduce-overhead'.");
   c.def_prop_ro(

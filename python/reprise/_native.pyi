@@ -729,6 +729,23 @@ class Session:
     def reset_states(self) -> None:
         """Gives all states the initial values that the package has."""
 
+    def make_states(self) -> States:
+        """
+        Makes states with the initial values of the package, apart from the session.
+        """
+
+    def bind_states(self, states: States | None) -> None:
+        """
+        From now on, runs use these states, and so do truncate_states(), save_states() and the other
+        functions of states.
+
+        Args:
+            states: of this session's model, or of another one with the same states; None: the session's own.
+
+        Raises:
+            UsageError: the states are on another device, or those of another model.
+        """
+
     @property
     def device(self) -> Device:
         """The device that runs it."""
@@ -765,6 +782,37 @@ class Session:
         """
 
     def __repr__(self) -> str: ...
+
+class States:
+    """
+    The values of all states of a model, apart from sessions, such as the caches of one conversation.
+
+    Session.make_states() makes them, and sessions use them one after another (Session.bind_states()), which
+    records nothing new. Only one thread at a time may use an object.
+    """
+
+    def fork(self, length: int | None = None) -> States:
+        """
+        Makes states with the same values. No rows are copied before both have appended to them.
+
+        Args:
+            length: of the states that grow, only so many of the first rows; None: all.
+
+        Raises:
+            UsageError: there are fewer rows, or a state of a fixed shape has no value for that length.
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of their memory."""
+
+    @property
+    def shared_nbytes(self) -> int:
+        """Of these, the bytes of memory that forks use, too."""
+
+    @property
+    def length(self) -> int:
+        """How many rows the longest state has that grows."""
 
 class Tokenizer:
     """

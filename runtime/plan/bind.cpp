@@ -28,6 +28,11 @@ Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t
   return {};
 }
 
+bool may_be(const Symbol& symbol, int64_t value) {
+  return value >= symbol.min && value <= symbol.max &&
+         value % std::max<int64_t>(symbol.divisor, 1) == 0;
+}
+
 }  // namespace
 
 Status check_symbol(const Symbol& symbol, int64_t value, const std::string& where) {
@@ -47,9 +52,8 @@ Status check_symbol(const Symbol& symbol, int64_t value, const std::string& wher
   return {};
 }
 
-Result<std::vector<int64_t>> bind_symbols(const Interface& io,
-                                          std::span<const std::span<const int64_t>> input_dims,
-                                          std::span<const int64_t> lengths) {
+Status bind_symbols(const Interface& io, std::span<const std::span<const int64_t>> input_dims,
+                    std::span<const int64_t> lengths, std::vector<int64_t>& symbols) {
   for (size_t i = 0; i < io.inputs.size(); ++i) {
     const Slot& slot = io.inputs[i];
     if (input_dims[i].size() != slot.shape.size()) {
@@ -59,41 +63,60 @@ Result<std::vector<int64_t>> bind_symbols(const Interface& io,
           std::to_string(slot.shape.size()) + " " + shape_str(slot.shape, io.symbols));
     }
   }
-  std::vector<int64_t> symbols(io.symbols.size(), kUnbound);
+  symbols.assign(io.symbols.size(), kUnbound);
   for (size_t s = 0; s < io.symbols.size(); ++s) {
     const SymbolSource& source = io.sources[s];
     const auto index = static_cast<size_t>(source.index), axis = static_cast<size_t>(source.axis);
     if (source.kind == SymbolSource::Kind::StateLength && index < lengths.size()) {
       symbols[s] = lengths[index];
-      RP_TRY(check_symbol(io.symbols[s], symbols[s],
-                          "state '" + io.states[index].name + "': its length"));
+      if (!may_be(io.symbols[s], symbols[s]))
+        return check_symbol(io.symbols[s], symbols[s],
+                            "state '" + io.states[index].name + "': its length");
     }
     if (source.kind != SymbolSource::Kind::InputDim) continue;
     symbols[s] = input_dims[index][axis];
-    RP_TRY(
-        check_symbol(io.symbols[s], symbols[s],
-                     "input '" + io.inputs[index].name + "': dimension " + std::to_string(axis)));
+    if (!may_be(io.symbols[s], symbols[s]))
+      return check_symbol(
+          io.symbols[s], symbols[s],
+          "input '" + io.inputs[index].name + "': dimension " + std::to_string(axis));
   }
   derive_symbols(io, symbols);
   // Guards are checked before dims, because their errors name the node that needs the relation.
   RP_TRY(check_guards(io, symbols));
   for (size_t i = 0; i < io.inputs.size(); ++i)
     RP_TRY(check_dims(io, io.inputs[i], input_dims[i], symbols));
-  return symbols;
+  return {};
+}
+
+bool is_bound(const Expr& e, std::span<const int64_t> symbols) {
+  for (const Term& t : e.terms()) {
+    for (const Atom& a : t.atoms()) {
+      if (a.kind() == Atom::Kind::Overflow) continue;
+      const bool bound = a.kind() == Atom::Kind::Symbol
+                             ? static_cast<size_t>(a.symbol()) < symbols.size() &&
+                                   symbols[static_cast<size_t>(a.symbol())] != kUnbound
+                             : is_bound(a.lhs(), symbols) && is_bound(a.rhs(), symbols);
+      if (!bound) return false;
+    }
+  }
+  return true;
 }
 
 bool is_bound(const Shape& shape, std::span<const int64_t> symbols) {
-  std::vector<SymbolId> used;
-  for (const Expr& dim : shape) dim.collect_symbols(used);
-  return std::all_of(used.begin(), used.end(), [&](SymbolId id) {
-    return static_cast<size_t>(id) < symbols.size() && symbols[static_cast<size_t>(id)] != kUnbound;
-  });
+  return std::ranges::all_of(shape, [&](const Expr& e) { return is_bound(e, symbols); });
 }
 
 Result<std::vector<int64_t>> eval_dims(const Interface& io, const Shape& shape,
                                        std::span<const int64_t> symbols,
                                        const std::string& tensor) {
   std::vector<int64_t> dims;
+  RP_TRY(eval_dims(io, shape, symbols, tensor, dims));
+  return dims;
+}
+
+Status eval_dims(const Interface& io, const Shape& shape, std::span<const int64_t> symbols,
+                 const std::string& tensor, std::vector<int64_t>& dims) {
+  dims.clear();
   dims.reserve(shape.size());
   for (const Expr& dim : shape) {
     auto v = dim.eval(symbols);
@@ -108,7 +131,7 @@ Result<std::vector<int64_t>> eval_dims(const Interface& io, const Shape& shape,
     }
     dims.push_back(*v);
   }
-  return dims;
+  return {};
 }
 
 namespace {
@@ -123,7 +146,7 @@ Status unexpected_dim(const Interface& io, const std::string& where, const Expr&
   for (const DimGuard& guard : io.guards) {
     if (guard.kind != DimGuard::Kind::Equal) continue;
     for (const auto& [a, b] : {std::pair(&guard.a, &guard.b), std::pair(&guard.b, &guard.a)}) {
-      if (!a->as_symbol() || is_bound({*a}, symbols) || !(*b == dim)) continue;
+      if (!a->as_symbol() || is_bound(*a, symbols) || !(*b == dim)) continue;
       std::string size = describe_size(io, dim, symbols);
       if (!size.empty()) size.insert(0, " (").append(")");
       message.append(", but node '").append(guard.node).append("' needs ").append(wanted);
@@ -150,7 +173,7 @@ Status bind_from_shape(const Interface& io, const std::string& tensor, const Sha
       symbols[static_cast<size_t>(*id)] = dims[a];
       continue;
     }
-    if (!is_bound({shape[a]}, symbols)) continue;
+    if (!is_bound(shape[a], symbols)) continue;
     RP_ASSIGN(int64_t expected, shape[a].eval(symbols));
     if (expected != dims[a]) return unexpected_dim(io, where, shape[a], dims[a], expected, symbols);
   }
@@ -158,8 +181,29 @@ Status bind_from_shape(const Interface& io, const std::string& tensor, const Sha
   return {};
 }
 
+namespace {
+
+/// The number of elements if there is no doubt that kernels can index them, or else -1.
+int64_t small_count(const Shape& shape, std::span<const int64_t> symbols) {
+  int64_t n = 1;
+  for (const Expr& dim : shape) {
+    const Result<int64_t> v = dim.eval(symbols);
+    if (!v.ok() || *v < 0 || *v > kMaxKernelElements) return -1;
+    n *= *v;
+    if (n > kMaxKernelElements) return -1;
+  }
+  return n;
+}
+
+}  // namespace
+
 Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
                             std::span<const int64_t> symbols, const Limits& limits) {
+  const uint64_t element = std::max<size_t>(size_of(buffer.dtype), 1);
+  if (const int64_t n = small_count(buffer.shape, symbols); n >= 0) {
+    const uint64_t bytes = align_up(static_cast<uint64_t>(n) * element, 4);
+    if (bytes <= limits.max_buffer_bytes) return bytes;
+  }
   RP_ASSIGN(std::vector<int64_t> dims, eval_dims(io, buffer.shape, symbols, buffer.name));
   auto elements = checked_element_count(dims, buffer.dtype);
   const std::string what = "tensor '" + buffer.name + "' (" + describe(buffer.dtype, dims) + ")";
@@ -168,8 +212,7 @@ Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
                        std::to_string(kMaxKernelElements) +
                        "); use smaller inputs or the host device");
   }
-  const uint64_t bytes =
-      align_up(static_cast<uint64_t>(*elements) * std::max<size_t>(size_of(buffer.dtype), 1), 4);
+  const uint64_t bytes = align_up(static_cast<uint64_t>(*elements) * element, 4);
   if (bytes > limits.max_buffer_bytes) {
     return unsupported(
         what + " needs " + std::to_string(bytes) + " bytes, the device allows buffers of " +
@@ -220,16 +263,16 @@ void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_add
   }
 }
 
-Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::string& name,
+Result<std::array<uint32_t, 3>> eval_grid(const Plan& plan, const Launch& launch,
                                           std::span<const int64_t> symbols, const Limits& limits) {
   std::array<uint32_t, 3> grid{};
   bool empty = false;
   for (size_t i = 0; i < 3; ++i) {
     auto v = launch.grid[i].eval(symbols);
-    if (!v.ok()) return v.status().with_context(name).about(launch.nodes);
+    if (!v.ok()) return v.status().with_context(describe_launch(plan, launch)).about(launch.nodes);
     if (*v > limits.max_grid[i]) {
-      return unsupported(name + " needs " + std::to_string(*v) + " workgroups in dimension " +
-                         std::to_string(i) + ", the device allows " +
+      return unsupported(describe_launch(plan, launch) + " needs " + std::to_string(*v) +
+                         " workgroups in dimension " + std::to_string(i) + ", the device allows " +
                          std::to_string(limits.max_grid[i]) + "; use smaller inputs")
           .about(launch.nodes);
     }
@@ -277,7 +320,7 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
                    std::span<const int64_t> symbols, const Limits& limits,
                    std::span<std::byte> blocks) {
   const auto& launch = std::get<Launch>(plan.steps[step].what);
-  auto sized = eval_grid(launch, describe_launch(plan, launch), symbols, limits);
+  auto sized = eval_grid(plan, launch, symbols, limits);
   // A size expression may divide by a dim that is 0. That is an error only if the launch writes
   // something.
   if (!sized.ok() && writes_nothing(plan, launch, symbols)) sized = std::array<uint32_t, 3>{};

@@ -34,14 +34,17 @@ constexpr uint64_t readable_bytes(uint64_t bytes) {
 /// Computes the values of all symbols from the dims of the inputs (parallel to io.inputs) and the
 /// lengths of the states (parallel to io.states; empty if none grows). Checks
 /// ranges, divisors, guards and every dim of every input. Symbols that depend on host calls stay
-/// kUnbound.
-Result<std::vector<int64_t>> bind_symbols(const Interface& io,
-                                          std::span<const std::span<const int64_t>> input_dims,
-                                          std::span<const int64_t> lengths = {});
+/// kUnbound. Like the other functions that take the memory of their result, it allocates nothing if
+/// that suffices and nothing is wrong.
+Status bind_symbols(const Interface& io, std::span<const std::span<const int64_t>> input_dims,
+                    std::span<const int64_t> lengths, std::vector<int64_t>& symbols);
 
 /// Whether every symbol of the shape has a value.
 bool is_bound(const Shape& shape, std::span<const int64_t> symbols);
+bool is_bound(const Expr& e, std::span<const int64_t> symbols);
 /// Evaluates the dims of a shape. A negative dim is an error that names `tensor`.
+Status eval_dims(const Interface& io, const Shape& shape, std::span<const int64_t> symbols,
+                 const std::string& tensor, std::vector<int64_t>& dims);
 Result<std::vector<int64_t>> eval_dims(const Interface& io, const Shape& shape,
                                        std::span<const int64_t> symbols, const std::string& tensor);
 /// If a dim of `shape` is exactly an unbound symbol, assigns it the value in `dims`. Assigns
@@ -85,7 +88,7 @@ void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_add
 Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
                    std::span<const int64_t> symbols, const Limits& limits,
                    std::span<std::byte> blocks);
-Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::string& name,
+Result<std::array<uint32_t, 3>> eval_grid(const Plan& plan, const Launch& launch,
                                           std::span<const int64_t> symbols, const Limits& limits);
 
 /// The levels of the first and the last step that uses each plan buffer; first > last if no step

@@ -107,6 +107,7 @@ std::string need(DimGuard::Kind kind) {
 void derive_symbols(const Interface& io, std::vector<int64_t>& symbols) {
   for (size_t s = 0; s < symbols.size(); ++s) {
     if (io.sources[s].kind != SymbolSource::Kind::Derived || symbols[s] != kUnbound) continue;
+    if (!is_bound(io.sources[s].value, symbols)) continue;
     const auto v = io.sources[s].value.eval(symbols);
     if (v.ok()) symbols[s] = *v;
   }
@@ -119,7 +120,7 @@ std::string describe_size(const Interface& io, const Expr& e, std::span<const in
 
 Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
   for (const DimGuard& guard : io.guards) {
-    if (!is_bound({guard.a, guard.b}, symbols)) continue;
+    if (!is_bound(guard.a, symbols) || !is_bound(guard.b, symbols)) continue;
     RP_ASSIGN(const int64_t a, guard.a.eval(symbols));
     RP_ASSIGN(const int64_t b, guard.b.eval(symbols));
     if (holds(guard, a, b)) continue;

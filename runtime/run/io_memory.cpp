@@ -43,7 +43,13 @@ Status IoMemory::bind(CurrentRun& run) {
 }
 
 Status IoMemory::ensure_device_memory(HostBound& tensor, uint64_t bytes) {
-  if (tensor.device && tensor.device->size() < bytes) ++generation_;
+  if (tensor.device && tensor.device->size() < bytes) {
+    ++generation_;
+    // A mask of a cache that grows is longer in each step.
+    const uint64_t more = bytes + bytes / 4;
+    const SessionResources& session = shared_.session;
+    if (session.own_states.grows() && more <= session.limits.max_buffer_bytes) bytes = more;
+  }
   return memory_.grow(tensor.device, bytes, MemoryUse::Device);
 }
 

@@ -58,20 +58,20 @@ Status check_change(const std::string& name, const StateRows& rows, RowChange ch
 Status check_rows(const plan::StateSlot& slot, const StateRows& rows, std::span<const int64_t> dims,
                   int64_t length) {
   const int64_t before = dims[static_cast<size_t>(slot.axis)];
-  const std::string subject = "state '" + slot.name + "' ";
+  const auto subject = [&] { return "state '" + slot.name + "' "; };
   if (before != rows.length)
-    return {Code::Usage, subject + "has " + count_of(rows.length) +
+    return {Code::Usage, subject() + "has " + count_of(rows.length) +
                              ", and another of the same length " + std::to_string(before) +
                              "; truncate both to the same length"};
   if (length < before)
-    return invalid_input(subject + "would shrink from " + count_of(before) + " to " +
+    return invalid_input(subject() + "would shrink from " + count_of(before) + " to " +
                          std::to_string(length));
   if (length > rows.limit)
-    return invalid_input(subject + "would have " + count_of(length) +
+    return invalid_input(subject() + "would have " + count_of(length) +
                          " after the run, and its limit is " + std::to_string(rows.limit) +
                          "; truncate it, or set another limit");
   if (before == 0 || std::ranges::equal(dims, rows.dims)) return {};
-  return invalid_input(subject + "has the value " + describe(slot.dtype, rows.dims) +
+  return invalid_input(subject() + "has the value " + describe(slot.dtype, rows.dims) +
                        ", but the inputs need " + describe(slot.dtype, dims) +
                        "; pass inputs of the same sizes, or truncate it to 0 rows");
 }
@@ -113,15 +113,56 @@ Status RowMemory::begin(std::span<const int64_t> dims, int64_t length) {
     return invalid_model("state '" + slot_->name + "' has rows of " + std::to_string(row_bytes_) +
                          " bytes, which is no multiple of 16");
   next_ = length;
-  return grow(std::max(length, std::min(reserved_, rows_.limit)), length);
+  const bool stays = length == rows_.length || claim(rows_.length);
+  return grow(std::max(length, std::min(reserved_, rows_.limit)), length, stays);
+}
+
+/// Whether this state may write rows from here on, behind which only its own are then.
+bool RowMemory::claim(int64_t from) const {
+  if (!memory_) return true;
+  const std::lock_guard lock(memory_->mutex);
+  if (!is_shared()) memory_->kept = 0;
+  const bool free = memory_->last == nullptr || memory_->last == this;
+  if (is_shared() && (from < memory_->kept || !free)) return false;
+  memory_->last = this;
+  return true;
+}
+
+std::unique_ptr<RowMemory> RowMemory::fork(int64_t length) const {
+  auto out = std::make_unique<RowMemory>(*device_, *slot_);
+  out->rows_.limit = rows_.limit;
+  out->reserved_ = reserved_;
+  if (length == 0 || !memory_) return out;
+  out->memory_ = memory_;
+  out->set_dims(rows_.dims);
+  out->set_length(length);
+  const std::lock_guard lock(memory_->mutex);
+  memory_->kept = std::max(memory_->kept, length);
+  if (memory_->last == this && rows_.length <= memory_->kept) memory_->last = nullptr;
+  return out;
+}
+
+void RowMemory::leave() {
+  if (!memory_) return;
+  const std::lock_guard lock(memory_->mutex);
+  if (memory_->last == this) memory_->last = nullptr;
+}
+
+void RowMemory::replace(std::unique_ptr<DeviceBuffer> buffer) {
+  auto memory = std::make_shared<SharedRows>();
+  memory->buffer = std::move(buffer);
+  memory->last = this;
+  leave();
+  memory_ = std::move(memory);
 }
 
 /// Memory for at least `at_least` rows of so many bytes; for `rows` of them, and more, if there is
-/// enough. Null if the present memory suffices.
+/// enough. Null if the rows can stay in the present memory and that suffices.
 Result<std::unique_ptr<DeviceBuffer>> RowMemory::larger(uint64_t row_bytes, int64_t rows,
-                                                        int64_t at_least) const {
-  const int64_t capacity = row_bytes == 0 ? 0 : static_cast<int64_t>(bytes() / row_bytes);
-  if (buffer_ && (rows <= capacity || row_bytes == 0)) return std::unique_ptr<DeviceBuffer>();
+                                                        int64_t at_least, bool stays) const {
+  stays = stays && memory_;
+  const int64_t capacity = row_bytes == 0 || !stays ? 0 : static_cast<int64_t>(bytes() / row_bytes);
+  if (stays && (rows <= capacity || row_bytes == 0)) return std::unique_ptr<DeviceBuffer>();
   const std::string what =
       "memory for " + count_of(at_least) + " of the state '" + slot_->name + "'";
   const auto most =
@@ -139,18 +180,18 @@ Result<std::unique_ptr<DeviceBuffer>> RowMemory::larger(uint64_t row_bytes, int6
   };
   auto made = allocate(wanted);
   if (!made.ok() && made.status().code() == Code::OutOfMemory && at_least < wanted) {
-    if (at_least <= capacity && buffer_) return std::unique_ptr<DeviceBuffer>();
+    if (at_least <= capacity && stays) return std::unique_ptr<DeviceBuffer>();
     made = allocate(at_least);
   }
   if (!made.ok()) return made.status().with_context(what);
   return made;
 }
 
-Status RowMemory::grow(int64_t rows, int64_t at_least) {
-  RP_ASSIGN(auto made, larger(row_bytes_, rows, at_least));
+Status RowMemory::grow(int64_t rows, int64_t at_least, bool stays) {
+  RP_ASSIGN(auto made, larger(row_bytes_, rows, at_least, stays));
   if (!made) return {};
   if (rows_.length > 0) RP_TRY(move_to(*made));
-  buffer_ = std::move(made);
+  replace(std::move(made));
   rows_.capacity = row_bytes_ == 0 ? 0 : static_cast<int64_t>(bytes() / row_bytes_);
   return {};
 }
@@ -164,7 +205,7 @@ Status RowMemory::move_to(DeviceBuffer& buffer) const {
   desc.once = true;
   Command& copy = desc.commands.emplace_back();
   copy.kind = Command::Kind::Copy;
-  copy.src = buffer_.get();
+  copy.src = memory_->buffer.get();
   copy.dst = &buffer;
   copy.bytes = end();
   RP_ASSIGN(const auto recording, device_->record(std::move(desc)));
@@ -177,7 +218,7 @@ Status RowMemory::change(RowChange change, int64_t rows) {
   if (change == RowChange::Truncate) set_length(rows);
   if (change == RowChange::Limit) rows_.limit = rows;
   if (change == RowChange::Reserve) {
-    if (row_bytes_ > 0) RP_TRY(grow(rows, rows));
+    if (row_bytes_ > 0) RP_TRY(grow(rows, rows, true));
     reserved_ = rows;
   }
   return {};
@@ -186,7 +227,7 @@ Status RowMemory::change(RowChange change, int64_t rows) {
 Result<HostTensor> RowMemory::read() const {
   HostTensor value(slot_->dtype, rows_.dims), dense(slot_->dtype, rows_.dims);
   if (dense.bytes().empty()) return value;
-  RP_TRY(device_->download(*buffer_, 0, dense.mutable_bytes()));
+  RP_TRY(device_->download(*memory_->buffer, 0, dense.mutable_bytes()));
   const Blocks blocks(rows_.dims, slot_->axis, slot_->dtype);
   blocks.for_each(blocks.rows, [&](uint64_t to, uint64_t, uint64_t from) {
     std::memcpy(value.mutable_bytes().data() + to, dense.bytes().data() + from, blocks.inner);
@@ -204,17 +245,20 @@ Result<RowMemory::Rewrite> RowMemory::prepare(const HostTensor& value) const {
     std::memcpy(out.dense.mutable_bytes().data() + to, value.bytes().data() + from, blocks.inner);
   });
   if (length == 0) return out;
-  RP_ASSIGN(out.larger, larger(blocks.outer * blocks.inner, length, length));
+  RP_ASSIGN(out.larger, larger(blocks.outer * blocks.inner, length, length, !is_shared()));
   return out;
 }
 
 Status RowMemory::write(Rewrite rewrite) {
   const std::vector<int64_t>& dims = rewrite.dense.dims();
-  DeviceBuffer* const to = rewrite.larger ? rewrite.larger.get() : buffer_.get();
+  DeviceBuffer* const to = rewrite.larger ? rewrite.larger.get() : buffer();
   Status done;
-  if (!rewrite.dense.bytes().empty()) done = device_->upload(*to, 0, rewrite.dense.bytes());
+  if (!rewrite.dense.bytes().empty()) {
+    if (!rewrite.larger) claim(0);  // nobody else has the memory
+    done = device_->upload(*to, 0, rewrite.dense.bytes());
+  }
   if (done.ok()) {
-    if (rewrite.larger) buffer_ = std::move(rewrite.larger);
+    if (rewrite.larger) replace(std::move(rewrite.larger));
     const int64_t length = dims[static_cast<size_t>(slot_->axis)];
     if (length > 0) set_dims(dims);
     set_length(length);

@@ -39,8 +39,8 @@ CurrentRun& RunContext::start_run(const BoundIo& io, Clock::time_point start) {
 
 Status RunContext::prepare(CurrentRun& run) {
   RP_TRY(memory_.resize(run.io.symbols));
-  if (!shared_.body && shared_.session.states.grows()) {
-    const Status ready = shared_.session.states.begin(run.io.symbols);
+  if (!shared_.body && shared_.session.states->grows()) {
+    const Status ready = shared_.session.states->begin(shared_.io(), run.io.symbols);
     shared_.session.count_states();
     RP_TRY(ready);
   }

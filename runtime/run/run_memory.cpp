@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
@@ -76,8 +77,9 @@ Status RunMemory::place_own(plan::BufferId id) {
   if (shared_.session.options.isolate_tensors && own &&
       own->size() != plan::readable_bytes(bytes_[id]))
     own = {};
-  RP_TRY(grow(own, bytes_[id], MemoryUse::Device)
-             .with_context("memory for tensor '" + shared_.plan->buffers[id].name + "'"));
+  const Status grown = grow(own, bytes_[id], MemoryUse::Device);
+  if (!grown.ok())
+    return grown.with_context("memory for tensor '" + shared_.plan->buffers[id].name + "'");
   set_location(id, {own.get(), 0});
   return {};
 }
@@ -103,16 +105,36 @@ bool RunMemory::holds_arena() {
          (shared_arena_->generation() == arena_generation_ && get_shared_arenas().ok());
 }
 
+/// Whether all tensors have room where they are. Where caches grow, each step has other sizes, and
+/// nothing is placed again until one has outgrown its place; then it gets a quarter more.
+bool RunMemory::keeps_places() {
+  if (!shared_.session.own_states.grows()) {
+    placed_ = bytes_;
+    return false;
+  }
+  const uint64_t most = shared_.session.limits.max_buffer_bytes;
+  const bool first = placed_.empty();
+  if (first) placed_ = bytes_;
+  bool keeps = !first && !shared_.session.options.isolate_tensors;
+  for (const plan::BufferId b : bytes_.ids()) {
+    if (bytes_[b] <= placed_[b]) continue;
+    placed_[b] = std::min(align_up(bytes_[b] + bytes_[b] / 4, 4), std::max(most, bytes_[b]));
+    keeps = keeps && shared_.plan->buffers[b].kind != plan::BufferKind::Arena;
+  }
+  return keeps;
+}
+
 Status RunMemory::place_arena() {
   const plan::Plan& plan = *shared_.plan;
-  placement_ = plan::place_arenas(plan, bytes_, shared_.session.limits.max_buffer_bytes);
+  if (!keeps_places())
+    placement_ = plan::place_arenas(plan, placed_, shared_.session.limits.max_buffer_bytes);
   const bool isolate = shared_.session.options.isolate_tensors, shared = shared_arena_ != nullptr;
   if (shared) RP_TRY(get_shared_arenas());
   const size_t own = isolate || shared ? 0 : placement_.bytes.size();
   arenas_.resize(isolate ? 0 : std::max(arenas_.size(), own));
   for (size_t a = 0; a < own; ++a) {
-    RP_TRY(grow(arenas_[a], placement_.bytes[a], MemoryUse::Device)
-               .with_context("memory for intermediate tensors"));
+    const Status grown = grow(arenas_[a], placement_.bytes[a], MemoryUse::Device);
+    if (!grown.ok()) return grown.with_context("memory for intermediate tensors");
   }
   const auto arena = [&](size_t a) { return shared ? shared_arenas_[a].get() : arenas_[a].get(); };
   for (const plan::BufferId b : plan.buffers.ids()) {
@@ -142,9 +164,13 @@ Status RunMemory::resize(const std::vector<int64_t>& symbols) {
   RP_TRY(place_arena());
   for (size_t o = 0; o < output_dims_.size(); ++o) {
     const plan::Slot& slot = io.outputs[o];
-    output_dims_[o].reset();
-    if (!plan::is_bound(slot.shape, symbols)) continue;
-    RP_ASSIGN(output_dims_[o], plan::eval_dims(io, slot.shape, symbols, slot.name));
+    std::optional<std::vector<int64_t>>& dims = output_dims_[o];
+    if (!plan::is_bound(slot.shape, symbols)) {
+      dims.reset();
+      continue;
+    }
+    if (!dims) dims.emplace();
+    RP_TRY(plan::eval_dims(io, slot.shape, symbols, slot.name, *dims));
   }
   sized_for_ = symbols;
   sized_ = true;
@@ -158,7 +184,7 @@ Status RunMemory::size_late(plan::BufferId id, const std::vector<int64_t>& symbo
 }
 
 void RunMemory::bind_states() {
-  const StateMemory& states = shared_.session.states;
+  const StateMemory& states = *shared_.session.states;
   for (size_t s = 0; s < shared_.of_state.size(); ++s) {
     const auto& [current, next, all] = shared_.of_state[s];
     set_location(current, {states.current(s).buffer, states.current(s).offset});

@@ -9,6 +9,7 @@
 
 #include "runtime/plan/order.h"
 #include "runtime/run/counted_buffer.h"
+#include "runtime/run/row_memory.h"
 #include "runtime/run/shared_arena.h"
 
 namespace reprise {
@@ -60,8 +61,17 @@ class RunMemory {
   /// Whether an allocation failed. Such a context cannot run, so its memory can be freed.
   bool starved() const { return starved_; }
   void set_starved(bool starved) { starved_ = starved; }
-  /// After a run: drops the memory of the shared arena, which the next run gets again.
-  void leave_arena() { shared_arenas_.clear(); }
+  /// Before a run: keeps the states that the run uses, as it may be late when the session has
+  /// ended.
+  void use_states(std::shared_ptr<void> states) { states_ = std::move(states); }
+  /// After a run that the device has not ended: until leave_arena(), nobody else may use them.
+  void keep_states(InUse in_use) { in_use_ = std::move(in_use); }
+  /// After a run: drops the memory of the shared arena, which the next run gets again, and states.
+  void leave_arena() {
+    shared_arenas_.clear();
+    in_use_.reset();
+    states_.reset();
+  }
   /// Before a run: the arena in which it places its tensors; null: its own.
   void use_arena(SharedArena* arena) { shared_arena_ = arena; }
   /// The memory that it keeps for runs of other sizes and values.
@@ -73,6 +83,7 @@ class RunMemory {
     Location location;
     uint64_t address = 0;  // the address that the parameter blocks hold
   };
+  bool keeps_places();
   Status place_arena();
   Status get_shared_arenas();
   bool holds_arena();
@@ -82,10 +93,13 @@ class RunMemory {
   std::vector<CountedBuffer> arenas_;
   std::vector<std::shared_ptr<DeviceBuffer>> shared_arenas_;  // instead of them, during a run
   SharedArena* shared_arena_ = nullptr;
+  std::shared_ptr<void> states_;
+  InUse in_use_;
   uint64_t arena_generation_ = 0;  // of the shared arena
   IdVector<plan::BufferId, Tensor> tensors_;
   IdVector<plan::BufferId, uint64_t> bytes_;
-  plan::ArenaPlacement placement_;  // the current placement in the arenas
+  IdVector<plan::BufferId, uint64_t> placed_;  // for which placement_ has room
+  plan::ArenaPlacement placement_;             // the current placement in the arenas
   std::vector<std::optional<std::vector<int64_t>>> output_dims_;
   std::vector<int64_t> sized_for_;  // the symbols for which bytes_ and the arenas were computed
   bool sized_ = false, starved_ = false;

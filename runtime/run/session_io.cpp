@@ -322,7 +322,7 @@ Status IoBinder::bind_symbols(std::span<const int64_t> lengths, BoundIo& bound) 
   bound.has_symbols_ = false;
   bound.lengths_.assign(lengths.begin(), lengths.end());
   bound.dims_of_symbols_.clear();
-  RP_ASSIGN(bound.symbols, plan::bind_symbols(io_, bound.dims_, lengths));
+  RP_TRY(plan::bind_symbols(io_, bound.dims_, lengths, bound.symbols));
   for (const auto& d : bound.dims_) {
     bound.dims_of_symbols_.push_back(static_cast<int64_t>(d.size()));
     bound.dims_of_symbols_.insert(bound.dims_of_symbols_.end(), d.begin(), d.end());

@@ -141,14 +141,13 @@ Status SharedPlan::fix_grids() {
   for (size_t s = 0; s < plan->steps.size(); ++s) {
     const auto* launch = std::get_if<plan::Launch>(&plan->steps[s].what);
     if (!launch || table.indirect[s] != plan::kNone) continue;
-    RP_ASSIGN(fixed_grids[s],
-              plan::eval_grid(*launch, plan::describe_launch(*plan, *launch), {}, session.limits));
+    RP_ASSIGN(fixed_grids[s], plan::eval_grid(*plan, *launch, {}, session.limits));
   }
   return {};
 }
 
 void SessionResources::count_states() {
-  const uint64_t bytes = states.bytes();
+  const uint64_t bytes = own_states.bytes();
   totals.device_bytes += bytes - state_bytes;
   state_bytes = bytes;
 }

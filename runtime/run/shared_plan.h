@@ -42,11 +42,12 @@ struct SessionResources {
   std::unique_ptr<BodyCalls> (*make_body_calls)(RunContext& caller) = nullptr;
   std::atomic<uint64_t> started = 0;  // runs, which numbers them
   SessionTotals totals;
-  StateMemory states;        // only one run at a time may use it
-  uint64_t state_bytes = 0;  // of them, in totals.device_bytes
+  StateMemory own_states;
+  StateMemory* states = &own_states;  // of the run that is in flight; only one may be
+  uint64_t state_bytes = 0;           // of the own ones, in totals.device_bytes
 
   uint64_t timeout_ns() const;  // of one run
-  /// Counts the memory of the states, which may have grown.
+  /// Counts the memory of the own states, which may have grown.
   void count_states();
 };
 

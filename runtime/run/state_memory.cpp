@@ -29,6 +29,34 @@ Status does_not_grow(const std::string& name) {
   return {Code::Usage, "the state '" + name + "' has a fixed shape, and does not grow"};
 }
 
+Status check_fork(const plan::Interface& io, int64_t length, int64_t of) {
+  for (const plan::StateSlot& slot : io.states)
+    if (length >= 0 && length < of && !slot.grows())
+      return {Code::Usage,
+              "the state '" + slot.name +
+                  "' has a fixed shape and no value for an earlier length; fork at the "
+                  "whole length, which is " +
+                  std::to_string(of)};
+  return {};
+}
+
+Status check_same_states(const plan::Interface& states, const plan::Interface& session) {
+  const auto& a = states.states;
+  const auto& b = session.states;
+  if (b.empty()) return {Code::Usage, "the model has no states, so that none can be bound"};
+  const auto same = [](const Expr& x, const Expr& y) {
+    return (!x.is_const() && !y.is_const()) || x == y;
+  };
+  for (size_t s = 0; s < std::max(a.size(), b.size()); ++s) {
+    if (s < std::min(a.size(), b.size()) && a[s].name == b[s].name && a[s].dtype == b[s].dtype &&
+        a[s].axis == b[s].axis && std::ranges::equal(a[s].shape, b[s].shape, same))
+      continue;
+    return {Code::Usage, "these states are of another model: the first that differs is '" +
+                             (s < b.size() ? b[s] : a[s]).name + "'; make them with this session"};
+  }
+  return {};
+}
+
 Result<HostTensor> initial_state(const package::Package& package, const plan::StateSlot& slot) {
   std::vector<int64_t> dims;
   for (const Expr& e : slot.shape) dims.push_back(e.is_const() ? e.value() : 0);
@@ -110,6 +138,58 @@ Result<StateMemory> StateMemory::create(const package::Package& package,
   return out;
 }
 
+Result<StateMemory> StateMemory::fork(int64_t length) const {
+  RP_TRY(check());
+  RP_TRY(check_fork(*io_, length, this->length()));
+  StateMemory out;
+  out.io_ = io_;
+  out.device_ = device_;
+  out.states_.resize(states_.size());
+  out.lengths_.resize(lengths_.size());
+  std::vector<size_t> fixed;
+  for (size_t s = 0; s < states_.size(); ++s) {
+    const State& from = states_[s];
+    State& to = out.states_[s];
+    to.has_next = from.has_next;
+    to.in_place = from.in_place;
+    if (!from.rows) {
+      fixed.push_back(s);
+      continue;
+    }
+    const StateRows& rows = from.rows->rows();
+    if (length >= 0) RP_TRY(check_change(io_->states[s].name, rows, RowChange::Truncate, length));
+    to.rows = from.rows->fork(length < 0 ? rows.length : length);
+  }
+  RP_TRY(out.allocate(*io_, false));
+  RP_ASSIGN(const std::vector<HostTensor> values, read(fixed));
+  RP_TRY(out.write(fixed, values));
+  return out;
+}
+
+Status StateMemory::accept_uses_of(const StateMemory& own) {
+  for (size_t s = 0; s < states_.size(); ++s) {
+    if (own.states_[s].has_next && !states_[s].has_next)
+      return {Code::Usage, "the session needs two places for the state '" + io_->states[s].name +
+                               "', and these states have one; make them with this session"};
+    states_[s].in_place = states_[s].in_place || own.states_[s].in_place;
+  }
+  return {};
+}
+
+uint64_t StateMemory::shared_bytes() const {
+  uint64_t bytes = 0;
+  for (const State& s : states_)
+    if (s.rows && s.rows->is_shared()) bytes += s.rows->bytes();
+  return bytes;
+}
+
+int64_t StateMemory::length() const {
+  int64_t length = 0;
+  for (const State& s : states_)
+    if (s.rows) length = std::max(length, s.rows->rows().length);
+  return length;
+}
+
 uint64_t StateMemory::bytes() const {
   uint64_t bytes = bytes_;
   for (const State& s : states_)
@@ -139,14 +219,14 @@ Result<std::vector<StateRows>> StateMemory::change(std::span<const size_t> which
   return out;
 }
 
-Status StateMemory::begin(std::span<const int64_t> symbols) {
+Status StateMemory::begin(const plan::Interface& io, std::span<const int64_t> symbols) {
   for (size_t s = 0; s < lengths_.size(); ++s) {
     if (!states_[s].rows) continue;
-    const plan::StateSlot& slot = io_->states[s];
-    RP_ASSIGN(const auto dims, plan::eval_dims(*io_, slot.shape, symbols, slot.name));
-    RP_TRY(checked_element_count(dims, slot.dtype).status());
+    const plan::StateSlot& slot = io.states[s];
+    RP_TRY(plan::eval_dims(io, slot.shape, symbols, slot.name, dims_));
+    RP_TRY(checked_element_count(dims_, slot.dtype).status());
     RP_ASSIGN(const int64_t length, slot.length_after.eval(symbols));
-    RP_TRY(states_[s].rows->begin(dims, length));
+    RP_TRY(states_[s].rows->begin(dims_, length));
   }
   place_rows();
   return {};

@@ -30,8 +30,19 @@ class StateMemory {
   static Result<StateMemory> create(const package::Package& package,
                                     const package::Variant& variant, Device& device, bool isolate);
 
+  /// States with the same values, and of those that grow only the first `length` rows, or all if it
+  /// is -1. Forks have rows in common until one of them appends.
+  Result<StateMemory> fork(int64_t length) const;
+  /// Whether a session can use these states instead of `own`, its own ones, which are alike: it may
+  /// run another package than that for which they were made.
+  Status accept_uses_of(const StateMemory& own);
+
   bool empty() const { return states_.empty(); }
   uint64_t bytes() const;
+  /// Of bytes(), those that forks use, too.
+  uint64_t shared_bytes() const;
+  /// The rows of the longest state.
+  int64_t length() const;
   const Place& current(size_t s) const { return states_[s].places[states_[s].at]; }
   const Place& next(size_t s) const { return states_[s].places[1 - states_[s].at]; }
   /// Whether a state grows: current() is where its rows begin, next() where the run appends.
@@ -42,8 +53,8 @@ class StateMemory {
   /// more memory than before.
   Result<std::vector<StateRows>> change(std::span<const size_t> which, RowChange change,
                                         int64_t rows);
-  /// Before a run with these symbols: makes memory for the rows that it appends.
-  Status begin(std::span<const int64_t> symbols);
+  /// Before a run with these symbols of a package: makes memory for the rows that it appends.
+  Status begin(const plan::Interface& io, std::span<const int64_t> symbols);
 
   /// Reads the values of states; an error if a run has damaged them.
   Result<std::vector<HostTensor>> read(std::span<const size_t> which) const;
@@ -78,9 +89,14 @@ class StateMemory {
   std::vector<std::unique_ptr<DeviceBuffer>> pools_;
   std::vector<State> states_;
   std::vector<int64_t> lengths_;
+  std::vector<int64_t> dims_;  // of the state that begin() looks at
   uint64_t bytes_ = 0;
 };
 
+/// Whether states, of which the longest has `of` rows, can be forked at this length.
+Status check_fork(const plan::Interface& io, int64_t length, int64_t of);
+/// Whether a session can use states that were made for another package.
+Status check_same_states(const plan::Interface& states, const plan::Interface& session);
 /// The error for functions of states that grow.
 Status does_not_grow(const std::string& name);
 /// The initial value of a state, whose checksum has been verified. One that grows has no rows.

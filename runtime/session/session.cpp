@@ -200,6 +200,21 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
   return create_on_device(package, device, options);
 }
 
+Status States::Use::take(States& states) {
+  if (states.used_.exchange(true))
+    return {Code::Busy,
+            "a run or another call uses these states; wait for it, or fork them before"};
+  in_use_.reset(&states.used_);
+  return {};
+}
+
+Status Session::check_states(const States& states) {
+  if (states.device() != device())
+    return {Code::Usage,
+            "these states are on another device, or on the host; make them with this session"};
+  return check_same_states(states.package().io, io());
+}
+
 Result<HostTensor> Session::read_state(const std::string& name) {
   RP_ASSIGN(const size_t s, find_state(io().states, name));
   RP_ASSIGN(std::vector<HostTensor> values, read_states(std::span(&s, 1)));

@@ -6,6 +6,7 @@
 // that, a run waits until a context is free.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,47 @@ struct SessionStats {
 /// of its weights; or else why each variant does not fit, or which weight is too large.
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts);
 
+/// The values of all states of a package, apart from sessions, such as the caches of one
+/// conversation. Sessions use them one after another: of the same package, or of another one that
+/// has the same states. Only one thread at a time may use an object, and a run in flight does.
+class States {
+ public:
+  virtual ~States() = default;
+  /// States with the same values; of those that grow, with the first `length` rows, or with all if
+  /// it is -1. Forks have the memory of their first rows in common, until one that is not the first
+  /// to append copies its own. Code::Usage if there are fewer rows, or if a fixed state has no
+  /// value for that length.
+  virtual Result<std::shared_ptr<States>> fork(int64_t length) = 0;
+  struct Info {
+    uint64_t bytes = 0, shared_bytes = 0;  // in their memory; of these, in that which forks use too
+    int64_t length = 0;                    // of the longest state that grows
+  };
+  virtual Result<Info> info() = 0;
+  const package::Package& package() const { return *package_; }
+  /// Where they are; null: on the host.
+  const Device* device() const { return device_.get(); }
+
+  /// The right to use states, as one run or call at a time has it. Code::Busy if another has it.
+  class Use {
+   public:
+    Status take(States& states);
+    /// For a device that may be late.
+    InUse hand_over() { return std::move(in_use_); }
+
+   private:
+    InUse in_use_;
+  };
+
+ protected:
+  States(std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device)
+      : package_(std::move(package)), device_(std::move(device)) {}
+  const std::shared_ptr<const package::Package> package_;  // for which they were made
+  const std::shared_ptr<Device> device_;
+
+ private:
+  std::atomic<bool> used_ = false;
+};
+
 /// A run that does not block its caller. It can be submitted again and again. Only one thread at a
 /// time may use it, and the session must outlive it.
 class AsyncRun {
@@ -41,6 +83,8 @@ class AsyncRun {
   /// and their memory must stay valid until then or until the run is destroyed. A call that fails
   /// while the run is in flight changes nothing; any other that fails leaves no bindings.
   virtual Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs) = 0;
+  /// As Session::bind_states(), for this run alone; null: those of the session.
+  virtual Status bind_states(const std::shared_ptr<States>& states) = 0;
   /// Forgets the bindings. The run must not be in flight.
   virtual void unbind() = 0;
   virtual bool is_bound() const = 0;
@@ -121,6 +165,11 @@ class Session {
   Status limit_states(const std::string& name, int64_t rows) {
     return change_rows(name, RowChange::Limit, rows);
   }
+  /// Makes states with the initial values, apart from this session.
+  virtual Result<std::shared_ptr<States>> make_states() = 0;
+  /// From now on, runs and the functions above use these states; null: the session's own. Waits for
+  /// runs that came before. Code::Usage if they are on another device or of another model.
+  virtual Status bind_states(const std::shared_ptr<States>& states) = 0;
   /// Copies all states of another session of the same package. If limits or memory forbid a value,
   /// nothing changes.
   Status copy_states_from(Session& other);
@@ -155,6 +204,8 @@ class Session {
 
  protected:
   virtual const package::Package& package() const = 0;
+  /// Whether this session can use states that another one has made.
+  Status check_states(const States& states);
   /// `which` are indices into io().states.
   virtual Result<std::vector<HostTensor>> read_states(std::span<const size_t> which) = 0;
   /// `values` are parallel to `which`, and have the dtypes and dims of the states.

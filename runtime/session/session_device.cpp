@@ -145,8 +145,9 @@ Status DeviceSession::load(Verdict& verdict) {
     RP_TRY(load_plan(*plan, verdict));
     if (!verdict.right) return {};
   }
-  RP_ASSIGN(resources_.states, StateMemory::create(*resources_.package, variant_,
-                                                   *resources_.device, options.isolate_tensors));
+  RP_ASSIGN(resources_.own_states,
+            StateMemory::create(*resources_.package, variant_, *resources_.device,
+                                options.isolate_tensors));
   resources_.count_states();
   for (SharedPlan* plan : all_plans()) {
     if (plan->loaded && !plan->body && (!plan->sized || options.warm_up)) {
@@ -170,10 +171,14 @@ class DeviceSession::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   ~Lease() {
-    if (!complete_) context.reset();
+    drop();
     session_.release(std::move(context), arena, user_);
   }
   void complete() { complete_ = true; }
+  /// Waits for a device that may still run.
+  void drop() {
+    if (!complete_) context.reset();
+  }
   /// Gives up the shared arena. Returns false if the device may still use it.
   bool leaves_arena() const {
     if (!complete_ || !context || context->executor().availability() != Availability::Free)
@@ -230,6 +235,7 @@ void DeviceSession::poll_late() {
       ++i;
       continue;
     }
+    if (state == Availability::Free) late_[i]->memory().leave_arena();
     (state == Availability::Free ? free_ : dead_).push_back(std::move(late_[i]));
     late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -370,6 +376,32 @@ bool DeviceSession::free_idle() {
   }
 }
 
+/// The use of states by one run or call whose turn it is.
+class DeviceSession::StatesTurn {
+ public:
+  explicit StatesTurn(DeviceSession& session) : session_(session) {}
+  StatesTurn(const StatesTurn&) = delete;
+  StatesTurn& operator=(const StatesTurn&) = delete;
+  ~StatesTurn() {
+    if (states_) session_.resources_.states = &session_.resources_.own_states;
+  }
+  /// `given`: null for those that are bound to the session.
+  Status take(std::shared_ptr<DeviceStates> given = nullptr) {
+    states_ = given ? std::move(given) : session_.bound_states_;
+    if (!states_) return {};
+    RP_TRY(use_.take(*states_));
+    session_.resources_.states = &states_->memory();
+    return {};
+  }
+  const std::shared_ptr<DeviceStates>& states() const { return states_; }
+  InUse hand_over() { return use_.hand_over(); }
+
+ private:
+  DeviceSession& session_;
+  std::shared_ptr<DeviceStates> states_;
+  States::Use use_;  // ends before the states may
+};
+
 /// A run from its first submission to its end, however it ends. The session must have counted a
 /// context as in use.
 class DeviceSession::Submission {
@@ -378,15 +410,21 @@ class DeviceSession::Submission {
       : session_(session),
         plan_(plan),
         turn_(session.resources_.options.arena.get(), user),
-        lease_(session, user) {}
+        lease_(session, user),
+        used_(session) {}
   Submission(const Submission&) = delete;
   Submission& operator=(const Submission&) = delete;
   ~Submission() {
     session_.resources_.device->end_watcher().finish(watch_);
     turn_.keeps = !lease_.leaves_arena();
     if (lease_.arena) lease_.arena->release(turn_.keeps);
+    states_.reset();
+    lease_.drop();  // the device still uses the states
+    if (turn_.keeps && lease_.context) lease_.context->memory().keep_states(used_.hand_over());
   }
 
+  /// Instead of the session's.
+  void use_states(std::shared_ptr<DeviceStates> states) { given_ = std::move(states); }
   Status begin(std::unique_ptr<RunContext> context, BoundIo& bound, Clock::time_point start,
                const SubmitOptions& options) {
     RP_TRY(take(std::move(context), bound));
@@ -437,8 +475,10 @@ class DeviceSession::Submission {
     const SessionOptions& options = session_.resources_.options;
     if (!options.isolate_tensors)
       lease_.context->memory().use_arena(lease_.arena ? lease_.arena : options.arena.get());
-    StateMemory& states = session_.resources_.states;
-    Status ready = states.check();
+    Status ready = used_.take(std::move(given_));
+    StateMemory& states = *session_.resources_.states;
+    lease_.context->memory().use_states(used_.states());
+    if (ready.ok()) ready = states.check();
     if (ready.ok()) ready = session_.binder_.bind_lengths(states.lengths(), bound);
     if (!ready.ok()) {
       lease_.complete();
@@ -455,7 +495,9 @@ class DeviceSession::Submission {
   SharedPlan& plan_;
   ArenaTurn turn_;  // ends after the lease, which may wait for the device
   Lease lease_;
-  std::optional<StateUpdate> states_;  // before the lease ends
+  std::shared_ptr<DeviceStates> given_;
+  StatesTurn used_;
+  std::optional<StateUpdate> states_;
   EndWatcher::Watch watch_;
 };
 
@@ -497,6 +539,12 @@ class DeviceSession::Run final : public AsyncRun {
     return {};
   }
 
+  Status bind_states(const std::shared_ptr<States>& states) override {
+    if (submission_) return {Code::Usage, "the run is in flight; wait for it first"};
+    RP_ASSIGN(states_, session_.own_kind(states));
+    return {};
+  }
+
   void unbind() override { is_bound_ = false; }
   bool is_bound() const override { return is_bound_; }
 
@@ -514,6 +562,7 @@ class DeviceSession::Run final : public AsyncRun {
     RP_ASSIGN(auto context, session_.try_acquire(plan_, bound_.symbols));
     Ending unless_begun(*this);
     submission_.emplace(session_, *plan_, User::RunObject);
+    submission_->use_states(states_);
     RP_TRY(submission_->begin(std::move(context), bound_, start, options));
     unless_begun.cancel();
     if (options.at_end) submission_->watch(options.at_end);  // last, as the call may end the run
@@ -526,6 +575,7 @@ class DeviceSession::Run final : public AsyncRun {
     RP_ASSIGN(auto context, session_.try_acquire(plan_, bound_.symbols));
     Ending unless_begun(*this);
     submission_.emplace(session_, *plan_, User::RunObject);
+    submission_->use_states(states_);
     RP_TRY(submission_->begin_in(command_buffer, std::move(context), bound_));
     unless_begun.cancel();
     return {};
@@ -578,6 +628,7 @@ class DeviceSession::Run final : public AsyncRun {
   BoundIo bound_;
   SharedPlan* plan_ = nullptr;  // for the sizes that are bound
   bool is_bound_ = false;
+  std::shared_ptr<DeviceStates> states_;  // null: those of the session
   std::optional<Submission> submission_;
 };
 
@@ -591,8 +642,10 @@ Result<std::vector<HostTensor>> DeviceSession::read_states(std::span<const size_
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
   lease.complete();
+  StatesTurn states(*this);
+  RP_TRY(states.take());
   const HostMemoryScope on_host(resources_.options.host_memory);
-  return resources_.states.read(which);
+  return resources_.states->read(which);
 }
 
 Status DeviceSession::write_states(std::span<const size_t> which,
@@ -600,7 +653,9 @@ Status DeviceSession::write_states(std::span<const size_t> which,
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
   lease.complete();
-  Status written = resources_.states.write(which, values);
+  StatesTurn states(*this);
+  RP_TRY(states.take());
+  Status written = resources_.states->write(which, values);
   resources_.count_states();
   return written;
 }
@@ -610,9 +665,52 @@ Result<std::vector<StateRows>> DeviceSession::change_rows(std::span<const size_t
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);
   lease.complete();
-  auto changed = resources_.states.change(which, change, rows);
+  StatesTurn states(*this);
+  RP_TRY(states.take());
+  auto changed = resources_.states->change(which, change, rows);
   resources_.count_states();
   return changed;
+}
+
+Result<std::shared_ptr<States>> DeviceStates::fork(int64_t length) {
+  Use use;
+  RP_TRY(use.take(*this));
+  RP_ASSIGN(StateMemory forked, memory_.fork(length));
+  return std::shared_ptr<States>(
+      std::make_shared<DeviceStates>(package_, device_, std::move(forked)));
+}
+
+Result<States::Info> DeviceStates::info() {
+  Use use;
+  RP_TRY(use.take(*this));
+  return Info{memory_.bytes(), memory_.shared_bytes(), memory_.length()};
+}
+
+Result<std::shared_ptr<States>> DeviceSession::make_states() {
+  RP_ASSIGN(StateMemory made, StateMemory::create(*resources_.package, variant_, *resources_.device,
+                                                  resources_.options.isolate_tensors));
+  return std::shared_ptr<States>(
+      std::make_shared<DeviceStates>(resources_.package, resources_.device, std::move(made)));
+}
+
+Result<std::shared_ptr<DeviceStates>> DeviceSession::own_kind(
+    const std::shared_ptr<States>& states) {
+  auto own = std::static_pointer_cast<DeviceStates>(states);
+  if (!own) return own;
+  RP_TRY(check_states(*own));
+  States::Use use;
+  RP_TRY(use.take(*own));
+  RP_TRY(own->memory().accept_uses_of(resources_.own_states));
+  return own;
+}
+
+Status DeviceSession::bind_states(const std::shared_ptr<States>& states) {
+  RP_ASSIGN(std::shared_ptr<DeviceStates> own, own_kind(states));
+  RP_TRY(acquire(nullptr, {}).status());
+  Lease lease(*this, User::States);
+  lease.complete();
+  bound_states_ = std::move(own);
+  return {};
 }
 
 SessionStats DeviceSession::stats() const {

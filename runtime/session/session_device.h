@@ -13,6 +13,21 @@
 
 namespace reprise {
 
+/// States of sessions on a device.
+class DeviceStates final : public States {
+ public:
+  DeviceStates(std::shared_ptr<const package::Package> of, std::shared_ptr<Device> on,
+               StateMemory values)
+      : States(std::move(of), std::move(on)), memory_(std::move(values)) {}
+  Result<std::shared_ptr<States>> fork(int64_t length) override;
+  Result<Info> info() override;
+  /// For the one that has a States::Use.
+  StateMemory& memory() { return memory_; }
+
+ private:
+  StateMemory memory_;
+};
+
 class DeviceSession final : public Session, private IdleMemory::Holder {
  public:
   DeviceSession(std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device,
@@ -30,6 +45,8 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Result<std::vector<StateRows>> change_rows(std::span<const size_t> which, RowChange change,
                                              int64_t rows) override;
+  Result<std::shared_ptr<States>> make_states() override;
+  Status bind_states(const std::shared_ptr<States>& states) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   Result<std::unique_ptr<AsyncRun>> make_run() override;
@@ -55,6 +72,8 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   class Lease;
   class ArenaTurn;
   class Submission;
+  class StatesTurn;
+  Result<std::shared_ptr<DeviceStates>> own_kind(const std::shared_ptr<States>& states);
   class Run;
   struct Waiter;
   bool has_room() const;
@@ -72,6 +91,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   bool free_idle() override;
 
   SessionResources resources_;
+  std::shared_ptr<DeviceStates> bound_states_;  // of the one whose turn it is; null: its own
   const package::Variant& variant_;
   SharedPlan plan_;                                 // of the variant's plan
   std::vector<std::unique_ptr<SharedPlan>> sized_;  // of its plans for some sizes

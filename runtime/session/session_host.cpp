@@ -1,5 +1,6 @@
 // The session on the host, which is the reference: it runs the imported graph, one host kernel
 // after another.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -21,6 +22,28 @@ double since(Clock::time_point t, double per_second) {
   return std::chrono::duration<double>(Clock::now() - t).count() * per_second;
 }
 
+/// States of sessions on the host.
+class HostStates final : public States {
+ public:
+  explicit HostStates(std::shared_ptr<const package::Package> of)
+      : States(std::move(of), nullptr) {}
+  static Result<std::shared_ptr<HostStates>> create(std::shared_ptr<const package::Package> of);
+  StateRows known_rows(size_t state) const;
+  /// Checks the states against the symbols of a run of a package.
+  Status begin(const plan::Interface& io, std::span<const int64_t> symbols);
+  Result<std::shared_ptr<States>> fork(int64_t length) override;
+  Result<Info> info() override;
+  /// As Session::change_rows().
+  Result<std::vector<StateRows>> change(std::span<const size_t> which, RowChange change,
+                                        int64_t wanted);
+
+  std::vector<HostTensor> values;  // a failed run leaves them as they are
+  std::vector<StateRows> rows;     // parallel to them; their limits are those of states that grow
+
+ private:
+  int64_t length() const;
+};
+
 class HostSession final : public Session {
  public:
   HostSession(std::shared_ptr<const package::Package> package, std::vector<std::string> notes,
@@ -40,9 +63,11 @@ class HostSession final : public Session {
   Status write_states(std::span<const size_t> which, std::span<const HostTensor> values) override;
   Result<std::vector<StateRows>> change_rows(std::span<const size_t> which, RowChange change,
                                              int64_t rows) override;
+  Result<std::shared_ptr<States>> make_states() override;
+  Status bind_states(const std::shared_ptr<States>& states) override;
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override {
-    return run_until(nullptr, inputs, outputs, results, stats);
+    return run_until(nullptr, nullptr, inputs, outputs, results, stats);
   }
   Result<std::unique_ptr<AsyncRun>> make_run() override;
   const plan::Interface& io() const override { return package_->io; }
@@ -58,12 +83,20 @@ class HostSession final : public Session {
  private:
   class Run;
   static Result<HostTensor> deliver(HostTensor value, const Binding* binding);
-  StateRows known_rows(size_t state) const;
-  Status bind_lengths(BoundIo& bound);
-  Result<std::vector<HostTensor>> compute(BoundIo& bound, const CancelFlag* cancelled);
-  Status run_until(const CancelFlag* cancelled, std::span<const Binding> inputs,
-                   std::span<const Binding> outputs, std::vector<HostTensor>& results,
-                   RunStats* stats);
+  /// A call's turn, and the states that it uses.
+  struct Turn {
+    std::unique_lock<std::mutex> lock;
+    std::shared_ptr<HostStates> states;
+    States::Use use;
+  };
+  Status begin(Turn& turn, std::shared_ptr<HostStates> given = nullptr);
+  Result<std::shared_ptr<HostStates>> own_kind(const std::shared_ptr<States>& states);
+  Status bind_lengths(HostStates& states, BoundIo& bound);
+  Result<std::vector<HostTensor>> compute(std::shared_ptr<HostStates> states, BoundIo& bound,
+                                          const CancelFlag* cancelled);
+  Status run_until(std::shared_ptr<HostStates> states, const CancelFlag* cancelled,
+                   std::span<const Binding> inputs, std::span<const Binding> outputs,
+                   std::vector<HostTensor>& results, RunStats* stats);
 
   std::shared_ptr<const package::Package> package_;
   const plan::Plan& plan_;
@@ -78,9 +111,9 @@ class HostSession final : public Session {
   HostBodies bodies_;
   mutable std::mutex mutex_;
   SessionStats stats_;
-  std::mutex states_mutex_;         // held by a run that has states
-  std::vector<HostTensor> states_;  // a failed run leaves them as they are
-  std::vector<StateRows> rows_;     // parallel to them; their limits are those of states that grow
+  std::mutex states_mutex_;             // held by a run that has states
+  std::shared_ptr<HostStates> states_;  // its own, or those that are bound
+  std::shared_ptr<HostStates> own_states_;
 };
 
 Status HostSession::load() {
@@ -89,101 +122,176 @@ Status HostSession::load() {
   RP_ASSIGN(bodies_, HostBodies::load(*package_));
   RP_TRY(binder_.load_defaults(*package_));
   const HostMemoryScope memory(host_memory_);
-  for (const plan::StateSlot& slot : package_->io.states) {
-    rows_.emplace_back();
-    RP_ASSIGN(HostTensor value, initial_state(*package_, slot));
-    states_.push_back(std::move(value));
-  }
+  RP_ASSIGN(own_states_, HostStates::create(package_));
+  states_ = own_states_;
   stats_.load_ms = since(start, 1e3);
   return {};
 }
 
 Result<std::vector<HostTensor>> HostSession::read_states(std::span<const size_t> which) {
-  const std::lock_guard lock(states_mutex_);
+  Turn turn;
+  RP_TRY(begin(turn));
   std::vector<HostTensor> out;
-  for (const size_t s : which) out.push_back(states_[s]);
+  for (const size_t s : which) out.push_back(turn.states->values[s]);
   return out;
 }
 
 Status HostSession::write_states(std::span<const size_t> which,
                                  std::span<const HostTensor> values) {
   const HostMemoryScope memory(host_memory_);
-  const std::lock_guard lock(states_mutex_);
+  Turn turn;
+  RP_TRY(begin(turn));
   for (size_t i = 0; i < which.size(); ++i) {
     const plan::StateSlot& slot = package_->io.states[which[i]];
     if (slot.grows())
-      RP_TRY(check_reserve(slot.name, rows_[which[i]],
+      RP_TRY(check_reserve(slot.name, turn.states->rows[which[i]],
                            values[i].dims()[static_cast<size_t>(slot.axis)]));
   }
-  for (size_t i = 0; i < which.size(); ++i) states_[which[i]] = values[i].detached();
+  for (size_t i = 0; i < which.size(); ++i) turn.states->values[which[i]] = values[i].detached();
   return {};
 }
 
 Result<std::vector<StateRows>> HostSession::change_rows(std::span<const size_t> which,
                                                         RowChange change, int64_t rows) {
-  const std::lock_guard lock(states_mutex_);
+  Turn turn;
+  RP_TRY(begin(turn));
+  return turn.states->change(which, change, rows);
+}
+
+Result<std::vector<StateRows>> HostStates::change(std::span<const size_t> which, RowChange change,
+                                                  int64_t wanted) {
+  const std::vector<plan::StateSlot>& slots = package().io.states;
   for (const size_t s : which) {
-    const plan::StateSlot& slot = package_->io.states[s];
-    if (!slot.grows()) return does_not_grow(slot.name);
-    RP_TRY(check_change(slot.name, known_rows(s), change, rows));
+    if (!slots[s].grows()) return does_not_grow(slots[s].name);
+    RP_TRY(check_change(slots[s].name, known_rows(s), change, wanted));
   }
   std::vector<StateRows> out;
   out.reserve(which.size());
   for (const size_t s : which) {
-    if (change == RowChange::Truncate)
-      states_[s] = first_rows(states_[s], package_->io.states[s].axis, rows);
-    if (change == RowChange::Limit) rows_[s].limit = rows;
+    if (change == RowChange::Truncate) values[s] = first_rows(values[s], slots[s].axis, wanted);
+    if (change == RowChange::Limit) rows[s].limit = wanted;
     out.push_back(known_rows(s));
   }
   return out;
 }
 
-StateRows HostSession::known_rows(size_t state) const {
-  const int32_t axis = package_->io.states[state].axis;
-  StateRows out = rows_[state];
-  out.dims = states_[state].dims();
+Status HostSession::begin(Turn& turn, std::shared_ptr<HostStates> given) {
+  turn.lock = std::unique_lock(states_mutex_);
+  turn.states = given ? std::move(given) : states_;
+  return turn.use.take(*turn.states);
+}
+
+Result<std::shared_ptr<HostStates>> HostSession::own_kind(const std::shared_ptr<States>& states) {
+  auto own = std::static_pointer_cast<HostStates>(states);
+  if (own) RP_TRY(check_states(*own));
+  return own;
+}
+
+Result<std::shared_ptr<States>> HostSession::make_states() {
+  const HostMemoryScope memory(host_memory_);
+  RP_ASSIGN(auto made, HostStates::create(package_));
+  return std::shared_ptr<States>(std::move(made));
+}
+
+Status HostSession::bind_states(const std::shared_ptr<States>& states) {
+  RP_ASSIGN(std::shared_ptr<HostStates> own, own_kind(states));
+  const std::lock_guard lock(states_mutex_);
+  states_ = own ? std::move(own) : own_states_;
+  return {};
+}
+
+Result<std::shared_ptr<HostStates>> HostStates::create(std::shared_ptr<const package::Package> of) {
+  auto out = std::make_shared<HostStates>(std::move(of));
+  for (const plan::StateSlot& slot : out->package().io.states) {
+    out->rows.emplace_back();
+    RP_ASSIGN(HostTensor value, initial_state(out->package(), slot));
+    out->values.push_back(std::move(value));
+  }
+  return out;
+}
+
+StateRows HostStates::known_rows(size_t state) const {
+  const int32_t axis = package().io.states[state].axis;
+  StateRows out = rows[state];
+  out.dims = values[state].dims();
   if (axis >= 0) out.length = out.capacity = out.dims[static_cast<size_t>(axis)];
   return out;
 }
 
-/// Computes the symbols that depend on the lengths of states, and checks the states against them.
-Status HostSession::bind_lengths(BoundIo& bound) {
-  std::vector<int64_t> lengths(states_.size());
-  for (size_t s = 0; s < states_.size(); ++s) lengths[s] = known_rows(s).length;
-  RP_TRY(binder_.bind_lengths(lengths, bound));
-  for (size_t s = 0; s < states_.size(); ++s) {
-    const plan::StateSlot& slot = package_->io.states[s];
+int64_t HostStates::length() const {
+  int64_t length = 0;
+  for (size_t s = 0; s < values.size(); ++s) length = std::max(length, known_rows(s).length);
+  return length;
+}
+
+Status HostStates::begin(const plan::Interface& io, std::span<const int64_t> symbols) {
+  for (size_t s = 0; s < values.size(); ++s) {
+    const plan::StateSlot& slot = io.states[s];
     if (!slot.grows()) continue;
-    StateRows rows = known_rows(s);
-    RP_ASSIGN(const auto dims, plan::eval_dims(package_->io, slot.shape, bound.symbols, slot.name));
-    RP_ASSIGN(const int64_t length, slot.length_after.eval(bound.symbols));
-    RP_TRY(check_rows(slot, rows, dims, length));
-    if (rows.length == 0) states_[s] = HostTensor(slot.dtype, dims);
+    const StateRows known = known_rows(s);
+    RP_ASSIGN(const auto dims, plan::eval_dims(io, slot.shape, symbols, slot.name));
+    RP_ASSIGN(const int64_t after, slot.length_after.eval(symbols));
+    RP_TRY(check_rows(slot, known, dims, after));
+    if (known.length == 0) values[s] = HostTensor(slot.dtype, dims);
   }
   return {};
 }
 
-// The outputs of a run, whose states become the session's.
-Result<std::vector<HostTensor>> HostSession::compute(BoundIo& bound, const CancelFlag* cancelled) {
-  std::unique_lock lock(states_mutex_, std::defer_lock);
-  if (!states_.empty()) lock.lock();
-  RP_TRY(bind_lengths(bound));
+/// Copies of tensors share their bytes, and runs make new ones.
+Result<std::shared_ptr<States>> HostStates::fork(int64_t length) {
+  Use use;
+  RP_TRY(use.take(*this));
+  RP_TRY(check_fork(package().io, length, this->length()));
+  auto out = std::make_shared<HostStates>(package_);
+  out->values = values;
+  out->rows = rows;
+  for (size_t s = 0; s < values.size() && length >= 0; ++s)
+    if (package().io.states[s].grows())
+      RP_TRY(out->change(std::span(&s, 1), RowChange::Truncate, length).status());
+  return std::shared_ptr<States>(std::move(out));
+}
+
+Result<States::Info> HostStates::info() {
+  Use use;
+  RP_TRY(use.take(*this));
+  Info out;
+  for (const HostTensor& value : values) out.bytes += value.bytes().size();
+  out.length = length();
+  return out;
+}
+
+/// Computes the symbols that depend on the lengths of states, and checks the states against them.
+Status HostSession::bind_lengths(HostStates& states, BoundIo& bound) {
+  std::vector<int64_t> lengths(states.values.size());
+  for (size_t s = 0; s < lengths.size(); ++s) lengths[s] = states.known_rows(s).length;
+  RP_TRY(binder_.bind_lengths(lengths, bound));
+  return states.begin(package_->io, bound.symbols);
+}
+
+// The outputs of a run, whose states become those that it used.
+Result<std::vector<HostTensor>> HostSession::compute(std::shared_ptr<HostStates> given,
+                                                     BoundIo& bound, const CancelFlag* cancelled) {
+  Turn turn;
+  if (!package_->io.states.empty()) RP_TRY(begin(turn, std::move(given)));
+  HostStates& states = turn.states ? *turn.states : *own_states_;
+  RP_TRY(bind_lengths(states, bound));
   std::vector<HostTensor> inputs;
   inputs.reserve(bound.inputs.size());
   for (size_t i = 0; i < bound.inputs.size(); ++i)
     inputs.push_back(dense_tensor(*bound.inputs[i], package_->io.inputs[i].shape.size()));
   std::vector<const HostTensor*> values;
-  values.reserve(bound.inputs.size() + states_.size());
+  values.reserve(bound.inputs.size() + states.values.size());
   for (const HostTensor& input : inputs) values.push_back(&input);
-  for (const HostTensor& state : states_) values.push_back(&state);
+  for (const HostTensor& state : states.values) values.push_back(&state);
   HostRun run = HostRun::create(deadline_in(timeout_ns_), seed_, started_++);
   run.cancelled = cancelled;
   RP_ASSIGN(std::vector<HostTensor> computed, program_->run(values, bound.symbols, bodies_, run));
   // Values may be views of inputs. The caller may free their memory after the run, or bind the same
   // memory to outputs.
   for (HostTensor& value : computed) value = value.detached();
-  const size_t outputs = computed.size() - states_.size();
-  for (size_t s = 0; s < states_.size(); ++s) states_[s] = std::move(computed[outputs + s]);
+  const size_t outputs = computed.size() - states.values.size();
+  for (size_t s = 0; s < states.values.size(); ++s)
+    states.values[s] = std::move(computed[outputs + s]);
   computed.resize(outputs);
   return computed;
 }
@@ -202,14 +310,14 @@ Result<HostTensor> HostSession::deliver(HostTensor value, const Binding* binding
   return shape;
 }
 
-Status HostSession::run_until(const CancelFlag* cancelled, std::span<const Binding> inputs,
-                              std::span<const Binding> outputs, std::vector<HostTensor>& results,
-                              RunStats* stats) {
+Status HostSession::run_until(std::shared_ptr<HostStates> states, const CancelFlag* cancelled,
+                              std::span<const Binding> inputs, std::span<const Binding> outputs,
+                              std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
   const HostMemoryScope memory(host_memory_);
   BoundIo bound;
   RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
-  RP_ASSIGN(std::vector<HostTensor> computed, compute(bound, cancelled));
+  RP_ASSIGN(std::vector<HostTensor> computed, compute(std::move(states), bound, cancelled));
   results.resize(computed.size());
   for (size_t o = 0; o < computed.size(); ++o) {
     RP_ASSIGN(results[o], deliver(std::move(computed[o]), bound.outputs[o]));
@@ -239,6 +347,12 @@ class HostSession::Run final : public AsyncRun {
     return {};
   }
 
+  Status bind_states(const std::shared_ptr<States>& states) override {
+    if (submitted_) return {Code::Usage, "the run is in flight; wait for it first"};
+    RP_ASSIGN(states_, session_.own_kind(states));
+    return {};
+  }
+
   void unbind() override { is_bound_ = false; }
   bool is_bound() const override { return is_bound_; }
 
@@ -246,7 +360,7 @@ class HostSession::Run final : public AsyncRun {
     if (submitted_) return Status(Code::Usage, "the run is in flight; wait for it first");
     if (!is_bound_) return Status(Code::Usage, kUnbound);
     if (!options.sync.empty()) return unsupported("the host has no semaphores");
-    RP_TRY(session_.run_until(options.cancelled, inputs_, outputs_, results_, &stats_));
+    RP_TRY(session_.run_until(states_, options.cancelled, inputs_, outputs_, results_, &stats_));
     submitted_ = true;
     return false;
   }
@@ -270,6 +384,7 @@ class HostSession::Run final : public AsyncRun {
   std::span<const Binding> inputs_, outputs_;
   std::vector<HostTensor> results_;
   RunStats stats_;
+  std::shared_ptr<HostStates> states_;  // null: those of the session
   bool is_bound_ = false, submitted_ = false;
 };
 

@@ -13,7 +13,7 @@ class StateUpdate {
   StateUpdate(const StateUpdate&) = delete;
   StateUpdate& operator=(const StateUpdate&) = delete;
   ~StateUpdate() {
-    StateMemory& states = plan_.session.states;
+    StateMemory& states = *plan_.session.states;
     for (size_t s = 0; done && s < plan_.of_state.size(); ++s)
       if (!plan_.of_state[s].next.is_none()) states.advance(s);
     if (!done && !run_.kept_states()) states.fail();

@@ -33,9 +33,19 @@ TEST(Conversation, FilesGoBothWays) {
   set_system(c, "be brief");
   const auto read = from_json(to_json(c), "file");
   ASSERT_TRUE(read) << read.status().message();
-  ASSERT_EQ(read->turns.size(), 3U);
-  EXPECT_EQ(first_of(*read, "system"), "be brief");
-  EXPECT_EQ(read->turns[1].content, c.turns[1].content);
+  const Conversation& same = read->conversation;
+  ASSERT_EQ(same.turns.size(), 3U);
+  EXPECT_EQ(first_of(same, "system"), "be brief");
+  EXPECT_EQ(same.turns[1].content, c.turns[1].content);
+  EXPECT_FALSE(read->caches);
+  c.known = {"say", {3, 1, 4}};
+  const auto with_caches = from_json(to_json(c, SavedCaches{2, "model", "digest"}), "file");
+  ASSERT_TRUE(with_caches) << with_caches.status().message();
+  EXPECT_EQ(with_caches->conversation.known.ids, c.known.ids);
+  EXPECT_EQ(with_caches->conversation.known.text, "say");
+  EXPECT_EQ(with_caches->caches->tokens, 2);
+  EXPECT_FALSE(from_json(to_json(c, SavedCaches{4, "model", "digest"}), "file"))
+      << "more tokens than ids";
   set_system(c, "");
   EXPECT_EQ(first_of(c, "system"), "");
   EXPECT_EQ(c.turns.size(), 2U);

@@ -1,10 +1,12 @@
 // reprise-chat as users run it, with pipes in place of a terminal.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <regex>
 #include <sstream>
 
+#include "apps/generate/language_model.h"
 #include "tests/chat/tiny_model.h"
 #include "tests/support/process.h"
 
@@ -153,6 +155,42 @@ TEST_F(ChatProgram, SavesAndLoads) {
   const ProcessResult again = chat("/load " + file + "\nyes\n");
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(lines_of(again.out).back(), lines_of(r.out).back());
+}
+
+/// Caches that were saved are read again; those of another file, or a part of them, are not.
+TEST_F(ChatProgram, SavesAndLoadsCaches) {
+  chat("");  // compiles the model
+  const std::string file = path("talk.json"), caches = file + ".caches";
+  const ProcessResult r = chat("hello\n/save " + file + "\nand more\n");
+  ASSERT_EQ(r.status, 0) << r.err;
+  const std::string answer = lines_of(r.out).back();
+  const auto loaded = [&](const char* said, bool kept) {
+    const ProcessResult again = chat("/load " + file + "\nand more\n");
+    ASSERT_EQ(again.status, 0) << again.err;
+    EXPECT_EQ(lines_of(again.out).back(), answer) << again.err;
+    const auto counts = counts_of(again.err);
+    ASSERT_EQ(counts.size(), 1U) << again.err;
+    EXPECT_EQ(counts[0].new_tokens < counts[0].prompt_tokens, kept) << again.err;
+    EXPECT_NE(again.err.find(said), std::string::npos) << again.err;
+  };
+  loaded("tokens/s", true);
+  const std::string bytes = test::read_file(caches);
+  ASSERT_GT(bytes.size(), 100U);
+  test::write_file(caches, bytes.substr(0, bytes.size() - 1));
+  loaded("is not the file that belongs to the conversation", false);
+  std::filesystem::remove(caches);
+  loaded(caches.c_str(), false);
+  // A file that is no package, with the digest that the conversation has.
+  auto json = nlohmann::json::parse(test::read_file(file));
+  test::write_file(caches, "nothing");
+  json["caches"]["digest"] = *app::file_digest(caches);
+  test::write_file(file, json.dump());
+  loaded("caches", false);
+  test::write_file(caches, bytes);
+  json["caches"]["digest"] = *app::file_digest(caches);
+  json["caches"]["model"] = "other";
+  test::write_file(file, json.dump());
+  loaded("of another model", false);
 }
 
 TEST_F(ChatProgram, RefusesFilesThatAreNoConversations) {

@@ -36,6 +36,43 @@ class Dlpack:
         return self.array.__dlpack_device__()
 
 
+class Conversations(unittest.TestCase):
+    def test_have_states_of_their_own(self) -> None:
+        rows = support.value("x", support.FLOAT, ("n", 4))
+        past = support.value("past", support.FLOAT, ("p", 4))
+        present = support.value("present", support.FLOAT, ("q", 4))
+        concat = support.node(
+            "Concat", ["past", "x"], ["present"], support.attribute("axis", 0)
+        )
+        result = support.value("y", support.FLOAT, ("q", 4))
+        package = reprise.compile(
+            support.model(
+                [concat, support.node("Neg", ["present"], ["y"])],
+                [rows, past],
+                [result, present],
+            ),
+            grow_states="auto",
+        )
+        for device in DEVICES:
+            with self.subTest(device):
+                session = reprise.Session(package, device)
+                first = session.make_states()
+                session.bind_states(first)
+                session(np.full((3, 4), 2, np.float32))
+                second = first.fork(2)
+                self.assertEqual((first.length, second.length), (3, 2))
+                self.assertGreaterEqual(first.nbytes, 3 * 16)
+                session.bind_states(second)
+                self.assertEqual(len(session(np.ones((1, 4), np.float32))), 3)
+                session.truncate_states(1)
+                self.assertEqual(second.length, 1)
+                self.assertEqual(second.shared_nbytes, 0)
+                session.bind_states(None)
+                self.assertEqual(session.state_rows("past").length, 0)
+                with self.assertRaisesRegex(reprise.UsageError, "cannot be truncated"):
+                    second.fork(2)
+
+
 class Waits(unittest.TestCase):
     def test_are_logged(self) -> None:
         sides = [

@@ -132,7 +132,7 @@ TEST(Bind, EmptyGridsAndNegativeDims) {
   plan::Launch l;
   l.grid = {Expr::symbol(0), Expr(3), Expr(1)};
   const std::vector<int64_t> zero{0}, minus{-5};
-  const auto grid = plan::eval_grid(l, "k", zero, {});
+  const auto grid = plan::eval_grid({}, l, zero, {});
   ASSERT_TRUE(grid.ok());
   EXPECT_EQ(*grid, (std::array<uint32_t, 3>{0, 0, 0}));
   plan::Interface io;

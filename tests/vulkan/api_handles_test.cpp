@@ -43,6 +43,8 @@ class SlowSession final : public Session {
     return {};
   }
   Result<std::unique_ptr<AsyncRun>> make_run() override { return unsupported("it is slow"); }
+  Result<std::shared_ptr<States>> make_states() override { return unsupported("it is slow"); }
+  Status bind_states(const std::shared_ptr<States>&) override { return unsupported("it is slow"); }
   const plan::Interface& io() const override { return io_; }
   const std::string& variant() const override { return name_; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }

@@ -185,6 +185,15 @@ TEST_P(Api, TheCppLayerDescribesPackages) {
   auto run = Run::create(*session);
   ASSERT_TRUE(run) << run.error().message;
   EXPECT_NE(run->record(nullptr).status, REPRISE_OK);
+  const auto states = States::create(*session);
+  ASSERT_TRUE(states) << states.error().message;
+  const auto fork = states->fork(0);
+  ASSERT_TRUE(fork) << fork.error().message;
+  EXPECT_EQ(fork->info()->length, 0);
+  EXPECT_EQ(session->bind_states(&*fork).message,
+            "the model has no states, so that none can be bound");
+  EXPECT_EQ(session->bind_states(nullptr).status, REPRISE_OK);
+  EXPECT_EQ(run->bind_states(nullptr).status, REPRISE_OK);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Api, testing::ValuesIn(session_devices()),
