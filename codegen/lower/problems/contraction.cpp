@@ -183,8 +183,7 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
                                  element_count(problem.result.batch).is_const();
   find_copies(g, group, target, problem);
   find_views(g, group, target, problem);
-  std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
-  if (problem.one_row) std::erase_if(tiles, [](const shaders::Tile& t) { return t.rows != 1; });
+  const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
     ResultKernel kernel(g, group, target, problem.result);

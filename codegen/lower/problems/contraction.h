@@ -151,7 +151,6 @@ struct ContractionProblem {
   plan::MatrixShape weight;
   int64_t weight_bits = 0;  // Packing::bits
   bool converts = false;    // loads of operands are short enough for a team to convert them
-  bool one_row = false;     // of a tile: the kernel computes reductions of its row
   bool integers = false;    // the constant operand has integers, which the kernel dequantises
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
                                               const WorkUnit& unit)>

@@ -5,7 +5,6 @@
 #include "codegen/lower/group/cost.h"
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/problems/contraction.h"
-#include "codegen/lower/problems/row_values.h"
 #include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
@@ -49,7 +48,6 @@ struct MatMul {
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
   bool b_vectors = true;       // GemmSize::b_loads is 1
-  bool row_values = false;     // the kernel computes reductions of rows of A
   bool scales_result = false;  // by the scale of a weight, which does not differ along K
 
  private:
@@ -69,7 +67,6 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   // A's last axis may be dynamic. A guard of the plan ensures that it equals the constant's K.
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
-  row_values = has_row_values(group);
   block = block_of(g);
   if (constant)
     scales_result = lower::scales_result(g, constant->operand, constant->transposed ? 0 : 1);
@@ -188,15 +185,7 @@ class MatMulOperands final : public TileOperands {
     return out;
   }
 
-  Index row(Value at) override {
-    const Expr row = kernel_.clamped_row(at);
-    if (p_.row_values) {
-      Index index = a_index(row, 0);
-      index.pop_back();
-      rows_ = compute_row_values(kernel_, index, tile_);
-    }
-    return {row};
-  }
+  Index row(Value at) override { return {kernel_.clamped_row(at)}; }
 
   shaders::Column column(Value at) override {
     if (p_.constant) return {at, {}};  // packing pads the last tile, so no index is clamped
@@ -207,7 +196,6 @@ class MatMulOperands final : public TileOperands {
   Status k_loop(const shaders::KStepBody& body) override { return kernel_.loop_over_k(k_, body); }
 
   Result<Values> load_a(const Index& row, const shaders::KStep& step) override {
-    RP_TRY(Status(rows_));
     return kernel_.scalars(a_element(row, kernel_.k_of(step), step.count));
   }
 
@@ -226,7 +214,6 @@ class MatMulOperands final : public TileOperands {
   }
 
   Result<Values> load_a_block(const Index& row, Value quad, bool whole) override {
-    RP_TRY(Status(rows_));
     return load_quad(quad, true, whole,
                      [&](const Expr& k, int lanes) { return a_element(row, k, lanes); });
   }
@@ -301,7 +288,6 @@ class MatMulOperands final : public TileOperands {
 
   const MatMul& p_;
   const Index batch_;
-  Status rows_;  // of the reductions of the row
 };
 
 bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
@@ -323,7 +309,6 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.size.a_prologue = p.a_cost.instructions;
   problem.size.b_prologue = p.b_cost.instructions;
   problem.converts = true;
-  problem.one_row = p.row_values;
   if (p.constant) {
     const bool nibbles = is_packed_in_nibbles(g, p.constant->operand.value);
     const bool integers = p.constant->operand.dequantize != nullptr;
