@@ -72,7 +72,7 @@ Result<BlockScale> Gemm::load_b_scale(const Column&, Value, int64_t) {
 }
 
 Result<Values> Gemm::load_b_octet(const Column&, Value, Val) {
-  return internal_error("B has no blocks of integers");
+  return internal_error("B has no 4-bit integers");
 }
 
 double gpu_time(double workgroups, double invocations, double steps, double work, double latency) {

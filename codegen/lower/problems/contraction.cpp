@@ -312,11 +312,6 @@ Value TileOperands::load_octet(const ConstantOperand& constant, Value vec, Value
   return b_.load(ev_.buffer(constant.value, true), at, 4, 4);
 }
 
-Value TileOperands::load_four(const ConstantOperand& constant, Value vec, Value k) {
-  const Value at = packed_tile(ev_.value(k_)) + k * tile_.columns + vec * 4;
-  return b_.load(ev_.buffer(constant.value, true), at, 4, 4);
-}
-
 Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Value k) {
   const auto bits = [&](Value v, int64_t mask) {
     return Value{b_, b_.scalar_op(ScalarOp::BitAnd, {v, b_.i32(mask)})};
@@ -398,7 +393,8 @@ Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec
   } else if (is_packed_in_nibbles(g_, constant.value)) {
     raw = load_nibbles(constant, vec, k);
   } else {
-    raw = load_four(constant, vec, k);
+    const Value at = packed_tile(ev_.value(k_)) + k * tile_.columns + vec * 4;
+    raw = b_.load(ev_.buffer(constant.value, true), at, 4, 4);
   }
   if (constant.dequantize == nullptr) return raw;
   const graph::Node& n = *constant.dequantize;

@@ -96,8 +96,6 @@ class TileOperands : public shaders::Gemm {
   /// The words with the integers of four columns from 4 * vec and the eight k from 8 * octet, of a
   /// constant of 4-bit integers that is packed in that way.
   Value load_octet(const ConstantOperand& constant, Value vec, Value octet);
-  /// Four columns from 4 * vec at row k of a constant in whole elements, as they are in memory.
-  Value load_four(const ConstantOperand& constant, Value vec, Value k);
   /// Scales, zero points or minimums (`input` 1, 2 or 3) of the four columns from 4 * vec.
   Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
   /// From now on finish() multiplies each result by the scale of its column, that of the weight at

@@ -88,9 +88,7 @@ int64_t MatMul::block_of(const graph::Graph& g) const {
   const int64_t size = given.get_int("block_size");
   const bool along_k = given.get_int("axis") == (constant->transposed ? 1 : 0);
   const bool whole = size > 0 && size % 8 == 0 && k.is_const() && k.value() % size == 0;
-  const DType type = g.value(constant->operand.value).dtype;
-  const bool bytes = type == DType::I8 || type == DType::U8;
-  return along_k && whole && (bytes || is_packed_in_nibbles(g, constant->operand.value)) ? size : 0;
+  return along_k && whole && is_packed_in_nibbles(g, constant->operand.value) ? size : 0;
 }
 
 /// If all batches share one B, their rows become rows of one GEMM.
@@ -172,7 +170,6 @@ class MatMulOperands final : public TileOperands {
   Result<Values> load_b_octet(const shaders::Column& column, Value octet, Val zero) override {
     if (has_own_packing()) return internal_error("the schedule packs B, and loads it itself");
     const ConstantOperand& constant = p_.constant->operand;
-    if (!is_packed_in_nibbles(g_, constant.value)) return load_octet_of_bytes(column, octet, zero);
     const Value words = load_octet(constant, column.vec, octet);
     const bool is_signed = g_.value(constant.value).dtype == DType::I4;
     Values out;
@@ -203,13 +200,7 @@ class MatMulOperands final : public TileOperands {
                         Value k) override {
     if (p_.b_along_k)
       return kernel_.scalars(b_element(kernel_.k_of(step), column.at[0], step.count));
-    if (p_.constant) {
-      // An expression of the step tells which values of k share a scale.
-      const Value at = ev_.value(step.first) + k;
-      const auto number = b_.as_const(k);
-      return kernel_.scalars(
-          packed(column, at, number ? step.first + Expr(*number) : ev_.symbol(at, k_)));
-    }
+    if (p_.constant) return kernel_.scalars(packed(column, ev_.value(step.first) + k));
     return kernel_.scalars(b_columns(column, step.first + ev_.symbol(k, 4)));
   }
 
@@ -225,7 +216,7 @@ class MatMulOperands final : public TileOperands {
       });
     }
     return load_one(k, whole, [&](const Expr& at, int) {
-      return p_.constant ? packed(column, ev_.value(at), at) : b_columns(column, at);
+      return p_.constant ? packed(column, ev_.value(at)) : b_columns(column, at);
     });
   }
 
@@ -256,22 +247,9 @@ class MatMulOperands final : public TileOperands {
     return b_.compose(four);
   }
 
-  /// Four columns of a constant at k, which is `at` as an expression.
-  Result<Val> packed(const shaders::Column& column, Value k, const Expr& at) {
+  Result<Val> packed(const shaders::Column& column, Value k) {
     return load_packed(p_.constant->operand, column.vec, k,
-                       [&](const Expr& c) { return p_.constant->element(at, c); });
-  }
-
-  Values load_octet_of_bytes(const shaders::Column& column, Value octet, Val zero) {
-    Values out;
-    out.reserve(8);
-    for (int i = 0; i < 8; ++i) {
-      Value x =
-          b_.convert(load_four(p_.constant->operand, column.vec, octet * 8 + i), kernel::Ty::I32);
-      if (zero) x = b_.sub(x, zero);
-      out.push_back(b_.convert(x, kernel::Ty::F32));
-    }
-    return out;
+                       [&](const Expr& c) { return p_.constant->element(ev_.symbol(k, k_), c); });
   }
 
   /// The index in the domain, without the column, of a row of the GEMM.
@@ -314,7 +292,6 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
     const bool integers = p.constant->operand.dequantize != nullptr;
     problem.note += nibbles ? ", packed 4-bit" : integers ? ", packed 8-bit" : ", packed";
     problem.size.b_block = static_cast<double>(p.block);
-    problem.size.b_bits = nibbles ? 4 : 8;
     problem.constant = p.constant->operand.value;
     problem.weight = {1, p.k.value(), p.n.value(), p.constant->transposed};
     problem.weight_bits = nibbles ? 4 : 0;
