@@ -253,7 +253,7 @@ int parse_and_run(int argc, char** argv) {
       ->required();
   app.add_option("--config", o.config, "Its config.min.json (default: beside the model)");
   app.add_option("--types", o.types, "Its content_types_kb.min.json (default: beside the model)");
-  app.add_option("--device", o.device, "auto, host, vulkan[:N] or cuda[:N]")->capture_default_str();
+  samples::add_device_option(app, o.device);
   app.add_option("--json", o.json, "Write results as JSON to a file; - for standard output");
   app.add_option("--plot", o.plot, "SVG file that receives a bar for each type");
   app.add_option("--mode", o.mode, "Confidence that a type needs: high-confidence (default), ...")
@@ -267,7 +267,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_option(
       "--save-features", o.save_features,
       "Write the model's input for the first batch as .npy, as an input for reprise bench");
-  app.add_flag("--validation", o.validation.on, "Turn on the Vulkan validation layers");
+  samples::add_validation_option(app, o.validation);
   app.add_option("FILE", o.paths, "Files, or folders to search")->required();
   app.footer(
       "Files below the model's confidence are shown as txt or unknown.\n"

@@ -231,7 +231,9 @@ Status DecoderSession::truncate(int64_t length) {
             "there are " + std::to_string(length_) + " positions, not " + std::to_string(length)};
   if (io_.grows) {
     RP_TRY(session_->truncate_states("", length));
-  } else if (length != 0 && !io_.caches.empty()) {
+  } else if (length == 0) {
+    return restart();
+  } else if (!io_.caches.empty()) {
     return {Code::Unsupported,
             "the caches of this package are no states that grow, so they cannot be cut"};
   }

@@ -87,10 +87,8 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--models", r.models,
                  "Folder with det.onnx, cls.onnx and rec.onnx, or the packages made of them")
       ->required();
-  app.add_option("--device", r.device, "auto, host, vulkan[:N] or cuda[:N]")->capture_default_str();
-  app.add_option("--target", r.targets,
-                 "Compile for vulkan, cuda:sm_90, ... (default: vulkan); can be repeated");
-  app.add_flag("--recompile", r.recompile, "Compile again although there are packages");
+  samples::add_device_option(app, r.device);
+  samples::add_compile_options(app, r.targets, r.recompile, "are packages");
   app.add_option("--json", o.json, "Write the result as JSON to a file; - for standard output");
   app.add_option("--draw", o.draw, "Write the picture with boxes around lines, as PNG");
   app.add_option("--side", r.side, "Pixels of the longer side in which text is looked for")
@@ -102,7 +100,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--min-score", r.least_score, "Leave out lines that are less certain")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_flag("--validation", o.validation.on, "Turn on the Vulkan validation layers");
+  samples::add_validation_option(app, o.validation);
   app.footer(
       "tools/models ocr fetches the models.\n"
       "Example: reprise-ocr --models .cache/ocr --draw boxes.png photo.jpg");

@@ -179,6 +179,8 @@ def main() -> int:
     options = parse()
     if options.bench and options.url:
         return run_bench(options, options.url)
+    if options.bench:
+        options.waiting = max(options.waiting, options.clients)
     try:
         if options.ray:
             run_with_ray(options)
@@ -194,7 +196,6 @@ def main() -> int:
     if not options.bench:
         server.run()
         return 0
-    options.waiting = max(options.waiting, options.clients)
     with server:
         return run_bench(options, server.url)
 

@@ -191,15 +191,13 @@ void declare(CLI::App& app, Options& o) {
       ->check(CLI::Range(0.0, 10.0));
   app.add_option("--speaker", o.speaker, "Whose voice, if the model has several")
       ->capture_default_str();
-  app.add_option("--device", o.device, "auto, host, vulkan[:N] or cuda[:N]")->capture_default_str();
-  app.add_option("--target", o.targets,
-                 "Compile for vulkan, cuda:sm_90, ... (default: vulkan); can be repeated");
-  app.add_flag("--recompile", o.recompile, "Compile again although there is a package");
+  samples::add_device_option(app, o.device);
+  samples::add_compile_options(app, o.targets, o.recompile, "is a package");
   app.add_option(
       "--json", o.json,
       "Write phonemes and times of each sentence as JSON to a file; - for standard output");
   app.add_option("--plot", o.plot, "Draw the sound, as SVG");
-  app.add_flag("--validation", o.validation.on, "Turn on the Vulkan validation layers");
+  samples::add_validation_option(app, o.validation);
   app.footer(
       "tools/models voice fetches an English voice. The first run compiles it and keeps the "
       "package;\n"

@@ -68,7 +68,7 @@ std::string fault_of(const Json& document, Voice& voice) {
   if (!read_number(document, "/inference/noise_scale", 0, 10, s.noise) ||
       !read_number(document, "/inference/noise_w", 0, 10, s.rhythm_noise) ||
       !read_number(document, "/inference/length_scale", 0.05, 20, s.length))
-    return "numbers of inference are missing or out of range";
+    return "inference.noise_scale, noise_w or length_scale is missing or out of range";
   const Json* const map = element(document, "/phoneme_id_map");
   if (!map || !map->is_object()) return "it has no phoneme_id_map";
   for (const auto& [phoneme, list] : map->items())

@@ -147,11 +147,9 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("--srt", o.srt, "Write subtitles to a file; - for standard output");
   app.add_option("--json", o.json,
                  "Write times, text and tokens as JSON to a file; - for standard output");
-  app.add_option("--device", o.device, "auto, host, vulkan[:N] or cuda[:N]")->capture_default_str();
-  app.add_option("--target", o.targets,
-                 "Compile for vulkan, cuda:sm_90, ... (default: vulkan); can be repeated");
-  app.add_flag("--recompile", o.recompile, "Compile again although there are packages");
-  app.add_flag("--validation", o.validation.on, "Turn on the Vulkan validation layers");
+  samples::add_device_option(app, o.device);
+  samples::add_compile_options(app, o.targets, o.recompile, "are packages");
+  samples::add_validation_option(app, o.validation);
   app.footer(
       "Prints the beginning and end of each part in seconds, and what is said in it.\n"
       "tools/models whisper fetches the model tiny.en. The first run compiles it and keeps "

@@ -8,6 +8,8 @@
 namespace transcribe {
 namespace {
 
+constexpr int64_t kMostBands = 256;  // of a spectrogram; models of Whisper have 80 or 128
+
 using reprise::Dims;
 using reprise::Graph;
 using reprise::Tensor;
@@ -193,7 +195,8 @@ Result<Sizes> Sizes::of(const WeightFile& weights) {
   s.text_positions = dim("decoder/position_encodings/encodings", 0);
   while (!weights.dims(layer_name("decoder", s.layers) + "/ffn/linear_0/bias").empty()) ++s.layers;
   if (s.positions != kFrames / 2 || s.heads < 1 || s.width < 1 || s.width % s.heads != 0 ||
-      s.vocabulary < 1 || s.mel_bands < 1 || s.text_positions < 8 || s.layers < 1)
+      s.vocabulary < 1 || s.mel_bands < 1 || s.mel_bands > kMostBands || s.text_positions < 8 ||
+      s.layers < 1)
     return Error{REPRISE_INVALID_MODEL, "the weights are not those of a Whisper model for 30 s"};
   return s;
 }

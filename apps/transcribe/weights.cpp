@@ -109,6 +109,7 @@ Error WeightFile::read_variables() {
     uint64_t elements = 1;
     for (size_t d = 0; d < rank; ++d) {
       v.dims.push_back(static_cast<int64_t>(c.number(4)));
+      if (v.dims.back() == 0 && !c.is_over()) return damaged("'" + name + "' has no elements");
       elements = std::min<uint64_t>(elements * static_cast<uint64_t>(v.dims.back()), 1ULL << 31);
     }
     v.dtype = static_cast<uint8_t>(c.number(1));

@@ -85,7 +85,7 @@ void declare(CLI::App& app, Options& o) {
   app.add_option("FILE", o.sound, "A WAV file")->required();
   app.add_option("--package", o.package, "Silero's model as README.md shows how to compile it")
       ->required();
-  app.add_option("--device", o.device, "auto, host, vulkan[:N] or cuda[:N]")->capture_default_str();
+  samples::add_device_option(app, o.device);
   app.add_option("--plot", o.plot, "Draw the sound and the speech in it, as SVG");
   app.add_option("--probabilities", o.probabilities,
                  "Write the probability of speech in each 32 ms, one in a line");
@@ -100,7 +100,7 @@ void declare(CLI::App& app, Options& o) {
                  "Seconds; silence that is shorter does not end speech")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
-  app.add_flag("--validation", o.validation.on, "Turn on the Vulkan validation layers");
+  samples::add_validation_option(app, o.validation);
   app.footer(
       "Prints the beginning and end of each part with speech, in seconds.\n"
       "Example: reprise-vad --package vad.rpk --plot speech.svg recording.wav");

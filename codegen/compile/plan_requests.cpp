@@ -153,13 +153,23 @@ bool extends_cache(const graph::Graph& g, const Expr& length) {
   });
 }
 
+/// Whether there are `length` rows, or as many for each of several heads: those that share keys are
+/// rows of one product.
+bool is_of_heads(const Expr& rows, const Expr& length) {
+  const Expr heads = rows.substitute([&](SymbolId id) {
+    return length.as_symbol() == id ? std::optional<Expr>(1) : std::nullopt;
+  });
+  return heads.is_const() && rows == heads * length;
+}
+
 /// Whether `length` queries attend to other keys than their own: those of a cache, or of an
 /// encoder.
 bool attends_elsewhere(const graph::Graph& g, const lower::Fusion& fusion, const Expr& length) {
   return std::ranges::any_of(fusion.groups, [&](const lower::Group& group) {
     if (group.attention.scores == nullptr) return false;
     const Shape& scores = g.value(group.attention.scores->outputs[0]).shape;
-    return scores.size() >= 2 && scores[scores.size() - 2] == length && scores.back() != length;
+    return scores.size() >= 2 && is_of_heads(scores[scores.size() - 2], length) &&
+           scores.back() != length;
   });
 }
 

@@ -52,8 +52,8 @@ void bind_tokenizers(nb::module_& m) {
       .def("encode", &Tokenizer::encode, nb::arg("text"),
            "Returns the ids of a text, with those that the model expects around it.")
       .def("encode_chat", &Tokenizer::encode_chat, nb::arg("turns"),
-           "Returns the ids of a chat of (role, content), up to the beginning of the next "
-           "answer.\n\n"
+           "Returns the ids of a chat, up to the beginning of the next answer.\n\n"
+           "The turns are pairs of a role and a content.\n\n"
            "Raises Unsupported if the model has no chat template.")
       .def("add", &Tokenizer::add, nb::arg("id"),
            "Adds an id that was generated, and returns the text that it completes.")

@@ -784,15 +784,15 @@ class Tokenizer:
 
     def encode_chat(self, turns: Sequence[tuple[str, str]]) -> list[int]:
         """
-        Returns the ids of a chat of (role, content), up to the beginning of the next answer.
+        Returns the ids of a chat, up to the beginning of the next answer.
+
+        The turns are pairs of a role and a content.
 
         Raises Unsupported if the model has no chat template.
         """
 
     def add(self, id: int) -> str:
-        """
-        Adds an id that was generated, and returns the text that it completes.
-        """
+        """Adds an id that was generated, and returns the text that it completes."""
 
     def finish(self) -> str:
         """

@@ -76,8 +76,8 @@ int main(int argc, char** argv) {
   if (argc != 2 || reprise_package_open(argv[1], &package, &error) != REPRISE_OK ||
       reprise_device_open(\"host\", NULL, &device, &error) != REPRISE_OK ||
       reprise_session_create(package, device, NULL, &session, &error) != REPRISE_OK)
-    return fprintf(stderr, \"%s\n\", error.message), 1;
-${excerpt}  if (error.status != REPRISE_OK) return fprintf(stderr, \"%s\n\", error.message), 1;
+    return fprintf(stderr, \"%s\\n\", error.message), 1;
+${excerpt}  if (error.status != REPRISE_OK) return fprintf(stderr, \"%s\\n\", error.message), 1;
   reprise_session_free(session);
   reprise_device_free(device);
   reprise_package_free(package);

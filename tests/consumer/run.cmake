@@ -74,6 +74,7 @@ list(SUBLIST said 4 4 second)
 list(JOIN second "," second)
 run(COMMAND ${BUILD_DIR}/bin/reprise generate ${WORK_DIR}/chat.rpk --device host --max-tokens 4 --ignore-end
             --ids 12,9,16,16,19,${first},29,9,23 OUTPUT printed)
+string(STRIP "${printed}" printed)
 expect_equal("the second answer of the lines of docs/generation.md" "${second}" "${printed}")
 run(COMMAND ${WORK_DIR}/build/minimal ${WORK_DIR}/model.rpk OUTPUT printed)
 string(REPEAT "0.622459 " 60 of_half)

@@ -32,5 +32,16 @@ TEST(InPlace, BranchesThatAreNeverTakenStoreNothing) {
   EXPECT_FALSE(updates_in_place(rows_of_three(4), 0, 1));
 }
 
+/// The bits of a float are no number of an index.
+TEST(InPlace, ConditionsOfFloatsMayHold) {
+  Builder b("update");
+  const int a = b.buffer("a", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const Value i = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  b.if_then(b.f32(0.5F) < b.convert(i, Ty::F32), [&] { b.store(y, i, b.load(a, i + 1)); });
+  auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  EXPECT_FALSE(updates_in_place(*k, 0, 1));
+}
+
 }  // namespace
 }  // namespace reprise::kernel

@@ -102,11 +102,13 @@ TEST(Traits, OfNodesThatTheHostRunsAreNotAsked) {
   EXPECT_EQ(layout_of(cast), LayoutRole::Fixed);
 }
 
-/// Where operators have names: their rows, the front ends, and what they compute on the host.
-/// Classes of the Python extension and the parts of tokenizers have names of their own.
+/// Where operators have names: their rows, the front ends, what they compute on the host, and a
+/// program that builds graphs. Classes of the Python extension and the parts of tokenizers have
+/// names of their own.
 bool may_name_operators(const std::string& file) {
-  for (const char* folder : {"codegen/ops/", "codegen/onnx/", "codegen/families/",
-                             "codegen/builder/", "runtime/host/", "python/native/", "apps/text/"}) {
+  for (const char* folder :
+       {"codegen/ops/", "codegen/onnx/", "codegen/families/", "codegen/builder/", "runtime/host/",
+        "python/native/", "apps/text/", "apps/transcribe/"}) {
     if (file.rfind(folder, 0) == 0) return true;
   }
   return false;

@@ -476,6 +476,18 @@ TEST(Plans, TheLengthIsThatOfNewRowsWhereverTheCacheIs) {
   EXPECT_EQ(plans_of(**layer).front(), "seq=1");
 }
 
+/// The output of a cache that is a state that grows has the new rows alone, and the queries of
+/// heads that share keys are rows of one product.
+TEST(Plans, ModelsWhoseCachesAreStatesGetThemByThemselves) {
+  CompileOptions options;
+  options.grow_states = "auto";
+  const auto layer = compiled(wide_layer().c_str(), {}, options);
+  ASSERT_TRUE(layer.ok()) << layer.status().message();
+  ASSERT_EQ((*layer)->io.states.size(), 2U);
+  ASSERT_FALSE(plans_of(**layer).empty());
+  EXPECT_EQ(plans_of(**layer).front(), "seq=1");
+}
+
 TEST(Plans, PlansOfOtherSizesMayFollowAnOpenOne) {
   const auto p = compiled(kMlp, {"seq=17..", "seq=2..16"});
   ASSERT_TRUE(p.ok()) << p.status().message();

@@ -15,6 +15,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import reprise
 
@@ -245,6 +246,13 @@ class Server(unittest.TestCase):
         self.assertEqual(texts[0], texts[1])
         self.assertNotEqual(texts[0], texts[2])
 
+    def test_seeds_do_not_count_the_pieces_of_a_prompt(self) -> None:
+        with mock.patch("serving.engine.PREFILL", 2):
+            first, again = (
+                self.say(temperature=3, max_tokens=30, seed=3) for _ in range(2)
+            )
+        self.assertEqual(first, again)
+
     def test_stops_end_an_answer(self) -> None:
         whole = self.say()
         stop = whole[3:5]
@@ -293,6 +301,9 @@ class Server(unittest.TestCase):
             (400, "'temperature'", chat, {"messages": [user], "temperature": -1}),
             (400, "'temperature'", chat, b'{"messages": [{"role": "user", "content": "x"}], "temperature": NaN}'),
             (400, "'temperature'", chat, {"messages": [user], "temperature": True}),
+            (400, "'temperature'", chat, {"messages": [user], "temperature": 10**400}),
+            (400, "surrogates", chat, {"messages": [{"role": "user", "content": "\ud800"}]}),
+            (400, "surrogates", text, {"prompt": "\ud800"}),
             (400, "'max_tokens'", chat, {"messages": [user], "max_tokens": 0}),
             (400, "'max_tokens'", chat, {"messages": [user], "max_tokens": 1.5}),
             (400, "'stop'", chat, {"messages": [user], "stop": [1]}),

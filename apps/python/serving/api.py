@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
@@ -64,7 +63,7 @@ def number(
         return default
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Refused(400, f"'{key}' must be a number")
-    if not math.isfinite(value) or not low <= value <= high:
+    if not low <= value <= high:  # neither NaN nor an integer beyond every float is
         raise Refused(400, f"'{key}' must be between {low:g} and {high:g}")
     return value
 
@@ -142,7 +141,9 @@ class Answer:
         self.tokens = 0
         self.reason = ""
         key = (
-            "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
+            "max_tokens"
+            if body.get("max_completion_tokens") is None
+            else "max_completion_tokens"
         )
         room = engine.capacity - len(ids) + 1
         self.request = Request(
@@ -333,7 +334,10 @@ class Api:
     def _ids(self, body: dict[str, Any], chat: bool) -> list[int]:
         try:
             if chat:
-                return self._engine.encode_chat(turns_of(body))
+                turns = turns_of(body)
+                for _, content in turns:
+                    content.encode()  # JSON may have halves of a character, UTF-8 not
+                return self._engine.encode_chat(turns)
             prompt = body.get("prompt")
             if (
                 isinstance(prompt, list)
@@ -345,6 +349,7 @@ class Api:
                 return prompt
             if not isinstance(prompt, str):
                 raise Refused(400, "'prompt' must be a text or a list of ids")
+            prompt.encode()
             return self._engine.encode(prompt)
         except (reprise.Error, UnicodeError) as error:
             raise Refused(400, str(error)) from None

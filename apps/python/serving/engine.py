@@ -171,10 +171,14 @@ class Slot:
         if keep < len(self.ids):
             self.session.truncate_states(keep)
             del self.ids[keep:]
-        if self._step is not None:  # so that a seed gives the same text each time
+        return keep
+
+    def begin_sampling(self) -> None:
+        """Makes the next run the first one of which a token is taken: a seed gives one text then,
+        however many runs the prompt took."""
+        if self._step is not None:
             step = np.zeros(self._step.shape, self._step.dtype)
             self.session.write_state("sampling.step", step)
-        return keep
 
     def reset(self) -> None:
         self.ids = []
@@ -287,7 +291,7 @@ class Engine:
             text = self.tokenizer.stream()
         while (request := self._take(slot)) is not None:
             try:
-                self._answer(slot, request, text)
+                last = self._answer(slot, request, text)
             except Exception as error:  # noqa: BLE001 (the thread has other requests)
                 text.finish()
                 # A run that fails leaves the caches as they were, but their device may be gone.
@@ -297,7 +301,11 @@ class Engine:
                     slot.ids = []
                 refused = isinstance(error, reprise.InvalidInput)
                 reason = "refused" if refused else "error"
-                request.deliver(Event("", 0, reason, str(error) or repr(error)))
+                last = Event("", 0, reason, str(error) or repr(error))
+            # Whoever reads the end of an answer and continues it finds its slot free.
+            with self._changed:
+                self._idle.add(slot)
+            request.deliver(last)
 
     def _prefill(self, slot: Slot, request: Request) -> int | None:
         kept = slot.begin(request.ids)
@@ -305,16 +313,18 @@ class Engine:
         for at in range(kept, len(request.ids), PREFILL):
             if request.cancelled.is_set() or self._closed:
                 return None
+            if at + PREFILL >= len(request.ids):
+                slot.begin_sampling()
             token = slot.run(request.ids[at : at + PREFILL], request.sampling)
         with self._changed:
             self.reused += kept
         return token
 
-    def _answer(self, slot: Slot, request: Request, text: reprise.Tokenizer) -> None:
+    def _answer(self, slot: Slot, request: Request, text: reprise.Tokenizer) -> Event:
+        """Delivers an answer but for its last event, and returns that."""
         token = self._prefill(slot, request)
         if token is None:
-            request.deliver(Event("", 0, "cancelled"))
-            return
+            return Event("", 0, "cancelled")
         stops = StopFilter(request.stops)
         count, reason = 0, ""
         while not reason:
@@ -338,4 +348,4 @@ class Engine:
         with self._changed:
             self.answered += 1
             self.tokens += count
-        request.deliver(Event(last, count, reason))
+        return Event(last, count, reason)

@@ -38,46 +38,44 @@ bool is_index_op(const Inst& inst) {
   }
 }
 
+constexpr int kMostSteps = 8;  // instructions to follow back from a condition
+
 /// The least and the greatest value of an index that is made of the place of the invocation in its
-/// workgroup and of constants; nothing where that is not known.
-std::optional<Interval> range_of(const Kernel& k, Val v) {
+/// workgroup and of constants, none of them negative; nothing where that is not known.
+std::optional<Interval> range_of(const Kernel& k, Val v, int steps) {
   const Inst& inst = k.insts[static_cast<size_t>(v.id)];
-  if (inst.op == Op::Const && inst.type.lanes == 1) {
+  const bool is_index = inst.type.ty == Ty::I32 || inst.type.ty == Ty::U32;
+  if (!is_index || inst.type.lanes != 1 || steps == 0) return std::nullopt;
+  std::optional<Interval> r;
+  if (inst.op == Op::Const) {
     const int64_t c = integer_of(inst.imm, inst.type.ty);
-    return Interval{c, c};
+    r = {c, c};
+  } else if (inst.op == Op::Builtin) {
+    if (static_cast<Builtin>(inst.imm & 0xFFU) != Builtin::LocalIndex) return std::nullopt;
+    r = {0, int64_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2] - 1};
+  } else if (inst.op == Op::Convert) {
+    r = range_of(k, inst.args[0], steps - 1);
+  } else if (inst.op == Op::Scalar && inst.args.size() == 2) {
+    const auto op = static_cast<ScalarOp>(inst.imm);
+    const bool divides = op == ScalarOp::Div || op == ScalarOp::IDiv;
+    if (!divides && op != ScalarOp::Add && op != ScalarOp::Mul) return std::nullopt;
+    const auto a = range_of(k, inst.args[0], steps - 1);
+    if (!a) return std::nullopt;
+    const auto b = range_of(k, inst.args[1], steps - 1);
+    if (!b || (divides && b->min == 0)) return std::nullopt;
+    r = op == ScalarOp::Add   ? Interval{a->min + b->min, a->max + b->max}
+        : op == ScalarOp::Mul ? Interval{a->min * b->min, a->max * b->max}
+                              : Interval{a->min / b->max, a->max / b->min};
   }
-  if (inst.op == Op::Builtin && static_cast<Builtin>(inst.imm & 0xFFU) == Builtin::LocalIndex) {
-    const int64_t size = int64_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2];
-    return Interval{0, size - 1};
-  }
-  if (inst.op == Op::Convert) return range_of(k, inst.args[0]);
-  if (inst.op != Op::Scalar || inst.args.size() != 2) return std::nullopt;
-  const auto a = range_of(k, inst.args[0]), b = range_of(k, inst.args[1]);
-  if (!a || !b || a->min < 0 || b->min < 0) return std::nullopt;
-  Interval r;
-  switch (static_cast<ScalarOp>(inst.imm)) {
-    case ScalarOp::Add:
-      r = {a->min + b->min, a->max + b->max};
-      break;
-    case ScalarOp::Mul:
-      r = {a->min * b->min, a->max * b->max};
-      break;
-    case ScalarOp::Div:
-    case ScalarOp::IDiv:
-      if (b->min == 0) return std::nullopt;
-      r = {a->min / b->max, a->max / b->min};
-      break;
-    default:
-      return std::nullopt;
-  }
-  return r.max <= std::numeric_limits<int32_t>::max() ? std::optional(r) : std::nullopt;
+  const bool fits = r && r->min >= 0 && r->max <= std::numeric_limits<int32_t>::max();
+  return fits ? r : std::nullopt;
 }
 
 /// Whether no invocation fulfils the condition. Columns beyond the last one are such branches.
 bool never_holds(const Kernel& k, Val condition) {
   const Inst& inst = k.insts[static_cast<size_t>(condition.id)];
   if (inst.op != Op::Scalar || static_cast<ScalarOp>(inst.imm) != ScalarOp::Less) return false;
-  const auto a = range_of(k, inst.args[0]), b = range_of(k, inst.args[1]);
+  const auto a = range_of(k, inst.args[0], kMostSteps), b = range_of(k, inst.args[1], kMostSteps);
   return a && b && a->min >= b->max;
 }
 
