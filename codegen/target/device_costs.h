@@ -120,6 +120,16 @@ inline constexpr SeparateAttentionCosts kSeparateAttention{
     .launches = 32000,
 };
 
+/// When products compute a normalisation that they alone read.
+struct RowsInProductsCosts {
+  double launch;   // a launch and the barrier before it, in multiply-adds
+  double columns;  // that a unit of a product computes, before which it reads the row
+  double loads;    // of vectors, for four elements of the row: for the reduction, and of a factor
+};
+/// Estimates, not measurements: `launch` is about a third of kSeparateAttention.launches, which is
+/// the price of three launches, and `columns` are those of eight lanes with two vectors each.
+inline constexpr RowsInProductsCosts kRowsInProducts{.launch = 10000, .columns = 64, .loads = 3};
+
 /// Where loads are slow, attention is up to 2.5 times as fast in one kernel as in separate ones,
 /// except in these ranges of sizes. Their ends are excluded.
 struct SeparateAttentionRange {
