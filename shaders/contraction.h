@@ -83,8 +83,8 @@ class Gemm {
   /// less zero points, times the scale (F32; null: 0), for the values of k from
   /// step * length, of which there are `length` in one block.
   virtual Result<BlockScale> load_b_scale(const Column& column, Value step, int64_t length);
-  /// The integers of neighbouring columns less their zero points, as F32 vectors of four columns, at
-  /// the eight k from 8 * octet. `zeros` has one for each column, or nothing.
+  /// The integers of neighbouring columns less their zero points, as F32 vectors of four columns,
+  /// at the eight k from 8 * octet. `zeros` has one for each column, or nothing.
   virtual Result<std::vector<Values>> load_b_octet(std::span<const Column> columns, Value octet,
                                                    std::span<const Val> zeros);
 
