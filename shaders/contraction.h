@@ -76,16 +76,17 @@ class Gemm {
   /// Whether elements of B may have more digits than the 16-bit type of B, to which matrix units'
   /// operands are rounded: a weight that is dequantised as it is loaded.
   virtual bool rounds_b() const { return false; }
-  /// How many values of k share a scale, if B is a weight of 4-bit integers with a scale for each
-  /// block of K, and K is a multiple of it. 0: any other B.
+  /// How many values of k share a scale, if B is a weight of 4-bit or 8-bit integers with a scale
+  /// for each block of K, and K is a multiple of it. 0: any other B.
   virtual int64_t b_block() const { return 0; }
   /// The scales of four columns, their zero points (I32; null: 0), and what is added to integers
   /// less zero points, times the scale (F32; null: 0), for the values of k from
   /// step * length, of which there are `length` in one block.
   virtual Result<BlockScale> load_b_scale(const Column& column, Value step, int64_t length);
-  /// The integers of four columns less their zero points, as F32 vectors, at the eight k from
-  /// 8 * octet.
-  virtual Result<Values> load_b_octet(const Column& column, Value octet, Val zero);
+  /// The integers of neighbouring columns less their zero points, as F32 vectors of four columns,
+  /// at the eight k from 8 * octet. `zeros` has one for each column, or nothing.
+  virtual Result<std::vector<Values>> load_b_octet(std::span<const Column> columns, Value octet,
+                                                   std::span<const Val> zeros);
 
   /// Writes the loops over k and calls `body` in the innermost one.
   virtual Status k_loop(const KStepBody& body) = 0;
@@ -130,6 +131,7 @@ struct GemmSize {
   /// What matrix units may multiply: values of one 16-bit type, or F32 as split products.
   std::optional<MmaTypes> mma = std::nullopt;
   double b_block = 0;  // Gemm::b_block()
+  int b_bits = 4;      // of the integers, if there are blocks
   /// An operand that can be copied as it is.
   struct Copies {
     bool along_k = false;  // neighbours in memory differ in k, else in m or n

@@ -71,8 +71,9 @@ Result<BlockScale> Gemm::load_b_scale(const Column&, Value, int64_t) {
   return internal_error("B has no scales");
 }
 
-Result<Values> Gemm::load_b_octet(const Column&, Value, Val) {
-  return internal_error("B has no 4-bit integers");
+Result<std::vector<Values>> Gemm::load_b_octet(std::span<const Column>, Value,
+                                               std::span<const Val>) {
+  return internal_error("B has no blocks of integers");
 }
 
 double gpu_time(double workgroups, double invocations, double steps, double work, double latency) {

@@ -8,6 +8,7 @@
 #include "codegen/lower/problems/attention.h"
 #include "codegen/lower/problems/contraction.h"
 #include "codegen/lower/problems/recurrent.h"
+#include "codegen/lower/problems/row_values.h"
 
 namespace reprise::lower {
 
@@ -85,6 +86,7 @@ constexpr GroupLowering kGroupLowerings[] = {
      .lower = short_only<lower_attention>},
     {.name = "contraction",
      .begins = is_contraction,
+     .rows_apart = rows_apart,
      .unrolls_tiles = true,
      .loads_operands_again = true,
      .test_indices = test_result,

@@ -120,6 +120,18 @@ inline constexpr SeparateAttentionCosts kSeparateAttention{
     .launches = 32000,
 };
 
+/// When products compute a normalisation that they alone read.
+struct RowsInProductsCosts {
+  double launch;   // a launch and the barrier before it, in multiply-adds
+  double columns;  // that a unit of a product computes, before which it reads the row
+  double loads;    // of vectors, for four elements of the row: for the reduction, and of a factor
+};
+/// `launch` is an estimate, about a third of kSeparateAttention.launches, which is the price of
+/// three launches. `columns` are those of the tiles that products of one row have, and `loads` are
+/// chosen so that the products of SmolLM2-135M read normalised rows where computing them took
+/// longer: two products of 1,536 columns (llvmpipe of Mesa 26, 2 cores, 8 lanes; 2026-12-01).
+inline constexpr RowsInProductsCosts kRowsInProducts{.launch = 10000, .columns = 32, .loads = 5};
+
 /// Where loads are slow, attention is up to 2.5 times as fast in one kernel as in separate ones,
 /// except in these ranges of sizes. Their ends are excluded.
 struct SeparateAttentionRange {

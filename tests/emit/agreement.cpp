@@ -160,9 +160,9 @@ std::string judge(const Case& c, const Status& ran, const Launch& got, uint32_t 
 }
 
 /// Whether wide loads make another module of it.
-bool loads_four_words(const kernel::Kernel& k) {
+bool loads_wide_words(const kernel::Kernel& k) {
   return std::any_of(k.insts.begin(), k.insts.end(), [&](const kernel::Inst& i) {
-    return i.op == kernel::Op::Load && i.type.lanes == 4 &&
+    return i.op == kernel::Op::Load && (i.type.lanes == 2 || i.type.lanes == 4) &&
            kernel::byte_size(k.buffers[i.imm].storage) == 4;
   });
 }
@@ -218,7 +218,7 @@ std::vector<std::string> disagreements(const std::vector<Case>& cases) {
       const std::string where = "on " + device->facts().name;
       report(c, where, run_device(s, *device, {}));
       report(c, where + ", descriptors", run_device(s, *device, {.descriptors = true}));
-      if (device->facts().int64 && loads_four_words(s.kernel)) {
+      if (device->facts().int64 && loads_wide_words(s.kernel)) {
         report(c, where + ", wide loads", run_device(s, *device, {.loads_64_bits = true}));
       }
     }

@@ -206,6 +206,21 @@ TEST(Golden, Wide) {
   expect_golden(*k, {.version = 0x00010600, .loads_64_bits = true});
 }
 
+/// Loads of one u64 in place of float x2, of a buffer whose vectors have four elements and of one
+/// whose vectors have two.
+TEST(Golden, WidePairs) {
+  Builder b("wide_pairs");
+  b.set_workgroup(8);
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const Val at = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
+  const Val i = b.mul(at, b.i32(4)), n = b.mul(at, b.i32(2));
+  const Val four = b.load(x, i, 4, 4), two = b.load(x, n, 2, 2);
+  b.store(y, n, b.add(two, b.compose({b.extract(four, 0), b.extract(four, 3)})), 2);
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  expect_golden(*k, {.version = 0x00010600, .loads_64_bits = true});
+}
+
 TEST(Golden, PreludeNeedsNoHeader) {
   EXPECT_EQ(emit::cuda_prelude().find("#include"), std::string::npos);
 }

@@ -119,8 +119,8 @@ class SpirvEmitter {
   void after_start_of_binding(const Inst& i, Id before, Id& index);
   Words aligned(uint32_t alignment) const;
   bool uses_64_bits(const Inst& i, uint32_t lanes) const;
-  Id type_of_64_bits();
-  Id pointer_to_64_bits(const Inst& i);
+  Id type_of_64_bits(uint32_t lanes);
+  Id pointer_to_64_bits(const Inst& i, uint32_t lanes);
   Id local_pointer(const Inst& i, size_t index_arg, Type t);
   Id shared_type(Ty t, uint32_t lanes);
   Id shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane);

@@ -88,9 +88,9 @@ std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32
 }
 
 bool SpirvEmitter::uses_64_bits(const Inst& i, uint32_t lanes) const {
-  return options_.loads_64_bits && !options_.descriptors && lanes == 4 && !buffers_[i.imm].scalar &&
-         size_of(k_.buffers[i.imm].storage) == 4 &&
-         proven_alignment(k_.buffers[i.imm], i, lanes) >= 16;
+  return options_.loads_64_bits && !options_.descriptors && (lanes == 2 || lanes == 4) &&
+         !buffers_[i.imm].scalar && size_of(k_.buffers[i.imm].storage) == 4 &&
+         proven_alignment(k_.buffers[i.imm], i, lanes) >= 4 * lanes;
 }
 
 Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
@@ -119,15 +119,18 @@ Words SpirvEmitter::aligned(uint32_t alignment) const {
   return {spv::MemoryAccessAlignedMask, alignment};
 }
 
-Id SpirvEmitter::type_of_64_bits() {
+/// As many bits as `lanes` elements of 32 bits.
+Id SpirvEmitter::type_of_64_bits(uint32_t lanes) {
   m_.capability(spv::CapabilityInt64);
-  return m_.vector_type(m_.int_type(64, false), 2);
+  const Id one = m_.int_type(64, false);
+  return lanes == 2 ? one : m_.vector_type(one, lanes / 2);
 }
 
 /// A cast pointer, which is emitted only for devices with loads of 64 bits.
-Id SpirvEmitter::pointer_to_64_bits(const Inst& i) {
-  const Id type = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, type_of_64_bits());
-  return m_.value(spv::OpBitcast, type, {buffer_pointer(i, 4, 0)});
+Id SpirvEmitter::pointer_to_64_bits(const Inst& i, uint32_t lanes) {
+  const Id type = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, type_of_64_bits(lanes));
+  const bool whole = lanes == buffers_[i.imm].width;
+  return m_.value(spv::OpBitcast, type, {buffer_pointer(i, whole ? lanes : 1, 0)});
 }
 
 Id SpirvEmitter::load(const Inst& i) {
@@ -140,7 +143,7 @@ Id SpirvEmitter::load(const Inst& i) {
   };
   if (uses_64_bits(i, lanes)) {
     return m_.value(spv::OpBitcast, type(i.type),
-                    {read(pointer_to_64_bits(i), type_of_64_bits(), lanes)});
+                    {read(pointer_to_64_bits(i, lanes), type_of_64_bits(lanes), lanes)});
   }
   if (lanes == 1 || lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, lanes, 0);
@@ -164,8 +167,9 @@ void SpirvEmitter::store(const Inst& i) {
     m_.code(spv::OpStore, operands);
   };
   if (uses_64_bits(i, from.lanes)) {
-    const Id pointer = pointer_to_64_bits(i);
-    write(pointer, m_.value(spv::OpBitcast, type_of_64_bits(), {arg(i, 1)}), from.lanes);
+    const Id pointer = pointer_to_64_bits(i, from.lanes);
+    const Id bits = m_.value(spv::OpBitcast, type_of_64_bits(from.lanes), {arg(i, 1)});
+    write(pointer, bits, from.lanes);
     return;
   }
   if (from.lanes == 1 || from.lanes == buffers_[i.imm].width) {

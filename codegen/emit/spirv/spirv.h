@@ -11,8 +11,8 @@ namespace reprise::emit {
 
 struct SpirvOptions {
   uint32_t version = 0x00010300;  // SPIR-V 1.3 to 1.6, for Vulkan 1.1 and later
-  /// Loads and stores four 32-bit elements as two u64, so that CPU-type devices with int64 gather
-  /// and scatter fewer times.
+  /// Loads and stores four or two 32-bit elements as two u64 or one, so that CPU-type devices with
+  /// int64 gather and scatter fewer times.
   bool loads_64_bits = false;
   /// Asks the driver not to unroll loops that would become long: a CPU-type device compiles their
   /// copies for seconds, and runs them no faster.

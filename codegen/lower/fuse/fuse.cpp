@@ -42,6 +42,7 @@ class Fuser {
     }
     if (o_.enabled) merge_rows(p_);
     place_injective_nodes(p_, o_.enabled);
+    if (o_.enabled) inline_rows(p_, device_);
     return finish();
   }
 

@@ -17,6 +17,9 @@ void merge_rows(Partition& p);
 /// Whether the kernels of AttentionGrad read or store through the node, if it is a view: heads,
 /// which are tensors of rank 4, keep consecutive elements.
 bool keeps_heads(const graph::Node& n);
+/// Lets products compute the row kernels that only they read, where that takes less time on the
+/// device.
+void inline_rows(Partition& p, const shaders::TargetFacts& device);
 /// Places every node that is still free: if `enabled`, in the kernels of its users where that is
 /// cheap, else in a kernel of its own.
 void place_injective_nodes(Partition& p, bool enabled);

@@ -126,6 +126,21 @@ void Partition::merge(int into, int from) {
   merge_order(a);
 }
 
+void Partition::distribute(int from, const std::set<int>& into) {
+  Group& rows = groups_[static_cast<size_t>(from)];
+  for (Node* n : rows.nodes) {
+    std::vector<int>& owners = owners_[index(n)];
+    std::set<int> all(owners.begin(), owners.end());
+    all.erase(from);
+    all.insert(into.begin(), into.end());
+    owners.assign(all.begin(), all.end());
+    for (const int id : into) insert(groups_[static_cast<size_t>(id)], n);
+    kernels_.dissolve(index(n));
+  }
+  rows.nodes.clear();
+  rows.outputs.clear();
+}
+
 // A user may be a part of several groups, which read v unless they compute it themselves.
 bool Partition::is_read_elsewhere(int id, ValueId v) const {
   const auto in_another = [&](const Node* u) {

@@ -40,6 +40,8 @@ class Partition {
   void add_output(int id, graph::ValueId v);
   /// Group `into` becomes both; `from` keeps neither nodes nor outputs.
   void merge(int into, int from);
+  /// Each of the groups `into` computes the nodes of `from` itself, which keeps none.
+  void distribute(int from, const std::set<int>& into);
   std::vector<Group> take_groups() { return std::move(groups_); }
 
   // --- Groups that are not part of it yet ---

@@ -34,6 +34,12 @@ struct GroupLowering {
   std::string (*preferred_apart)(const graph::Graph& g, const Group& group,
                                  const TargetFacts& device) = nullptr;
 
+  /// Why the kernels of products of this kind should not compute the row kernel `rows` themselves,
+  /// of which they read the only result as their left operand; empty if they should. Null: they
+  /// cannot.
+  std::string (*rows_apart)(const graph::Graph& g, std::span<const Group* const> products,
+                            const Group& rows, const TargetFacts& device) = nullptr;
+
   // --- what its kernels do with other nodes ---
   /// An invocation computes elements of the domain independently, so groups of one domain merge.
   bool elementwise = false;

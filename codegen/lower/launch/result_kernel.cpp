@@ -34,6 +34,14 @@ OperandCost operand_cost(const graph::Graph& g, const Group& group, graph::Value
   const Expr single = ev.symbol(global_id(1), other);
   index.push_back(along_last ? single : lanes);
   index.push_back(along_last ? lanes : single);
+  // Reductions of a row are computed before the loop over its columns.
+  Index of_row = index;
+  of_row.back() = 0;
+  for (const graph::Node* n : group.nodes) {
+    if (!is_reduction(*n) || !along_last) continue;
+    const graph::ValueId v = n->outputs[0];
+    ev.bind(v, of_row, scratch.constant(ev.compute(g.value(v).dtype), 0));
+  }
   if (!ev.eval(operand, index, 4).ok()) return kMany;
   const auto k = scratch.finish();
   if (!k.ok()) return kMany;

@@ -183,7 +183,8 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
                                  element_count(problem.result.batch).is_const();
   find_copies(g, group, target, problem);
   find_views(g, group, target, problem);
-  const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
+  std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
+  if (problem.one_row) std::erase_if(tiles, [](const shaders::Tile& t) { return t.rows != 1; });
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
     ResultKernel kernel(g, group, target, problem.result);
@@ -312,6 +313,11 @@ Value TileOperands::load_octet(const ConstantOperand& constant, Value vec, Value
   return b_.load(ev_.buffer(constant.value, true), at, 4, 4);
 }
 
+Value TileOperands::load_columns(const ConstantOperand& constant, Value vec, Value k, int count) {
+  const Value at = packed_tile(ev_.value(k_)) + k * tile_.columns + vec * 4;
+  return b_.load(ev_.buffer(constant.value, true), at, count, static_cast<uint32_t>(count));
+}
+
 Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Value k) {
   const auto bits = [&](Value v, int64_t mask) {
     return Value{b_, b_.scalar_op(ScalarOp::BitAnd, {v, b_.i32(mask)})};
@@ -393,8 +399,7 @@ Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec
   } else if (is_packed_in_nibbles(g_, constant.value)) {
     raw = load_nibbles(constant, vec, k);
   } else {
-    const Value at = packed_tile(ev_.value(k_)) + k * tile_.columns + vec * 4;
-    raw = b_.load(ev_.buffer(constant.value, true), at, 4, 4);
+    raw = load_columns(constant, vec, k, 4);
   }
   if (constant.dequantize == nullptr) return raw;
   const graph::Node& n = *constant.dequantize;

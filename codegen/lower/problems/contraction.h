@@ -96,6 +96,9 @@ class TileOperands : public shaders::Gemm {
   /// The words with the integers of four columns from 4 * vec and the eight k from 8 * octet, of a
   /// constant of 4-bit integers that is packed in that way.
   Value load_octet(const ConstantOperand& constant, Value vec, Value octet);
+  /// `count` columns from 4 * vec at row k of a constant in whole elements, as they are in memory:
+  /// 4, or 8 or 16 bytes. The tile has a multiple of them.
+  Value load_columns(const ConstantOperand& constant, Value vec, Value k, int count);
   /// Scales, zero points or minimums (`input` 1, 2 or 3) of the four columns from 4 * vec.
   Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
   /// From now on finish() multiplies each result by the scale of its column, that of the weight at
@@ -149,6 +152,7 @@ struct ContractionProblem {
   plan::MatrixShape weight;
   int64_t weight_bits = 0;  // Packing::bits
   bool converts = false;    // loads of operands are short enough for a team to convert them
+  bool one_row = false;     // of a tile: the kernel computes reductions of its row
   bool integers = false;    // the constant operand has integers, which the kernel dequantises
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
                                               const WorkUnit& unit)>

@@ -5,6 +5,7 @@
 #include "codegen/lower/group/cost.h"
 #include "codegen/lower/kernels/kernels.h"
 #include "codegen/lower/problems/contraction.h"
+#include "codegen/lower/problems/row_values.h"
 #include "codegen/ops/math/quantize.h"
 
 namespace reprise::lower {
@@ -48,6 +49,7 @@ struct MatMul {
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
   bool b_vectors = true;       // GemmSize::b_loads is 1
+  bool row_values = false;     // the kernel computes reductions of rows of A
   bool scales_result = false;  // by the scale of a weight, which does not differ along K
 
  private:
@@ -67,6 +69,7 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   // A's last axis may be dynamic. A guard of the plan ensures that it equals the constant's K.
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
+  row_values = has_row_values(group);
   block = block_of(g);
   if (constant)
     scales_result = lower::scales_result(g, constant->operand, constant->transposed ? 0 : 1);
@@ -88,7 +91,9 @@ int64_t MatMul::block_of(const graph::Graph& g) const {
   const int64_t size = given.get_int("block_size");
   const bool along_k = given.get_int("axis") == (constant->transposed ? 1 : 0);
   const bool whole = size > 0 && size % 8 == 0 && k.is_const() && k.value() % size == 0;
-  return along_k && whole && is_packed_in_nibbles(g, constant->operand.value) ? size : 0;
+  const DType type = g.value(constant->operand.value).dtype;
+  const bool bytes = type == DType::I8 || type == DType::U8;
+  return along_k && whole && (bytes || is_packed_in_nibbles(g, constant->operand.value)) ? size : 0;
 }
 
 /// If all batches share one B, their rows become rows of one GEMM.
@@ -167,22 +172,34 @@ class MatMulOperands final : public TileOperands {
     return out;
   }
 
-  Result<Values> load_b_octet(const shaders::Column& column, Value octet, Val zero) override {
+  Result<std::vector<Values>> load_b_octet(std::span<const shaders::Column> columns, Value octet,
+                                           std::span<const Val> zeros) override {
     if (has_own_packing()) return internal_error("the schedule packs B, and loads it itself");
     const ConstantOperand& constant = p_.constant->operand;
-    const Value words = load_octet(constant, column.vec, octet);
+    if (!is_packed_in_nibbles(g_, constant.value))
+      return load_octet_of_bytes(columns, octet, zeros);
     const bool is_signed = g_.value(constant.value).dtype == DType::I4;
-    Values out;
-    for (int i = 0; i < 8; ++i) {
-      const Value word{b_, b_.extract(words, i / 2)};
-      Value x = nibbles_of(b_, word, b_.i32(i % 2), is_signed);
-      if (zero) x = b_.sub(x, zero);
-      out.push_back(b_.convert(x, kernel::Ty::F32));
+    std::vector<Values> out(columns.size());
+    for (size_t v = 0; v < columns.size(); ++v) {
+      const Value words = load_octet(constant, columns[v].vec, octet);
+      for (int i = 0; i < 8; ++i) {
+        const Value word{b_, b_.extract(words, i / 2)};
+        const Value x = nibbles_of(b_, word, b_.i32(i % 2), is_signed);
+        out[v].push_back(less(x, zeros, v));
+      }
     }
     return out;
   }
 
-  Index row(Value at) override { return {kernel_.clamped_row(at)}; }
+  Index row(Value at) override {
+    const Expr row = kernel_.clamped_row(at);
+    if (p_.row_values) {
+      Index index = a_index(row, 0);
+      index.pop_back();
+      rows_ = compute_row_values(kernel_, index, tile_);
+    }
+    return {row};
+  }
 
   shaders::Column column(Value at) override {
     if (p_.constant) return {at, {}};  // packing pads the last tile, so no index is clamped
@@ -193,6 +210,7 @@ class MatMulOperands final : public TileOperands {
   Status k_loop(const shaders::KStepBody& body) override { return kernel_.loop_over_k(k_, body); }
 
   Result<Values> load_a(const Index& row, const shaders::KStep& step) override {
+    RP_TRY(Status(rows_));
     return kernel_.scalars(a_element(row, kernel_.k_of(step), step.count));
   }
 
@@ -200,11 +218,18 @@ class MatMulOperands final : public TileOperands {
                         Value k) override {
     if (p_.b_along_k)
       return kernel_.scalars(b_element(kernel_.k_of(step), column.at[0], step.count));
-    if (p_.constant) return kernel_.scalars(packed(column, ev_.value(step.first) + k));
+    if (p_.constant) {
+      // An expression of the step tells which values of k share a scale.
+      const Value at = ev_.value(step.first) + k;
+      const auto number = b_.as_const(k);
+      return kernel_.scalars(
+          packed(column, at, number ? step.first + Expr(*number) : ev_.symbol(at, k_)));
+    }
     return kernel_.scalars(b_columns(column, step.first + ev_.symbol(k, 4)));
   }
 
   Result<Values> load_a_block(const Index& row, Value quad, bool whole) override {
+    RP_TRY(Status(rows_));
     return load_quad(quad, true, whole,
                      [&](const Expr& k, int lanes) { return a_element(row, k, lanes); });
   }
@@ -216,7 +241,7 @@ class MatMulOperands final : public TileOperands {
       });
     }
     return load_one(k, whole, [&](const Expr& at, int) {
-      return p_.constant ? packed(column, ev_.value(at)) : b_columns(column, at);
+      return p_.constant ? packed(column, ev_.value(at), at) : b_columns(column, at);
     });
   }
 
@@ -247,9 +272,29 @@ class MatMulOperands final : public TileOperands {
     return b_.compose(four);
   }
 
-  Result<Val> packed(const shaders::Column& column, Value k) {
+  /// Four columns of a constant at k, which is `at` as an expression.
+  Result<Val> packed(const shaders::Column& column, Value k, const Expr& at) {
     return load_packed(p_.constant->operand, column.vec, k,
-                       [&](const Expr& c) { return p_.constant->element(ev_.symbol(k, k_), c); });
+                       [&](const Expr& c) { return p_.constant->element(at, c); });
+  }
+
+  /// Integers of four columns, less the zero points of the v-th vector, if there are any.
+  Val less(Val integers, std::span<const Val> zeros, size_t v) {
+    return b_.convert(zeros.empty() ? integers : b_.sub(integers, zeros[v]), kernel::Ty::F32);
+  }
+
+  std::vector<Values> load_octet_of_bytes(std::span<const shaders::Column> columns, Value octet,
+                                          std::span<const Val> zeros) {
+    const int count = 4 * static_cast<int>(columns.size());
+    std::vector<Values> out(columns.size());
+    for (int i = 0; i < 8; ++i) {
+      const Val all = load_columns(p_.constant->operand, columns[0].vec, octet * 8 + i, count);
+      for (size_t v = 0; v < columns.size(); ++v) {
+        const Val four = count == 4 ? all : b_.part(all, static_cast<int>(v));
+        out[v].push_back(less(b_.convert(four, kernel::Ty::I32), zeros, v));
+      }
+    }
+    return out;
   }
 
   /// The index in the domain, without the column, of a row of the GEMM.
@@ -266,6 +311,7 @@ class MatMulOperands final : public TileOperands {
 
   const MatMul& p_;
   const Index batch_;
+  Status rows_;  // of the reductions of the row
 };
 
 bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
@@ -287,11 +333,13 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.size.a_prologue = p.a_cost.instructions;
   problem.size.b_prologue = p.b_cost.instructions;
   problem.converts = true;
+  problem.one_row = p.row_values;
   if (p.constant) {
     const bool nibbles = is_packed_in_nibbles(g, p.constant->operand.value);
     const bool integers = p.constant->operand.dequantize != nullptr;
     problem.note += nibbles ? ", packed 4-bit" : integers ? ", packed 8-bit" : ", packed";
     problem.size.b_block = static_cast<double>(p.block);
+    problem.size.b_bits = nibbles ? 4 : 8;
     problem.constant = p.constant->operand.value;
     problem.weight = {1, p.k.value(), p.n.value(), p.constant->transposed};
     problem.weight_bits = nibbles ? 4 : 0;
