@@ -46,7 +46,12 @@ Status Chat::fork() {
   note_length();
   Conversation copy = current();
   if (copy.text.states) {
-    RP_ASSIGN(copy.text.states, copy.text.states->fork(-1));
+    auto forked = copy.text.states->fork(-1);
+    if (forked.status().code() == Code::OutOfMemory && forget_others())
+      forked = copy.text.states->fork(-1);
+    // Without caches the copy computes them again.
+    copy.text.states = forked.ok() ? *std::move(forked) : nullptr;
+    if (!copy.text.states) copy.text.length = 0;
   }
   add(std::move(copy));
   return {};
@@ -71,7 +76,10 @@ Status Chat::take_session() {
   owner_.reset();
   if (session_->has_texts()) {
     if (!current().text.states) {
-      RP_ASSIGN(current().text, session_->make_text());
+      auto made = session_->make_text();
+      if (made.status().code() == Code::OutOfMemory && forget_others())
+        made = session_->make_text();
+      RP_ASSIGN(current().text, std::move(made));
     }
     RP_TRY(session_->use(current().text));
   } else {

@@ -96,8 +96,10 @@ void Commands::list() const {
 }
 
 Status Commands::save(const std::string& path) {
-  RP_ASSIGN(const std::optional<SavedCaches> caches, chat_.save_caches(path + kCachesFile));
-  RP_TRY(app::write_file(path, to_json(chat_.conversations()[chat_.selected()], caches)));
+  Result<std::optional<SavedCaches>> caches = chat_.save_caches(path + kCachesFile);
+  if (!caches.ok()) app::note("the caches are not saved: " + caches.status().message());
+  RP_TRY(app::write_file(path, to_json(chat_.conversations()[chat_.selected()],
+                                       caches.ok() ? *std::move(caches) : std::nullopt)));
   tell("the conversation is in '" + path + "'");
   return {};
 }

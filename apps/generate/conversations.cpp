@@ -32,6 +32,8 @@ Result<int64_t> Conversations::open(const SamplingOptions& options) {
 Result<int64_t> Conversations::fork(int64_t conversation, int64_t length,
                                     const SamplingOptions& options) {
   RP_TRY(check_sampling(options));
+  if (length < 0)
+    return Status(Code::Usage, "a fork cannot have " + std::to_string(length) + " tokens");
   RP_ASSIGN(One* const one, find(conversation));
   if (!one->text.states)
     return Status(Code::Usage, "the conversation " + std::to_string(conversation) +

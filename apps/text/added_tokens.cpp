@@ -42,7 +42,7 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
   trie_ = Trie(std::move(entries));
 }
 
-bool AddedTokens::longest(std::string_view text, size_t at, bool parse_special, size_t& end,
+bool AddedTokens::longest(std::string_view text, size_t at, const Special& special, size_t& end,
                           size_t& which) const {
   bool found = false;
   uint32_t node = trie_.root();
@@ -50,7 +50,9 @@ bool AddedTokens::longest(std::string_view text, size_t at, bool parse_special, 
     node = trie_.next(node, text[i]);
     if (node == Trie::kNone) break;
     const int32_t value = trie_.value(node);
-    if (value < 0 || (!parse_special && tokens_[static_cast<size_t>(value)].special)) continue;
+    if (value < 0) continue;
+    const bool guarded = !special.guard.empty() && text.substr(i + 1).starts_with(special.guard);
+    if (tokens_[static_cast<size_t>(value)].special && (!special.parse || guarded)) continue;
     found = true;
     end = i + 1;
     which = static_cast<size_t>(value);
@@ -73,7 +75,7 @@ std::vector<size_t> AddedTokens::special_begins(std::string_view text) const {
   return out;
 }
 
-std::vector<Part> AddedTokens::split(std::string_view text, bool parse_special) const {
+std::vector<Part> AddedTokens::split(std::string_view text, const Special& special) const {
   std::vector<Part> out;
   size_t done = 0;
   if (tokens_.empty()) {
@@ -82,7 +84,7 @@ std::vector<Part> AddedTokens::split(std::string_view text, bool parse_special) 
   }
   for (size_t at = 0; at < text.size();) {
     size_t end = 0, which = 0;
-    if (!longest(text, at, parse_special, end, which)) {
+    if (!longest(text, at, special, end, which)) {
       ++at;
       continue;
     }

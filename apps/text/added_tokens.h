@@ -35,14 +35,19 @@ class AddedTokens {
   AddedTokens(const std::vector<AddedToken>& tokens, const std::vector<std::string>& contents,
               bool normalized);
 
+  /// Which special tokens are found.
+  struct Special {
+    bool parse = true;
+    std::string_view guard;  // one that this follows is none; empty: nothing does that
+  };
   /// Cuts valid UTF-8 at the tokens: at the first one, the longest one that begins there.
-  std::vector<Part> split(std::string_view text, bool parse_special) const;
+  std::vector<Part> split(std::string_view text, const Special& special) const;
   /// Where valid UTF-8 spells special tokens: the first byte of each, also of one within another,
   /// and of a token that the end of the text cuts off.
   std::vector<size_t> special_begins(std::string_view text) const;
 
  private:
-  bool longest(std::string_view text, size_t at, bool parse_special, size_t& end,
+  bool longest(std::string_view text, size_t at, const Special& special, size_t& end,
                size_t& which) const;
   std::vector<AddedToken> tokens_;
   Trie trie_, special_;  // all, and the special ones

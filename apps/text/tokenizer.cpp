@@ -59,7 +59,7 @@ std::vector<size_t> special_begins(const Tokenizer::Parts& parts, std::string_vi
 /// Whether a text spells a special token once it is normalised.
 bool spells_special(const Tokenizer::Parts& parts, std::string text) {
   if (parts.normalizer == nullptr || !parts.normalizer->apply(text).ok()) return false;
-  const std::vector<Part> found = parts.normalized.split(text, true);
+  const std::vector<Part> found = parts.normalized.split(text, {true, kGuard});
   return std::ranges::any_of(
       found, [&](const Part& p) { return p.id >= 0 && parts.added.at(p.id).special; });
 }
@@ -72,7 +72,7 @@ class Encoding {
 
   Status run(std::string_view text) {
     ids_.reserve(text.size() / 4 + 8);
-    for (const Part& p : parts_.plain.split(text, parse_special_)) {
+    for (const Part& p : parts_.plain.split(text, {parse_special_, guard()})) {
       if (p.id >= 0)
         ids_.push_back(p.id);
       else
@@ -89,7 +89,7 @@ class Encoding {
     if (parts_.normalizer != nullptr) RP_TRY(parts_.normalizer->apply(text));
     // A normalizer can remove guards.
     const bool parse = parse_special_ && (guards == 0 || count_guards(text) >= guards);
-    for (const Part& p : parts_.normalized.split(text, parse)) {
+    for (const Part& p : parts_.normalized.split(text, {parse, guard()})) {
       if (p.id >= 0) {
         ids_.push_back(p.id);
       } else if (p.end > p.begin) {
@@ -98,6 +98,8 @@ class Encoding {
     }
     return {};
   }
+
+  std::string_view guard() const { return guarded_ ? kGuard : std::string_view(); }
 
   Status cut(Piece piece) {
     if (guarded_) remove_guards(piece.text);

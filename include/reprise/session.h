@@ -553,10 +553,11 @@ REPRISE_API reprise_status reprise_states_get_info(reprise_states* states,
 /** Frees the states. Sessions and runs to which they are bound keep them. */
 REPRISE_API void reprise_states_free(reprise_states* states);
 /** From now on, runs of the session, and its functions of states above, use these: so they are
- * truncated, saved, loaded, read and written. Null: the session's own. Waits for runs that came
- * before. The states may be those of another package if its states have the same names, dtypes and
- * shapes in the same order. After reprise_session_reopen, the session uses its own, which have the
- * values of those that were bound. */
+ * truncated, saved, loaded, read and written. Null: the session's own. Waits for calls of other
+ * threads that came before; fails with REPRISE_BUSY while a run object of the session, or any run
+ * that uses these states, is in flight. The states may be those of another package if its states
+ * have the same names, dtypes and shapes in the same order. After reprise_session_reopen, the
+ * session uses its own, which have the values of those that were bound. */
 REPRISE_API reprise_status reprise_session_bind_states(reprise_session* session,
                                                        reprise_states* states,
                                                        reprise_error* error);

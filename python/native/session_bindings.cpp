@@ -121,6 +121,7 @@ void bind_conversations(nb::module_& m, nb::class_<Session>& c) {
       .def(
           "fork",
           [](States& states, std::optional<int64_t> length) {
+            if (length && *length < 0) throw nb::value_error("length must not be negative");
             return without_gil([&] { return states.fork(length.value_or(-1)); });
           },
           nb::arg("length") = nb::none(), kForkText)

@@ -48,7 +48,10 @@ Status IoMemory::ensure_device_memory(HostBound& tensor, uint64_t bytes) {
     // A mask of a cache that grows is longer in each step.
     const uint64_t more = bytes + bytes / 4;
     const SessionResources& session = shared_.session;
-    if (session.own_states.grows() && more <= session.limits.max_buffer_bytes) bytes = more;
+    if (session.own_states.grows() && more <= session.limits.max_buffer_bytes) {
+      const Status grown = memory_.grow(tensor.device, more, MemoryUse::Device);
+      if (grown.code() != Code::OutOfMemory) return grown;
+    }
   }
   return memory_.grow(tensor.device, bytes, MemoryUse::Device);
 }

@@ -125,9 +125,21 @@ bool RunMemory::keeps_places() {
 }
 
 Status RunMemory::place_arena() {
+  if (keeps_places()) return place_tensors();
+  const auto place = [&] {
+    placement_ =
+        plan::place_arenas(*shared_.plan, placed_, shared_.session.limits.max_buffer_bytes);
+    return place_tensors();
+  };
+  Status placed = place();
+  if (placed.code() != Code::OutOfMemory || placed_ == bytes_) return placed;
+  placed_ = bytes_;  // without room to grow
+  return place();
+}
+
+/// Makes the memory that the placement needs, and gives each tensor its location.
+Status RunMemory::place_tensors() {
   const plan::Plan& plan = *shared_.plan;
-  if (!keeps_places())
-    placement_ = plan::place_arenas(plan, placed_, shared_.session.limits.max_buffer_bytes);
   const bool isolate = shared_.session.options.isolate_tensors, shared = shared_arena_ != nullptr;
   if (shared) RP_TRY(get_shared_arenas());
   const size_t own = isolate || shared ? 0 : placement_.bytes.size();

@@ -66,6 +66,8 @@ class RunMemory {
   void use_states(std::shared_ptr<void> states) { states_ = std::move(states); }
   /// After a run that the device has not ended: until leave_arena(), nobody else may use them.
   void keep_states(InUse in_use) { in_use_ = std::move(in_use); }
+  /// The device has ended the run, or is lost.
+  void give_states_back() { in_use_.reset(); }
   /// After a run: drops the memory of the shared arena, which the next run gets again, and states.
   void leave_arena() {
     shared_arenas_.clear();
@@ -85,6 +87,7 @@ class RunMemory {
   };
   bool keeps_places();
   Status place_arena();
+  Status place_tensors();
   Status get_shared_arenas();
   bool holds_arena();
 

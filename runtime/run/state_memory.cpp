@@ -30,6 +30,7 @@ Status does_not_grow(const std::string& name) {
 }
 
 Status check_fork(const plan::Interface& io, int64_t length, int64_t of) {
+  if (length < -1) return {Code::Usage, "a fork cannot have " + std::to_string(length) + " rows"};
   for (const plan::StateSlot& slot : io.states)
     if (length >= 0 && length < of && !slot.grows())
       return {Code::Usage,

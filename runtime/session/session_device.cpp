@@ -179,6 +179,10 @@ class DeviceSession::Lease {
   void drop() {
     if (!complete_) context.reset();
   }
+  /// Whether the device may still run.
+  bool is_late() const {
+    return context && context->executor().availability() == Availability::Late;
+  }
   /// Gives up the shared arena. Returns false if the device may still use it.
   bool leaves_arena() const {
     if (!complete_ || !context || context->executor().availability() != Availability::Free)
@@ -236,6 +240,7 @@ void DeviceSession::poll_late() {
       continue;
     }
     if (state == Availability::Free) late_[i]->memory().leave_arena();
+    late_[i]->memory().give_states_back();
     (state == Availability::Free ? free_ : dead_).push_back(std::move(late_[i]));
     late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -420,7 +425,7 @@ class DeviceSession::Submission {
     if (lease_.arena) lease_.arena->release(turn_.keeps);
     states_.reset();
     lease_.drop();  // the device still uses the states
-    if (turn_.keeps && lease_.context) lease_.context->memory().keep_states(used_.hand_over());
+    if (lease_.is_late()) lease_.context->memory().keep_states(used_.hand_over());
   }
 
   /// Instead of the session's.
@@ -695,9 +700,9 @@ Result<std::shared_ptr<States>> DeviceSession::make_states() {
 
 Result<std::shared_ptr<DeviceStates>> DeviceSession::own_kind(
     const std::shared_ptr<States>& states) {
+  if (!states) return std::shared_ptr<DeviceStates>();
+  RP_TRY(check_states(*states));
   auto own = std::static_pointer_cast<DeviceStates>(states);
-  if (!own) return own;
-  RP_TRY(check_states(*own));
   States::Use use;
   RP_TRY(use.take(*own));
   RP_TRY(own->memory().accept_uses_of(resources_.own_states));
@@ -705,6 +710,7 @@ Result<std::shared_ptr<DeviceStates>> DeviceSession::own_kind(
 }
 
 Status DeviceSession::bind_states(const std::shared_ptr<States>& states) {
+  if (!states && io().states.empty()) return {};
   RP_ASSIGN(std::shared_ptr<DeviceStates> own, own_kind(states));
   RP_TRY(acquire(nullptr, {}).status());
   Lease lease(*this, User::States);

@@ -182,9 +182,9 @@ Status HostSession::begin(Turn& turn, std::shared_ptr<HostStates> given) {
 }
 
 Result<std::shared_ptr<HostStates>> HostSession::own_kind(const std::shared_ptr<States>& states) {
-  auto own = std::static_pointer_cast<HostStates>(states);
-  if (own) RP_TRY(check_states(*own));
-  return own;
+  if (!states) return std::shared_ptr<HostStates>();
+  RP_TRY(check_states(*states));
+  return std::static_pointer_cast<HostStates>(states);
 }
 
 Result<std::shared_ptr<States>> HostSession::make_states() {

@@ -9,6 +9,7 @@
 // broadcasts them.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "codegen/target/device_costs.h"
 #include "shaders/contraction.h"
@@ -39,8 +40,9 @@ class GemvBlocks final : public Schedule {
         t.unit = subgroups ? Unit::Subgroup : Unit::Invocation;
         t.workgroup = subgroups ? kCpuLanes : 16;
         t.subgroup_size = subgroups ? kCpuLanes : 0;
-        // Longer bodies of the loop over bytes fill the caches of instructions.
-        t.step = static_cast<int>(std::min(size.b_block, size.b_bits == 8 ? 16.0 : 32.0));
+        // A step has one scale. Longer bodies of the loop over bytes fill the caches of
+        // instructions.
+        t.step = std::gcd(static_cast<int>(size.b_block), size.b_bits == 8 ? 16 : 32);
         t.cost = cost_of(size, device, t);
         out.push_back(t);
       }

@@ -151,6 +151,7 @@ constexpr KnowsScalarOps kKnowsScalarOps[] = {
     {"codegen/lower/problems/attention_match.cpp", "recognises the formula of the softmax"},
     {"codegen/lower/problems/recurrent.cpp", "writes the functions of recurrent cells"},
     {"codegen/lower/kernels/row.cpp", "combines the elements of rows"},
+    {"codegen/lower/problems/row_values.cpp", "combines the elements of rows"},
     {"codegen/lower/kernels/scan.cpp", "combines the elements of lines"},
 };
 

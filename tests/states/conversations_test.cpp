@@ -420,6 +420,7 @@ TEST(Conversations, ExplainWhatIsWrong) {
                host = opened(package, nullptr);
     const Conversation states = *session->make_states();
     expect_failure(states->fork(1).status(), Code::Usage, "cannot be truncated to 1");
+    expect_failure(states->fork(-2).status(), Code::Usage, "cannot have -2 rows");
     expect_failure(other->bind_states(states), Code::Usage, "the first that differs is 'past_k'");
     if (device)
       expect_failure(host->bind_states(states), Code::Usage, "make them with this session");

@@ -222,6 +222,21 @@ TEST(GuardedText, IsOneThatSpellsSpecialTokens) {
             *t.encode("<s><s>", {.add_special = false, .parse_special = false}));
 }
 
+TEST(GuardedText, SpellsATokenOfOneCharacter) {
+  json state = read_case("gpt2");
+  json token = state["tokenizer"]["added_tokens"].back();
+  token["id"] = 100000;
+  token["content"] = "\xC2\xB6";
+  token["special"] = true;
+  state["tokenizer"]["added_tokens"].push_back(token);
+  const Tokenizer t = tokenizer_of(state);
+  const std::string said = "a\xC2\xB6";
+  ASSERT_EQ(std::ranges::count(*t.encode(said), 100000), 1);
+  EXPECT_EQ(*t.encode(t.guarded(said), kGuarded),
+            *t.encode(said, {.add_special = false, .parse_special = false}));
+  EXPECT_EQ(std::ranges::count(*t.encode(t.guarded(said) + "\xC2\xB6", kGuarded), 100000), 1);
+}
+
 /// Tokens that are looked for in normalised text, such as one in letters of full width.
 TEST(GuardedText, IsNormalised) {
   json state = read_case("unigram");  // NFKC

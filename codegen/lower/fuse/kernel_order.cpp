@@ -95,7 +95,7 @@ void KernelOrder::merge(const std::vector<size_t>& nodes) {
 }
 
 void KernelOrder::dissolve(size_t node) {
-  assert(nodes_[vertex_[node]].size() == 1 && !is_dissolved_[node]);
+  if (is_dissolved_[node]) return;
   is_dissolved_[node] = true;
   for (const size_t from : before_[node]) {
     if (is_dissolved_[from]) continue;

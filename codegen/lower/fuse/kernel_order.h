@@ -37,8 +37,9 @@ class KernelOrder {
   bool creates_cycle(const std::vector<size_t>& nodes);
   /// The nodes become one vertex. creates_cycle(nodes) must be false.
   void merge(const std::vector<size_t>& nodes);
-  /// Removes a node that no merge has taken, because every kernel that reads it computes it itself:
-  /// what the node waits for then comes before these kernels. Later calls ignore the node.
+  /// Removes a node, because every kernel that reads it computes it itself: what the node waits for
+  /// then comes before these kernels. Later calls ignore the node. Those with which it was merged
+  /// must be removed, too.
   void dissolve(size_t node);
 
  private:

@@ -83,7 +83,7 @@ Result<bool> resize_antialiased(Rewriter& rw, const std::string& mode,
   const DType t = c.dtype(c.in(0));
   const resample::Options options = filter(c.attrs(), mode, coordinates);
   OpBuilder::V x = c.cast(c.in(0), accumulate_dtype(t));
-  for (size_t d = 0; d < out.size(); ++d) {
+  for (size_t d = 0; d < out.size() && c.ok(); ++d) {
     if (scales.empty() ? in[d] == out[d] : scales[d] == 1.0F) continue;
     resample::Axis axis{in[d].value(), out[d].value()};
     axis.scale = scales.empty() ? static_cast<double>(axis.out) / static_cast<double>(axis.in)
