@@ -104,7 +104,8 @@ Args:
     length: of the states that grow, only so many of the first rows; None: all.
 
 Raises:
-    UsageError: there are fewer rows, or a state of a fixed shape has no value for that length.)";
+    UsageError: there are fewer rows, or a state of a fixed shape has no value for that length.
+    ValueError: length is negative.)";
 
 constexpr const char* kBindStatesText =
     R"(From now on, runs use these states, and so do truncate_states(), save_states() and the other

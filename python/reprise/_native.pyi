@@ -800,6 +800,7 @@ class States:
 
         Raises:
             UsageError: there are fewer rows, or a state of a fixed shape has no value for that length.
+            ValueError: length is negative.
         """
 
     @property
