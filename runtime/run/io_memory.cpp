@@ -49,7 +49,7 @@ Status IoMemory::ensure_device_memory(HostBound& tensor, uint64_t bytes) {
     const uint64_t more = bytes + bytes / 4;
     const SessionResources& session = shared_.session;
     if (session.own_states.grows() && more <= session.limits.max_buffer_bytes) {
-      const Status grown = memory_.grow(tensor.device, more, MemoryUse::Device);
+      Status grown = memory_.grow(tensor.device, more, MemoryUse::Device);
       if (grown.code() != Code::OutOfMemory) return grown;
     }
   }
