@@ -11,6 +11,15 @@ namespace reprise::ops {
 using graph::kNone;
 using V = OpBuilder::V;
 
+Shape OpBuilder::shape_after_failure() {
+  constexpr size_t kMore = 8;  // axes that rewrites add
+  size_t axes = 0;
+  for (const auto* list : {&node().inputs, &node().outputs})
+    for (const V v : *list)
+      if (v != kNone) axes = std::max(axes, rw_.graph().value(v).shape.size());
+  return Shape(axes + kMore, Expr(1));
+}
+
 V OpBuilder::take(Result<V> r) {
   if (r.ok()) return *r;
   fail(r.status());

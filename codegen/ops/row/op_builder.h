@@ -25,8 +25,12 @@ class OpBuilder {
   bool has_output(size_t i) {
     return i < node().outputs.size() && node().outputs[i] != graph::kNone;
   }
-  /// A copy, because adding nodes invalidates references to the graph's values.
-  Shape shape(V v) { return v == graph::kNone ? Shape{} : rw_.graph().value(v).shape; }
+  /// A copy, because adding nodes invalidates references to the graph's values. After a failure,
+  /// which leaves kNone, it has more axes than the node's tensors, so that each may be indexed.
+  Shape shape(V v) {
+    if (v != graph::kNone) return rw_.graph().value(v).shape;
+    return ok() ? Shape{} : shape_after_failure();
+  }
   DType dtype(V v) { return v == graph::kNone ? DType::Invalid : rw_.graph().value(v).dtype; }
 
   V op(const std::string& name, std::vector<V> inputs, AttrMap attrs = {});
@@ -93,6 +97,7 @@ class OpBuilder {
 
  private:
   V take(Result<V> r);
+  Shape shape_after_failure();
   Rewriter& rw_;
   Status status_;
 };
