@@ -190,7 +190,7 @@ Result<Sound> resampled(const Sound& sound, int rate) {
                     static_cast<size_t>(count));
   Sound out{rate, {}};
   out.samples.reserve(static_cast<size_t>(count));
-  // The places of samples between those of the sound repeat, and so do their weights.
+  // The distances of new samples from the old ones repeat, so their weights repeat, too.
   const bool keeps = filter.up() <= kMostWeights / filter.taps();
   std::vector<Filter::Weights> table(keeps ? static_cast<size_t>(filter.up()) : 1);
   for (int64_t i = 0; i < count; ++i) {

@@ -204,7 +204,7 @@ std::string Tokenizer::guarded(std::string_view text) const {
   if (first_invalid(text) != text.size()) return std::string(text);  // which encode() refuses
   std::string out = with_guards(text, special_begins(*parts_, text));
   if (!spells_special(*parts_, out)) return out;
-  // Characters that are others once they are normalised, such as those of full width.
+  // Normalisation can make a special token of other characters, such as full-width ones.
   std::vector<size_t> all;
   all.reserve(text.size());
   for (size_t at = 0; at < text.size(); at += char_length(text[at])) all.push_back(at);

@@ -239,9 +239,13 @@ void DeviceSession::poll_late() {
       ++i;
       continue;
     }
-    if (state == Availability::Free) late_[i]->memory().leave_arena();
-    late_[i]->memory().give_states_back();
-    (state == Availability::Free ? free_ : dead_).push_back(std::move(late_[i]));
+    if (state == Availability::Free) {
+      late_[i]->memory().leave_arena();
+      free_.push_back(std::move(late_[i]));
+    } else {
+      late_[i]->memory().give_states_back();
+      dead_.push_back(std::move(late_[i]));
+    }
     late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }

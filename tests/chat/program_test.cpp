@@ -180,7 +180,7 @@ TEST_F(ChatProgram, SavesAndLoadsCaches) {
   loaded("is not the file that belongs to the conversation", false);
   std::filesystem::remove(caches);
   loaded(caches.c_str(), false);
-  // A file that is no package, with the digest that the conversation has.
+  // The caches are damaged, but their digest is the one that the conversation names.
   auto json = nlohmann::json::parse(test::read_file(file));
   test::write_file(caches, "nothing");
   json["caches"]["digest"] = *app::file_digest(caches);

@@ -13,18 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-MISSING = [
-    name
-    for name in ("reprise", "torch", "transformers", "diffusers", "onnx", "onnxscript")
-    if find_spec(name) is None
-]
-if MISSING:
-    print(f"skipped: Python has no {', '.join(MISSING)}; tools/torch --full installs them")
-    sys.exit(77)
+from requirements import require
+
+require("reprise", "torch", "transformers", "diffusers", "onnx", "onnxscript")
 
 import numpy as np
 import reprise

@@ -17,17 +17,11 @@ import argparse
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-MISSING = [
-    name
-    for name in ("torch", "transformers", "gguf", "safetensors", "onnx", "onnx_ir", "onnxruntime_genai")
-    if find_spec(name) is None
-]
-if MISSING:
-    print(f"skipped: Python has no {', '.join(MISSING)}; tools/torch --full installs them")
-    sys.exit(77)
+from requirements import require
+
+require("torch", "transformers", "gguf", "safetensors", "onnx", "onnx_ir", "onnxruntime_genai")
 
 import numpy as np
 import torch

@@ -1,5 +1,6 @@
 // Runs the script of the server's page with stand-ins for the document and the server:
-// node page.js page.html. "New" during an answer must leave nothing of it to the next chat.
+// node page.js page.html. After "New" is pressed during an answer, the next chat must have no part
+// of that answer.
 "use strict";
 const assert = require("node:assert");
 const vm = require("node:vm");

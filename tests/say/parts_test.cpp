@@ -194,7 +194,7 @@ TEST(KeptPackage, IsCompiledAgainForOtherTargets) {
     ASSERT_EQ(error.status, REPRISE_OK) << error.message;
     EXPECT_EQ(compiler.count, call.count);
   }
-  // Without the model, there is only the package.
+  // The model is gone, so the package is used whatever its targets are.
   std::filesystem::remove(dir / "model");
   EXPECT_EQ(compiler.open({"host"}).status, REPRISE_OK);
   EXPECT_EQ(compiler.count, 5);

@@ -1,5 +1,5 @@
-// A row kernel whose result only products read, such as a normalisation, becomes part of their
-// kernels if these may compute its reductions for their own rows.
+// Merges a row kernel, such as a normalisation, into the products that alone read its result. The
+// kernel of each product then computes the reductions of the row that it reads.
 #include <algorithm>
 #include <set>
 #include <vector>

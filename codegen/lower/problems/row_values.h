@@ -1,5 +1,5 @@
-// Reductions of the rows of a product's left operand, such as the scale of a normalisation, which
-// the kernel of the product computes for its own row.
+// Reductions of the rows of a product's left operand, such as the scale of a normalisation. The
+// kernel of the product computes them for the row that it reads.
 #pragma once
 
 #include <span>
